@@ -22,6 +22,8 @@ LAYERS = [  # a module imports from its own layer and from those above it
         "scheduling",
         "layout",
         "records",
+        "answers",
+        "clock",
         "nodes",
         "graph",
         "values",
@@ -36,6 +38,7 @@ MAY_WAIT = {
     "runners/async_.py",  # the runner that has an event loop
     "runners/sync_on_loop.py",  # the one that has none, while executors work for it
     "cli/execution.py",  # a command that runs a graph waits for it
+    "cli/due.py",  # and so does one that watches timers
     "demo/approve.py",  # an example of use: it awaits what users await
     "demo/story.py",
     "ui/actions.py",  # the server of the page: it runs graphs on a loop of their own,
@@ -57,7 +60,7 @@ ONE_CONCEPT = [  # files of one room that may import each other
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|Users|work|tmp|mnt|opt|srv)/\w|\b[A-Z]:\\+Users\b")
 
 # What views, commands and the page may import of the stores besides the public names of the package.
-STORE_HELPERS = {"query", "backend", "history", "analysis", "overview", "records", "clock", "artifacts"}
+STORE_HELPERS = {"query", "backend", "history", "analysis", "overview", "records", "artifacts"}
 STORE_INTERNALS = {  # the few modules that may know more
     "views/database.py": {"errors", "sql.connection", "sql.store", "sqlite.migrations", "sqlite.reading"},
     "views/export.py": {"sql.transfer"},

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         InterruptEvent,
         NodeEndEvent,
         NodeErrorEvent,
+        NodeProgressEvent,
         NodeRetryEvent,
         NodeStartEvent,
         RouteDecisionEvent,
@@ -35,19 +36,25 @@ if TYPE_CHECKING:
     )
     from hypergraph.events.rich_progress import RichProgressProcessor
     from hypergraph.exceptions import (
+        BudgetExceededError,
         CancellationError,
         GraphConfigError,
         GraphWarning,
         HypergraphError,
         IncompatibleRunnerError,
         InfiniteLoopError,
+        InvalidAnswerError,
         MaxIterationsError,
         MissingInputError,
+        MissingServiceError,
         NodeError,
         NodeTimeoutError,
         PanicError,
+        QuestionExpiredError,
         RenameError,
         RunTimeoutError,
+        StepUsageError,
+        TransactionError,
     )
     from hypergraph.graph import Graph, InputSpec, chain
     from hypergraph.nodes import (
@@ -62,33 +69,37 @@ if TYPE_CHECKING:
         Replace,
         RetryPolicy,
         RouteNode,
+        TimerNode,
         ifelse,
         interrupt,
         node,
+        pause_for,
+        pause_until,
         route,
     )
-    from hypergraph.records import NodeRecord, PauseInfo, RunStatus
+    from hypergraph.records import InnerStep, NodeRecord, PauseInfo, RunStatus
     from hypergraph.runners import AsyncRunner, BaseRunner, ErrorHandling, SyncRunner
     from hypergraph.runs import MapLog, MapResult, NodeStats, RunLog, RunResult
 
 # The public names of each module.
 _NAMES = {
     "nodes": (
-        "node route ifelse interrupt HyperNode FunctionNode GraphNode GateNode RouteNode "
-        "IfElseNode InterruptNode END NodeContext Replace RetryPolicy"
+        "node route ifelse interrupt pause_until pause_for HyperNode FunctionNode GraphNode GateNode "
+        "RouteNode IfElseNode InterruptNode TimerNode END NodeContext Replace RetryPolicy"
     ),
     "graph": "Graph chain InputSpec",
     "runners": "BaseRunner SyncRunner AsyncRunner ErrorHandling",
     "runs": "RunResult MapResult RunLog MapLog NodeStats",
-    "records": "RunStatus PauseInfo NodeRecord",
+    "records": "RunStatus PauseInfo NodeRecord InnerStep",
     "exceptions": (
         "HypergraphError GraphConfigError GraphWarning RenameError MissingInputError IncompatibleRunnerError "
         "InfiniteLoopError MaxIterationsError NodeError PanicError CancellationError "
-        "RunTimeoutError NodeTimeoutError"
+        "RunTimeoutError NodeTimeoutError InvalidAnswerError QuestionExpiredError BudgetExceededError "
+        "MissingServiceError StepUsageError TransactionError"
     ),
     "events": (
         "BaseEvent Event RunStartEvent RunEndEvent SuperstepStartEvent NodeStartEvent "
-        "NodeEndEvent NodeErrorEvent NodeRetryEvent CacheHitEvent RouteDecisionEvent "
+        "NodeEndEvent NodeErrorEvent NodeProgressEvent NodeRetryEvent CacheHitEvent RouteDecisionEvent "
         "InterruptEvent StopRequestedEvent StreamingChunkEvent CheckpointSavedEvent "
         "EventDispatcher EventProcessor AsyncEventProcessor TypedEventProcessor"
     ),
@@ -104,6 +115,8 @@ __all__ = [
     "route",
     "ifelse",
     "interrupt",
+    "pause_until",
+    "pause_for",
     # nodes
     "HyperNode",
     "FunctionNode",
@@ -112,6 +125,7 @@ __all__ = [
     "RouteNode",
     "IfElseNode",
     "InterruptNode",
+    "TimerNode",
     "END",
     "NodeContext",
     "Replace",
@@ -132,6 +146,7 @@ __all__ = [
     "RunLog",
     "MapLog",
     "NodeRecord",
+    "InnerStep",
     "NodeStats",
     # errors
     "HypergraphError",
@@ -147,6 +162,12 @@ __all__ = [
     "CancellationError",
     "RunTimeoutError",
     "NodeTimeoutError",
+    "InvalidAnswerError",
+    "QuestionExpiredError",
+    "BudgetExceededError",
+    "MissingServiceError",
+    "StepUsageError",
+    "TransactionError",
     # events
     "BaseEvent",
     "Event",
@@ -156,6 +177,7 @@ __all__ = [
     "NodeStartEvent",
     "NodeEndEvent",
     "NodeErrorEvent",
+    "NodeProgressEvent",
     "NodeRetryEvent",
     "CacheHitEvent",
     "RouteDecisionEvent",

@@ -112,7 +112,7 @@ class DiskCache:
         if secret.startswith(directory + os.sep):
             raise ValueError(f"The key file {secret} is inside of the cache; who copies one copies both")
         self._store = _open_store(directory, kwargs)
-        self._secret = _load_secret(secret)
+        self._secret = load_secret(secret)
 
     def get(self, key: str) -> tuple[bool, Any]:
         """Return (True, value); (False, None) if it is absent, not signed by us or not loadable."""
@@ -256,8 +256,13 @@ def _path(given: str | os.PathLike[str]) -> str:
 
 
 def _default_key_file() -> str:
+    return key_file("cache")
+
+
+def key_file(name: str) -> str:
+    """Return where a secret of the user is kept."""
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return os.path.join(state, "hypergraph", "cache.key")
+    return os.path.join(state, "hypergraph", f"{name}.key")
 
 
 def _is_inside(directory: str, name: object) -> bool:
@@ -327,7 +332,14 @@ def _names_another(journal: str) -> bool:
         return False  # of another process, which has ended its transaction
 
 
-def _load_secret(path: str) -> bytes:
+def load_secret(path: str) -> bytes:
+    """Return a secret of the user, made on first use in a file that only the user can read.
+
+    Raises:
+        ValueError: the file is damaged, or others own or can read it.
+        OSError: the file cannot be read or made.
+    """
+    path = _path(path)
     _make_private(os.path.dirname(path))
     if not os.path.exists(path):
         _create_secret(path)

@@ -4,6 +4,8 @@
     ├── GraphConfigError          invalid graph                      .findings
     ├── RenameError               invalid rename
     ├── MissingInputError         missing inputs of a call           .missing .provided .message
+    ├── InvalidAnswerError        answer of another type             .key .field
+    ├── QuestionExpiredError      question beyond its deadline       .node_name .due
     ├── IncompatibleRunnerError   graph that this runner cannot run  .message .node_name .capability
     ├── InfiniteLoopError         loop beyond max_iterations         .max_iterations .values .log
     ├── ExecutionError            base of NodeError                  .partial_state
@@ -106,6 +108,40 @@ class MissingInputError(HypergraphError):
         self.message = str(self)  # the message
         self.missing = list(missing)  # names of missing inputs
         self.provided = list(provided)  # names of provided inputs
+
+
+class InvalidAnswerError(HypergraphError, ValueError):
+    """An answer does not fit the type that its question asks for; nothing was written."""
+
+    def __init__(self, message: str | None = None, *, key: str = "", field: str = "") -> None:
+        super().__init__(message)
+        self.key = key  # of the question
+        self.field = field  # what does not fit: the key, or a part of the answer, as in "refund.amount"
+
+
+class QuestionExpiredError(HypergraphError):
+    """The deadline of a question has passed, and the question has no default."""
+
+    def __init__(
+        self, message: str | None = None, *, node_name: str = "", due: datetime | None = None
+    ) -> None:
+        super().__init__(message)
+        self.node_name = node_name  # the node that asks
+        self.due = due  # when the deadline was
+
+
+class MissingServiceError(HypergraphError, LookupError):
+    """A node asks for a service that was not given; pass it to run() or to the runner."""
+
+    def __init__(self, node_name: str, name: str, known: tuple[str, ...] = ()) -> None:
+        listed = f"Given are: {', '.join(known)}." if known else "None are given."
+        super().__init__(
+            f"Node {node_name!r} asks for the service {name!r}. {listed} "
+            f"How to fix: runner.run(..., services={{{name!r}: ...}})."
+        )
+        self.node_name = node_name  # the node
+        self.name = name  # what it asks for
+        self.known = known  # the names that are given
 
 
 class IncompatibleRunnerError(HypergraphError):
@@ -302,6 +338,14 @@ class RunTimeoutError(CancellationError, TimeoutError):
         self.timeout = timeout  # in seconds
 
 
+class BudgetExceededError(CancellationError):
+    """The run has used up its budget; run it again with a larger one to continue."""
+
+    def __init__(self, node_name: str, cause: BaseException, *, name: str = "", **about: Any) -> None:
+        super().__init__(node_name, cause, **about)
+        self.name = name  # what was used up, as in "cost"
+
+
 class StopRequested(Exception):
     """A stop request; the cause of a CancellationError."""
 
@@ -463,6 +507,22 @@ class AmbiguousStepError(StepError):
 
 class CrashLoopError(StepError):
     """The process died three times in the same node; fix the node, then resume with force=True."""
+
+
+class StepUsageError(HypergraphError):
+    """A node used `ctx.step` or `ctx.record` in a way that cannot be repeated; the message says how."""
+
+    def __init__(self, message: str | None = None, *, node_name: str | None = None) -> None:
+        super().__init__(message)
+        self.node_name = node_name  # the node
+
+
+class TransactionError(HypergraphError):
+    """A node with transaction=True tried to end its transaction itself, or has none."""
+
+    def __init__(self, message: str | None = None, *, node_name: str | None = None) -> None:
+        super().__init__(message)
+        self.node_name = node_name  # the node
 
 
 class ArtifactMissingError(CheckpointError):

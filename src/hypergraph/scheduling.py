@@ -38,6 +38,7 @@ handful of bit masks over nodes. Both know nodes by their index in graph order.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -772,6 +773,18 @@ def _mask(indexes: Iterable[int]) -> int:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A step that has run, as the scheduler sees it."""
+
+    index: int
+    superstep: int
+    chosen: Collection[int] | None = None  # what it decided, if it is a gate
+    is_end: bool = False
+    absent: Collection[str] = ()  # outputs that it did not make
+    equal: Collection[str] = ()  # outputs that are as they were
+
+
 class Standing:
     """Where a run stands."""
 
@@ -791,6 +804,7 @@ class Standing:
         "open",
         "owed",
         "partial",
+        "pending",
         "placed",
         "quiet",
         "ran",
@@ -812,6 +826,7 @@ class Standing:
         self.events: list[tuple[int, bool]] = []  # loops that were entered, or (True) that began a round
         self.placed = 0  # heads whose round has begun, and that have not started
         self.coming = 0  # slots of theirs that this round fills: they count for their next run
+        self.pending = 0  # nodes that a superstep of the past had ready, and that have not ended
         self.running = self.asking = self.ran = self.due = 0
         self.open = layout.scope & ~layout.controlled
         for loop in layout.loops:
@@ -833,6 +848,7 @@ class Standing:
             self.idle,
             self.placed,
             self.coming,
+            self.pending,
         )
         return (*masks, self.asking, decisions, tuple(self.quiet.items()), *self.held)
 
@@ -850,7 +866,7 @@ class Standing:
         """Return the nodes that may start now, in graph order; a loop at rest may begin its next round."""
         layout, due = self.layout, self.due
         if not due:
-            return []
+            return bits(self.pending)
         held = 0
         active = due | self.running
         if any(self.held):
@@ -866,7 +882,11 @@ class Standing:
                     self._begin_round(loop, heads)
                     return self.ready()  # a new round may close what waits for its signals
         before = layout.before
-        return [i for i in bits(self.due & ~held) if not active & before[i]]
+        return [
+            i
+            for i in bits(self.due & ~held | self.pending)
+            if not active & before[i] or self.pending >> i & 1
+        ]
 
     def _begin_round(self, loop: Loop, heads: int) -> None:
         chosen, layout = self.held[loop.index], self.layout
@@ -884,8 +904,11 @@ class Standing:
     # -- what happens ----------------------------------------------------------------------------------
 
     def start(self, index: int) -> None:
-        """Note that a node starts."""
+        """Note that a node starts; a pending one has started before."""
         bit, layout = 1 << index, self.layout
+        if self.pending & bit:
+            self.pending &= ~bit
+            return
         self.fresh &= ~bit
         self.idle &= ~bit
         self.due &= ~bit
@@ -1034,23 +1057,19 @@ class Standing:
 
     # -- what happened before ----------------------------------------------------------------------------
 
-    def replay(
-        self,
-        index: int,
-        chosen: Collection[int] | None = None,
-        is_end: bool = False,
-        absent: Collection[str] = (),
-        equal: Collection[str] = (),
-    ) -> None:
-        """Note that a node has run; `chosen` is what it decided if it is a gate."""
+    def replay(self, done: Done) -> None:
+        """Note that a node has run, whether or not it was ready."""
         for loop in self.layout.loops:
-            if self.held[loop.index] >> index & 1:
-                self._begin_round(loop, self.held[loop.index] & (self.due | 1 << index))
-        self.start(index)
-        if chosen is not None:
-            self.decide(index, chosen, is_end)
-        self.finish(index, absent, equal)
-        self.events.clear()
+            if self.held[loop.index] >> done.index & 1:
+                self._begin_round(loop, self.held[loop.index] & (self.due | 1 << done.index))
+        self.start(done.index)
+        self.land(done)
+
+    def land(self, done: Done) -> None:
+        """Note how a node that has started came out."""
+        if done.chosen is not None:
+            self.decide(done.index, done.chosen, done.is_end)
+        self.finish(done.index, done.absent, done.equal)
 
     def turn(self, layout: Layout, reached: int) -> Standing:
         """Return where a turn begins: everything reached begins anew, the rest stands as it did.
@@ -1062,7 +1081,18 @@ class Standing:
         stay = bits(self.ran & rest & layout.scope)
         made = _union(self.partial.get(i, layout.gives_all[i]) for i in stay)
         new.have = (new.have | made) & ~outside | self.have & outside
-        for name in ("fresh", "idle", "entered", "ended", "owed", "running", "asking", "ran", "placed"):
+        for name in (
+            "fresh",
+            "idle",
+            "entered",
+            "ended",
+            "owed",
+            "running",
+            "asking",
+            "ran",
+            "placed",
+            "pending",
+        ):
             setattr(new, name, getattr(new, name) & reached | getattr(self, name) & rest)
         new.decisions = {gate: mask for gate, mask in self.decisions.items() if rest >> gate & 1}
         new.partial = {i: slots for i, slots in self.partial.items() if rest >> i & 1}
@@ -1084,16 +1114,6 @@ class Standing:
         """Let nodes that are new to the graph disturb nothing that has run."""
         self.quiet = dict.fromkeys(bits(sources), self.ran & ~sources)
 
-    def after(self, index: int, levels: Mapping[int, int], first: int) -> int:
-        """Return the superstep of a node, given the last ones of others: one more than what led to it."""
-        layout = self.layout
-        ahead = layout.before[index]
-        for k in layout.home[index]:
-            if layout.loops[k].cut >> index & 1:
-                ahead |= layout.loops[k].members
-        ahead = ahead & layout.scope | 1 << index
-        return max(first, max((levels[i] + 1 for i in bits(ahead) if i in levels), default=first))
-
     # -- why it ends -----------------------------------------------------------------------------------
 
     def lacks(self, index: int) -> list[str]:
@@ -1109,3 +1129,126 @@ class Standing:
             for gate, chosen in sorted(self.decisions.items())
             for i in bits(chosen & self.owed & ~self.due)
         ]
+
+
+class Supersteps(dict[int, int]):
+    """By node, the last superstep that it was in: one more than the last of what led to it."""
+
+    def __init__(self, known: Mapping[int, int] | None = None) -> None:
+        super().__init__(known or {})
+        self.rounds: dict[int, int] = {}  # by loop: the superstep with which its round began
+
+    def begin(self, standing: Standing) -> list[tuple[int, bool]]:
+        """Note which rounds have begun; return what happened to loops."""
+        events, standing.events = standing.events, []
+        for number, begins in events:
+            if begins:
+                loop = standing.layout.loops[number]
+                self.rounds[number] = self._next(loop.members | loop.ahead)
+        return events
+
+    def of(self, standing: Standing, index: int, first: int) -> int:
+        """Return the superstep of a node that is ready, in a turn that began with the first."""
+        if standing.pending >> index & 1:
+            return max(first, self[index])
+        layout = standing.layout
+        began = [self.rounds.get(k, 0) for k in layout.home[index] if layout.loops[k].cut >> index & 1]
+        return max(first, self._next(layout.before[index] | 1 << index), *began)
+
+    def _next(self, nodes: int) -> int:
+        return max((superstep + 1 for i, superstep in self.items() if nodes >> i & 1), default=0)
+
+
+class Past:
+    """A history run through the scheduler, superstep by superstep: nothing is called.
+
+    A superstep starts with all that is ready. What has no record of its end is left `pending` in the
+    standing. What a sibling of such a node has made is withheld if the node takes or makes the same name: a
+    superstep runs on what was there before it.
+    """
+
+    def __init__(self, standing: Standing) -> None:
+        self.standing = standing
+        self.supersteps = Supersteps()
+        self.withheld: dict[int, tuple[Done, int]] = {}  # by node: what it came to, and what it waits for
+
+    def turn(self, layout: Layout, reached: int) -> None:
+        """Begin a turn: what is reached begins anew."""
+        for index, (_, siblings) in list(self.withheld.items()):
+            if reached >> index & 1:
+                del self.withheld[index]
+            elif siblings & reached:
+                self.release(index)
+        self.supersteps.rounds.clear()
+        everything = reached == layout.scope
+        self.standing = Standing(layout) if everything else self.standing.turn(layout, reached)
+
+    def follow(self, steps: Iterable[Done], first: int, asked: int = 0) -> None:
+        """Run through the completed steps of a turn, in their order; `asked` are open questions."""
+        records: dict[int, deque[Done]] = {}
+        for done in steps:
+            records.setdefault(done.index, deque()).append(done)
+        while records:
+            earliest = min(waiting[0].superstep for waiting in records.values())
+            batch = self.standing.ready()
+            self.supersteps.begin(self.standing)
+            found = [
+                _taken(records, i) for i in batch if i in records and records[i][0].superstep <= earliest
+            ]
+            if found:
+                self._superstep(batch, found, first, asked)
+            elif self.withheld:  # what they wait for never ran: the graph is another one by now
+                self.release(next(iter(self.withheld)))
+            else:
+                late = next(i for i, waiting in records.items() if waiting[0].superstep == earliest)
+                self._force(_taken(records, late), first)
+
+    def _superstep(self, batch: Sequence[int], found: Sequence[Done], first: int, asked: int) -> None:
+        standing, known = self.standing, _mask(done.index for done in found)
+        numbers = {i: self.supersteps.of(standing, i, first) for i in batch}
+        self.supersteps.update(numbers)
+        missing = 0
+        for i in batch:
+            standing.start(i)
+            if not known >> i & 1:
+                if asked >> i & 1:
+                    standing.ask(i)
+                else:
+                    missing |= 1 << i
+        standing.pending |= missing
+        for done in found:
+            siblings = _mask(i for i in bits(missing) if self._shares(done, i))
+            if siblings:
+                self.withheld[done.index] = (done, siblings)
+            else:
+                standing.land(done)
+        for index, (done, siblings) in list(self.withheld.items()):
+            self.withheld[index] = (done, siblings & ~known)
+            if not siblings & ~known:
+                self.release(index)
+        standing.events.clear()
+
+    def _shares(self, done: Done, other: int) -> bool:
+        """Say whether a node takes or makes a name that a step has made."""
+        parts = self.standing.layout.parts
+        made = set(parts[done.index].makes).difference(done.absent)
+        alone = made - parts[done.index].appends
+        return not (made.isdisjoint(parts[other].takes) and alone.isdisjoint(parts[other].makes))
+
+    def _force(self, done: Done, first: int) -> None:
+        """Let a step have run that is not ready: the graph is another one by now."""
+        self.supersteps[done.index] = self.supersteps.of(self.standing, done.index, first)
+        self.standing.replay(done)
+        self.supersteps.begin(self.standing)
+
+    def release(self, index: int) -> None:
+        """Let what a withheld step has made be there."""
+        self.standing.land(self.withheld.pop(index)[0])
+        self.standing.events.clear()
+
+
+def _taken(records: dict[int, deque[Done]], index: int) -> Done:
+    found = records[index].popleft()
+    if not records[index]:
+        del records[index]
+    return found

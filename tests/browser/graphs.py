@@ -185,3 +185,49 @@ def act(calls: list[str]) -> list[dict[str, str]]:
 
 
 agent = Graph([listen, ask, decide, act], name="agent")
+
+
+@route(targets=["brief", "lengthy", END])
+def pick(kind: str) -> str:
+    return {"short": "brief", "long": "lengthy"}.get(kind, END)
+
+
+@node(output_name="said")
+def brief(kind: str) -> str:
+    return f"a {kind} text"
+
+
+@node(output_name="said")
+def lengthy(kind: str) -> str:
+    return f"a {kind} text, at length"
+
+
+gated = Graph([pick, brief, lengthy], name="gated")
+
+
+@node(output_name=("text", "tries"))
+def draft(topic: str, tries: int = 0) -> tuple[str, int]:
+    return f"{topic} draft {tries + 1}", tries + 1
+
+
+@route(targets=["draft", END])
+def check(text: str, tries: int) -> str:
+    return END if tries >= 3 else "draft"
+
+
+@node(output_name="printed")
+def publish(text: str) -> str:
+    return text.upper()
+
+
+rounds = Graph([Graph([draft, check], name="revise").as_node(), publish], name="rounds")
+
+
+@node(output_name="fetched")
+def pull(address: str) -> str:
+    if "bad" in address:
+        raise ConnectionError(f"{address} is down")
+    return address.upper()
+
+
+flaky = Graph([pull], name="flaky")

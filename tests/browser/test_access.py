@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,6 +82,8 @@ def test_an_open_page_continues_when_the_new_server_is_opened(
         expect(page.get_by_role("status")).to_have_text("live")
         first.stop()
         expect(page.get_by_role("status")).to_have_text("offline")
+        key_file = Path(os.environ["XDG_STATE_HOME"]) / "hypergraph" / "ui.key"
+        key_file.unlink()  # the token of a server stays the same as long as this file does
         with serving(database, "--read-only", "--port", str(first.port)) as second:
             assert second.token != first.token
             expect(page.locator(".locked")).to_contain_text("it was started anew")

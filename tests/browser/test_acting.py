@@ -54,6 +54,9 @@ def test_a_fork_runs_on_from_here_with_an_edited_value(page: Page) -> None:
     expect(dialog).to_have_count(0)
     expect(page.get_by_role("link", name="fork of tea at 0")).to_be_visible()
     expect(page.locator(".title .badge")).to_have_text("completed")
+    expect(shown.row("build")).to_have_attribute("aria-selected", "true")  # the first step of its own
+    expect(page.get_by_role("link", name="compare with parent")).to_be_visible()
+    shown.slider.press("End")
     expect(shown.value("answer")).to_have_text("'An answer to tea? an edited page'")
 
 

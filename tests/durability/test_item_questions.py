@@ -31,7 +31,7 @@ class Desk:
             return f"on {topic}"
 
         @interrupt(output_name="ok")
-        def ask(draft: str) -> bool | None:
+        def ask(draft: str) -> bool | int | str | None:
             return True if draft == "on auto" else None
 
         @node(output_name="sent")

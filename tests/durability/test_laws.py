@@ -75,9 +75,9 @@ def steps_of(store: Checkpointer, workflow_id: str) -> list[tuple[int, str, Any]
     return [(s.superstep, s.node_name, s.decision) for s in found if s.status is StepStatus.COMPLETED]
 
 
-def calls_in(steps: list[tuple[int, str, Any]]) -> list[tuple[str, Any]]:
-    """Return nodes and decisions; what was interrupted may have a later superstep than without."""
-    return sorted(((name, decision) for _, name, decision in steps), key=str)
+def calls_in(steps: list[tuple[int, str, Any]]) -> list[tuple[int, str, Any]]:
+    """Return supersteps, nodes and decisions, in the order of supersteps."""
+    return sorted(steps, key=str)
 
 
 def uninterrupted(case: Case, on: type) -> tuple[RunResult, list[tuple[int, str, Any]]]:

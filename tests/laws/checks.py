@@ -11,7 +11,7 @@ from typing import Any
 import networkx as nx
 
 from laws.compare import key
-from laws.reference import END, KEPT, Interpreter, Net, Outcome
+from laws.reference import END, GIVEN, KEPT, Interpreter, Net, Outcome, Part
 
 
 def wiring(net: Net) -> nx.MultiDiGraph:
@@ -193,34 +193,85 @@ def remembered(net: Net, ever: Iterable[str]) -> set[str]:
     return (lists | accumulators | set(ever)) - {x for p in net.parts if p.kind == "ask" for x in p.outputs}
 
 
+def standing_still(net: Net, run: Interpreter, anew: set[str], latest: dict[str, tuple[str, Any]]) -> Net:
+    """The graph of a turn: what the news cannot reach is not called, but stands there with what it made.
+
+    A node outside becomes one without inputs that makes its last values, a gate one that decides as it did.
+    What it did not make, or what was given since, is made by a node that no gate chooses. `latest` are values
+    that are there, with what made them.
+    """
+    parts, closed = [p for p in net.parts if p.name in anew], []
+    for p in net.parts:
+        if p.name in anew:
+            continue
+        if p.kind == "gate" and p.name in run.last:
+            choice = run.decided.get(p.name, (0, END))[1]
+            choice = choice if choice == END else tuple(t for t in choice if t in anew)
+            targets = tuple(t for t in p.targets if t in anew)
+            still = replace(p, inputs=(), defaults={}, wait_for=(), targets=targets)
+            parts.append(replace(still, call=lambda _, c=choice: c))
+            continue
+        writes = {x: latest[x] for x in p.outputs if x in latest}
+        made = {x: v for x, (n, v) in writes.items() if n == p.name and x not in p.append}
+        made |= {name: [] for name in p.append} if p.name in run.last else {}
+        values = tuple(made.values())
+        kind = "gate" if p.kind == "gate" else "node"
+        targets = tuple(t for t in p.targets if t in anew)
+        still = replace(p, inputs=(), kind=kind, defaults={}, wait_for=(), targets=targets)
+        still = replace(still, inner=None, map_over=(), entries=())
+        if p.name in run.last:
+            value: Any = values[0] if len(values) == 1 else values or None
+            parts.append(replace(still, outputs=tuple(made), call=lambda _, v=value: v))
+        unmade = tuple(x for x in p.outputs if x not in made)
+        if unmade or p.name not in run.last:
+            emit = () if p.name in run.last else p.emit
+            kept = tuple(x for x in p.append if x in unmade)
+            closed.append(replace(still, name=f"{p.name}'", outputs=unmade, emit=emit, append=kept))
+    if closed:
+        names = tuple(p.name for p in closed)
+        parts += [*closed, Part("closed", (), (), "gate", lambda _: (), targets=names)]
+    known = {p.name for p in parts}
+    named = tuple(n for n in net.entrypoints if n in anew)
+    entries = (*named, *(known - anew - {p.name for p in closed})) if named else ()
+    declared = net.declared and tuple(
+        (m, b) for a, b in net.declared if b in anew for m in (a, f"{a}'") if m in known
+    )
+    return Net(tuple(parts), declared, net.bound, entries)
+
+
 def turn_is_a_fresh_run(net: Net, turns: Sequence[dict[str, Any]], limit: int) -> Iterator[str]:
     """L5: a turn does what a fresh run does with the last inputs, the new ones and what is remembered."""
     run = Interpreter(net, limit)
-    last: dict[str, Any] = {}
-    values: dict[str, Any] = {}
     for number, given in enumerate(turns):
-        out = run.turn(given, new_turn=number > 0)
-        inputs, last = {**last, **given}, {**last, **given}
-        if out.ended != "completed":
-            return
+        fresh = None
         if number:
             anew = reached(net, given)
-            made = {x for p in net.parts if p.name in anew for x in p.outputs}
-            others = {x for p in net.parts if p.name not in anew for x in p.outputs}
-            kept = remembered(net, last)
-            taken = {x for p in net.parts if p.name not in anew for x in p.inputs}
-            # A fresh run would go on with the one, and what the turn leaves alone has taken the other before.
-            if kept & (others | (made & taken)):
-                return
-            handed = {x: values[x] for x in kept & made if x in values and x not in given}
-            run_again = Interpreter(net, limit)
-            run_again.written = {x: [(KEPT, value)] for x, value in handed.items() if x not in last}
-            fresh = run_again.turn({**inputs, **{x: v for x, v in handed.items() if x in last}})
+            kept = remembered(net, run.ever)
+            there = {
+                x: [(n, v) for n, v in writes if x in kept or n not in anew]
+                for x, writes in run.written.items()
+                if x not in given
+            }
+            latest = {x: writes[-1] for x, writes in there.items() if writes}
+            lists = {x for p in net.parts for x in p.append}
+            handed = {
+                x: v
+                for x, (_, v) in latest.items()
+                if x in lists or (x in kept and any(n in (*anew, GIVEN, KEPT) for n, _ in there[x]))
+            }
+            again = Interpreter(standing_still(net, run, anew, latest), limit)
+            again.written = {x: [(KEPT, value)] for x, value in handed.items() if x not in run.ever}
+            fresh = again.turn({**{x: v for x, v in handed.items() if x in run.ever}, **given})
+        out = run.turn(given, new_turn=number > 0)
+        if fresh is not None:
             calls = [c for c in fresh.calls if c[0].split("/")[0] in anew]
             if fresh.ended != out.ended:
                 yield f"turn {number + 1} {out.ended}, fresh run {fresh.ended} {fresh.places}"
+            elif out.ended not in ("completed", "paused"):
+                return
             elif key(calls) != key(out.calls):
                 yield f"turn {number + 1}: {out.supersteps}, fresh run {fresh.supersteps}"
             elif out.values != fresh.values:
                 yield f"turn {number + 1}: values {out.values}, fresh run {fresh.values}"
-        values = out.values
+        if out.ended != "completed":
+            return

@@ -96,10 +96,10 @@ def check(
     return check_case(make(seed, features), runners)
 
 
-def built(net: graphs.Net, record: graphs.Record) -> Any:
+def built(net: graphs.Net, record: graphs.Record, runner: str = "sync") -> Any:
     """Make the real graph. Raises `Unfit` when the engine does not take it."""
     try:
-        return build(net, record)
+        return build(net, record, is_async=runner == "async")
     except (GraphConfigError, ValueError) as error:
         raise Unfit(str(error)) from error
 
@@ -107,9 +107,10 @@ def built(net: graphs.Net, record: graphs.Record) -> Any:
 def check_case(case: Case, runners: Iterable[str] = RUNNERS, executor: Any = None) -> Difference | None:
     """Compare on one case. Raises `Unfit` when the engine does not take the graph."""
     calls: list[tuple[str, dict[str, Any]]] = []
-    graph = built(case.net, lambda name, inputs: calls.append((name, inputs)))
     runs = list(reference_runs(case))
     for runner in runners:
+        kind = "sync" if executor is not None else runner  # an executor calls plain functions
+        graph = built(case.net, lambda name, inputs: calls.append((name, inputs)), kind)
         found = _compare(case, runner, runs, graph, calls, executor)
         if found is not None:
             return found

@@ -8,6 +8,7 @@ at a depth of their own, so loops end. Above its cap a node repeats itself, so c
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 import warnings
@@ -117,9 +118,12 @@ class Case:
 # -------------------------------------------------------------------- the real graph
 
 
-def build(net: Net, record: Record, name: str = "laws", prefix: str = "") -> Graph:
-    """Make the real graph of a description; every call of a body is recorded."""
-    nodes = [_real(part, record, prefix) for part in net.parts]
+def build(net: Net, record: Record, name: str = "laws", prefix: str = "", *, is_async: bool = False) -> Graph:
+    """Make the real graph of a description; every call of a body is recorded.
+
+    Async bodies let others run in between, so that siblings end in another order than they start.
+    """
+    nodes = [_real(part, record, prefix, is_async) for part in net.parts]
     edges = None if net.declared is None else list(net.declared)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -131,11 +135,11 @@ def build(net: Net, record: Record, name: str = "laws", prefix: str = "") -> Gra
     return graph
 
 
-def _real(part: Part, record: Record, prefix: str) -> Any:
+def _real(part: Part, record: Record, prefix: str, is_async: bool) -> Any:
     path, call = prefix + part.name, part.call
     if part.kind == "graph":
         assert part.inner is not None
-        node = build(part.inner, record, part.name, path + "/").as_node(name=part.name)
+        node = build(part.inner, record, part.name, path + "/", is_async=is_async).as_node(name=part.name)
         return node.map_over(*part.map_over) if part.map_over else node
 
     def body(**inputs: Any) -> Any:
@@ -148,11 +152,18 @@ def _real(part: Part, record: Record, prefix: str) -> Any:
             return style[0] == made[0] if style else list(made) if call.multi else made[0]
         return made
 
+    async def async_body(**inputs: Any) -> Any:
+        for _ in range(digest(path, sorted(inputs)) % 4):
+            await asyncio.sleep(0)
+        return body(**inputs)
+
     inputs = [f"{x}=_defaults[{x!r}]" if x in part.defaults else x for x in part.inputs]
     inputs.sort(key=lambda text: "=" in text)
     names = ", ".join(f"{x}={x}" for x in part.inputs)
-    scope = {"_body": body, "_defaults": part.defaults, "__name__": __name__}
-    exec(f"def {part.name}({', '.join(inputs)}): return _body({names})", scope)
+    is_async = is_async and part.kind == "node"
+    scope = {"_body": async_body if is_async else body, "_defaults": part.defaults, "__name__": __name__}
+    text = f"def {part.name}({', '.join(inputs)}): return {'await ' if is_async else ''}_body({names})"
+    exec(f"async {text}" if is_async else text, scope)
     func = scope[part.name]
     style: tuple[Any, ...] = ()
     options: dict[str, Any] = {"emit": part.emit or None, "wait_for": part.wait_for or None}

@@ -42,6 +42,10 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Checkpointer:
     return MemoryCheckpointer() if request.param == "memory" else SqliteCheckpointer(tmp_path / "runs.db")
 
 
+def _called(store: Checkpointer, *given: Any, **more: Any) -> Any:
+    return asyncio.run(AsyncRunner(checkpointer=store).run(*given, **more))
+
+
 def course(result: Any) -> list[str]:
     return [step.node_name for step in result.log.steps if step.status != "skipped"]
 
@@ -355,3 +359,116 @@ def test_questions_side_by_side_stay_open_until_each_is_answered(call: Call) -> 
     done = call(graph, {"law.law_ok": "no"}, workflow_id="w")
     assert done.status is RunStatus.COMPLETED
     assert (done["law_ok"], done["tax_ok"]) == ("no", "yes")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_heads_that_feed_each_other_run_on_what_was_there_before_either(
+    store: Checkpointer, is_async: bool
+) -> None:
+    call = partial(_called, store) if is_async else SyncRunner(checkpointer=store).run
+    taken: list[tuple[str, Any]] = []
+    down: list[bool] = []
+
+    def ping(pong: int = 0) -> int:
+        taken.append(("ping", pong))
+        return pong + 1
+
+    def pong(ping: int = 0) -> int:
+        if down and len(taken) > 2:
+            down.clear()
+            raise OSError("the line is down")
+        taken.append(("pong", ping))
+        return ping + 10
+
+    async def ping_async(pong: int = 0) -> int:
+        return ping(pong)
+
+    async def pong_async(ping: int = 0) -> int:
+        await asyncio.sleep(0)
+        return pong(ping)
+
+    @route(targets=["ping", "pong", END], multi_target=True)
+    def again(total: int) -> list[Any]:
+        return ["ping", "pong"] if total < 30 else [END]
+
+    @node(output_name="total")
+    def add(ping: int, pong: int) -> int:
+        return ping + pong
+
+    runs = []
+    for breaks in (False, True):
+        taken.clear()
+        down[:] = [breaks] if breaks else []
+        first, second = (ping_async, pong_async) if is_async else (ping, pong)
+        one = node(first, output_name="ping").with_name("ping")
+        two = node(second, output_name="pong").with_name("pong")
+        graph = Graph([one, two, add, again]).with_entrypoint("ping", "pong")
+        result = call(graph, workflow_id=f"w{breaks}", error_handling="continue")
+        if breaks:
+            assert result.status is RunStatus.FAILED
+            result = call(graph, workflow_id=f"w{breaks}")
+        runs.append((sorted(taken), result.values))
+    assert runs[0] == runs[1]
+
+
+def test_heads_that_append_to_one_list_do_not_see_each_others_items(call: Call) -> None:
+    taken: list[tuple[str, list[str]]] = []
+    down = [False]
+
+    @node(output_name="items", append=True)
+    def one(items: list[str]) -> str:
+        taken.append(("one", items))
+        return f"one {len(items)}"
+
+    @node(output_name="items", append=True)
+    def two(items: list[str]) -> str:
+        if down[0] and items:
+            down[0] = False
+            raise OSError("the line is down")
+        taken.append(("two", items))
+        return f"two {len(items)}"
+
+    @route(targets=["one", "two", END], multi_target=True)
+    def again(count: int) -> list[Any]:
+        return ["one", "two"] if count < 5 else [END]
+
+    @node(output_name="count")
+    def count(items: list[str]) -> int:
+        return len(items)
+
+    graph = Graph([one, two, count, again]).with_entrypoint("one", "two")
+    runs = []
+    for breaks in (False, True):
+        taken.clear()
+        down[0] = breaks
+        result = call(graph, workflow_id=f"w{breaks}", error_handling="continue")
+        if breaks:
+            assert result.status is RunStatus.FAILED
+            result = call(graph, workflow_id=f"w{breaks}")
+        runs.append((list(taken), result.values["items"]))
+    assert runs[0] == runs[1]
+
+
+def test_the_same_answer_again_resumes_a_call_that_failed_after_a_later_question(call: Call) -> None:
+    down = [True]
+
+    @interrupt(output_name="name")
+    def ask(round: int) -> str | None:
+        return "known" if round == 1 else None
+
+    @node(output_name="round")
+    def greet(name: str, round: int) -> int:
+        if down and round == 1:
+            down.clear()
+            raise OSError("the line is down")
+        return round + 1
+
+    @route(targets=["ask", END])
+    def more(round: int) -> Any:
+        return "ask" if round < 2 else END
+
+    graph = Graph([ask, greet, more], name="greeting").with_entrypoint("ask")
+    assert call(graph, round=0, workflow_id="w").status is RunStatus.PAUSED
+    assert call(graph, name="Ada", workflow_id="w", error_handling="continue").status is RunStatus.FAILED
+    result = call(graph, name="Ada", workflow_id="w")
+    assert (result.status, result["round"]) == (RunStatus.COMPLETED, 2)

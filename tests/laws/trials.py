@@ -12,7 +12,7 @@ from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
 from laws import checks
 from laws.compare import LIMIT, RUNNERS, Unfit, built, check_case, key, reference_runs, run_once
 from laws.graphs import FEATURES, Case, make, program
-from laws.reference import Net, Outcome
+from laws.reference import Outcome
 
 Stores = Callable[[], Checkpointer]
 Runs = list[tuple[dict[str, Any], Outcome]]
@@ -71,24 +71,13 @@ def interrupted(  # noqa: PLR0917 - a case, and how to break it
     case: Case, runs: Runs, runner: str, rnd: Random, calls: int, stores: Stores
 ) -> Iterator[str]:
     """L6: yield what differs when one of the calls fails and the graph is called again."""
-    if any(out.ended not in ("completed", "paused") for _, out in runs) or tangled(case.net):
+    if any(out.ended not in ("completed", "paused") for _, out in runs):
         return
     total = sum(len(out.calls) for _, out in runs)
     for broken in sorted(rnd.sample(range(total), min(calls, total))):
         what = _broken_at(case, runs, runner, broken, stores)
         if what is not None:
             yield f"call {broken} of {total} failed: {what}"
-
-
-def tangled(net: Net) -> bool:
-    """Say whether nodes that gates choose feed each other.
-
-    If two of them start a round together and one fails, it runs again on what the other has made since: the
-    one exception to L6 that is known.
-    """
-    chosen = [p for p in net.parts if any(p.name in gate.targets for gate in net.parts)]
-    feeding = any(set(a.outputs) & set(b.inputs) for a in chosen for b in chosen if a is not b)
-    return feeding or any(p.inner is not None and tangled(p.inner) for p in net.parts)
 
 
 def _broken_at(case: Case, runs: Runs, runner: str, broken: int, stores: Stores) -> str | None:
@@ -104,7 +93,7 @@ def _broken_at(case: Case, runs: Runs, runner: str, broken: int, stores: Stores)
             raise Fault
         made.append((name, inputs))
 
-    graph = built(case.net, record)
+    graph = built(case.net, record, runner)
     with _closing(stores()) as store:
         for number, (values, out) in enumerate(runs):
             made.clear()
@@ -113,8 +102,7 @@ def _broken_at(case: Case, runs: Runs, runner: str, broken: int, stores: Stores)
             if len(failed) > before:
                 if ended != "failed":
                     return f"run {number + 1} {ended} although a call failed"
-                given = values if values in case.turns else {}  # answers were taken
-                result, ended = run_once(graph, runner, store, given, number, case, again=True)
+                result, ended = run_once(graph, runner, store, values, number, case, again=True)
             if ended != out.ended:
                 return f"run {number + 1} {ended}, and {out.ended} without a failure: {result.error}"
             if key(made) != key(out.calls):

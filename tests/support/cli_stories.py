@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 import hypergraph.durability.journal
-from hypergraph import END, AsyncRunner, Graph, SyncRunner, interrupt, node, route
-from hypergraph.checkpointers import clock
+from hypergraph import END, AsyncRunner, Graph, SyncRunner, clock, interrupt, node, route
 from hypergraph.engine import concurrent, execute, nested, run
 from hypergraph.views.stores import store_at
 from support.cli import ENVIRONMENT, Cli

@@ -51,6 +51,10 @@ class _Forked:
         self._process = _forks.Process(target=_run, args=(arguments, environment, said), daemon=True)
         self._process.start()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid or 0
+
     def poll(self) -> int | None:
         return self._process.exitcode
 
@@ -75,6 +79,7 @@ class WorkerProcess:
         *options: str,
         inside: str | None = None,
         quick: bool = False,
+        target: str = GRAPHS,
         **environment: str,
     ) -> None:
         prefix = ["ip", "netns", "exec", inside] if inside else []  # a network namespace
@@ -82,7 +87,7 @@ class WorkerProcess:
             "--db",
             dsn,
             "worker",
-            GRAPHS,
+            target,
             "--executor-id",
             executor_id,
             *options,
@@ -115,6 +120,11 @@ class WorkerProcess:
             time.sleep(0.02)
         raise AssertionError(f"worker {self.executor_id} ended: {self.words()}")
 
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return int(self.process.pid)
+
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
         self.process.send_signal(number)
@@ -124,8 +134,8 @@ class WorkerProcess:
         self.process.kill()
         self.process.wait()
 
-    def leave(self, timeout: float = 60) -> int:  # it may use all of its 20 seconds, and 10 more
-        """Ask it to leave and return its exit code."""
+    def leave(self, timeout: float = 300) -> int:
+        """Ask it to leave and return its exit code; the time only ends a test that hangs."""
         self.signal(signal.SIGTERM)
         return self.process.wait(timeout)
 
@@ -165,12 +175,17 @@ class TestCluster:
         self.connection = psycopg.connect(self.dsn, autocommit=True)
 
     def start(
-        self, *executor_ids: str, options: tuple[str, ...] = (), inside: str | None = None, **environment: str
+        self,
+        *executor_ids: str,
+        options: tuple[str, ...] = (),
+        inside: str | None = None,
+        target: str = GRAPHS,
+        **environment: str,
     ) -> list[WorkerProcess]:
         """Start workers and wait until they work."""
-        often = ("--interval", "0.5", "--patience", "3", *options)
+        often = ("--interval", "0.5", "--patience", "3", "--graph-patience", "1", *options)
         variables = {"TRACE_DSN": self.dsn, **environment}
-        start = partial(WorkerProcess, inside=inside, quick=self._quick, **variables)
+        start = partial(WorkerProcess, inside=inside, quick=self._quick, target=target, **variables)
         started = [start(self.dsn, name, *often) for name in executor_ids]
         self.workers += started
         return [worker.ready() for worker in started]
@@ -183,8 +198,8 @@ class TestCluster:
         """Return the only value that a query finds."""
         return self.all(query, *values)[0][0]
 
-    def until(self, holds: Callable[[], Any], seconds: float = 30) -> Any:
-        """Wait until something holds, and return it."""
+    def until(self, holds: Callable[[], Any], seconds: float = 300) -> Any:
+        """Wait until something holds, and return it; the time only ends a test that hangs."""
         give_up = time.monotonic() + seconds
         while not (found := holds()):
             assert time.monotonic() < give_up, "it did not come to pass"

@@ -10,7 +10,7 @@ import pytest
 
 from hypergraph import AsyncRunner, Graph, NodeEndEvent, RunStartEvent, SyncRunner, node, testing
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
-from hypergraph.checkpointers.clock import now
+from hypergraph.clock import now
 from hypergraph.testing import CheckpointerConformance, FakeClock, RecordingProcessor
 
 CENTURY = timedelta(days=36525)

@@ -63,7 +63,7 @@ def test_a_step_knows_who_made_what_it_took(store: Checkpointer) -> None:
 def test_a_step_says_that_what_is_bound_was_never_stored(store: Checkpointer) -> None:
     run(store, halving.bind(x=2), {}, "b")
     [taken] = step(store, "b", 0)["inputs"]
-    assert (taken["version"], taken["problem"]) == (0, "bound or a default, not stored")
+    assert (taken["version"], taken["problem"]) == (0, "bound, not stored")
 
 
 def test_state_moves_with_the_superstep(store: Checkpointer) -> None:

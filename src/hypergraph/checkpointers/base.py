@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from operator import itemgetter
@@ -22,12 +22,14 @@ from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore, Sweep
 from hypergraph.checkpointers.backend import Backend, Position
 from hypergraph.checkpointers.encoding import Encoding, LazyState, Redact, checked_threshold
 from hypergraph.checkpointers.history import Addition, History, Iteration, Origin, additions
+from hypergraph.checkpointers.inner_steps import read_inner_steps
+from hypergraph.checkpointers.live import Progress, StreamChunk, read_stream
 from hypergraph.checkpointers.names import check_tags, check_workflow_id
 from hypergraph.checkpointers.overview import Overview, overview_of
 from hypergraph.checkpointers.pending import awaited
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Moment, Query, Status, checked_limit, moment, parse
-from hypergraph.checkpointers.questions import Question, open_questions, record_answers
+from hypergraph.checkpointers.questions import Question, due_runs, open_questions, record_answers
 from hypergraph.checkpointers.records import (
     FINISHED,
     Checkpoint,
@@ -41,6 +43,7 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import CheckpointError, WorkflowNotFoundError
+from hypergraph.records import InnerStep
 from hypergraph.values.codecs import Codec, CodecChain
 from hypergraph.values.graphs import Graphs, with_graphs
 
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_REST = "*"  # the name of all values without a serializer of their own
 _AFTER_ALL = 2**62  # a step index beyond all
 _CLOSE = 5  # ids that an error suggests
 _RECENT = 500  # workflows among which close ids are looked for
@@ -68,7 +72,8 @@ class Checkpointer:
     Args:
         backend: The place where the workflows are kept.
         policy: When steps are written and how long they are kept; CheckpointPolicy() by default.
-        serializer: Turns values into bytes; JsonSerializer() by default.
+        serializer: Turns values into bytes; JsonSerializer() by default. A dict has serializers by the
+            names of values, and under "*" that of all others.
         codec: Compresses or encrypts these bytes: one codec, or several in order.
         artifact_store: The place for large values.
         artifact_threshold: Encoded bytes above which a value is large; 128 KiB by default.
@@ -88,7 +93,7 @@ class Checkpointer:
         backend: Backend,
         *,
         policy: CheckpointPolicy | None = None,
-        serializer: Serializer | None = None,
+        serializer: Serializer | Mapping[str, Serializer] | None = None,
         codec: Codec | Sequence[Codec] | CodecChain | None = None,
         artifact_store: ArtifactStore | None = None,
         artifact_threshold: int | None = None,
@@ -97,12 +102,19 @@ class Checkpointer:
     ) -> None:
         self.backend = backend  # the place where the workflows are kept; its verbs are documented there
         self.policy = policy if policy is not None else CheckpointPolicy()  # when and how long to keep steps
+        by_name = dict(serializer) if isinstance(serializer, Mapping) else {}
+        rest = by_name.pop(_REST, None) if isinstance(serializer, Mapping) else serializer
+        if graphs:
+            graphs = tuple(graphs)
+            rest = with_graphs(rest or Encoding().serializer, graphs)
+            by_name = {name: with_graphs(own, graphs) for name, own in by_name.items()}
         self.encoding = Encoding(
-            with_graphs(serializer or Encoding().serializer, graphs) if graphs else serializer,
+            rest,
             CodecChain.of(codec),
             artifact_store,
             checked_threshold(artifact_threshold),
             redact,
+            by_name=by_name,
         )  # turns values into bytes, and bytes into values
         self.encoding.read_store_id = backend.store_id
 
@@ -111,15 +123,18 @@ class Checkpointer:
 
     # --- views of the same store --------------------------------------------------------------
 
-    def view(self, *, serializer: Serializer | None = None, artifacts: bool = True) -> Self:
+    def view(
+        self, *, serializer: Serializer | None = None, artifacts: bool = True, graph: Any = None
+    ) -> Self:
         """Return a view of the same store, with other ways to read and write values.
 
         Args:
             serializer: Turns values into bytes instead of the store's own.
             artifacts: False fetches no large values.
+            graph: A graph whose classes the view reads and writes.
         """
         view = copy.copy(self)
-        view.encoding = self.encoding.varied(serializer, artifacts=artifacts)
+        view.encoding = self.encoding.varied(serializer, artifacts=artifacts, graph=graph)
         return view
 
     def snapshot(self, work: Callable[[Self], T]) -> T:
@@ -292,14 +307,18 @@ class Checkpointer:
         """Return values, steps and next nodes as of a superstep; an empty checkpoint for an unknown id."""
         return await _or(Checkpoint({}, []), self.checkpoint, workflow_id, superstep=superstep)
 
-    def inputs(self, workflow_id: str, step: int | str | StepRecord | None = None) -> dict[str, Any]:
+    def inputs(
+        self, workflow_id: str, step: int | str | StepRecord | None = None, *, graph: Any = None
+    ) -> dict[str, Any]:
         """Return the exact inputs that a step saw, by default what the workflow was given.
 
-        Values that are not stored are left out: bound values, defaults, and what retention has dropped.
+        Values that are not stored are left out: bound values and defaults, which come from the `graph` if
+        there is one, and what retention has dropped. `input_origins` says where each came from.
 
         Args:
             workflow_id: The workflow.
             step: A record, an index, or the name of a node, which means its last step.
+            graph: The graph of the workflow, for bound values and defaults as they are now.
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
@@ -307,20 +326,52 @@ class Checkpointer:
         if step is None:
             found = self._known(workflow_id, self.backend.read_inputs(workflow_id))
             return {payload.name: self.encoding.value(workflow_id, payload) for payload in found}
-
-        def read(view: Self) -> dict[str, Any]:
-            history = History(view, workflow_id)
-            record = step if isinstance(step, StepRecord) else history.step(step)
-            return history.inputs_of(record) if record is not None else {}
-
-        return self.snapshot(read)
+        origins = self.input_origins(workflow_id, step, graph=graph)
+        return {name: origin.value for name, origin in origins.items() if origin.stored}
 
     @awaited(dict)
     async def get_inputs(
-        self, workflow_id: str, step: int | str | StepRecord | None = None
+        self, workflow_id: str, step: int | str | StepRecord | None = None, *, graph: Any = None
     ) -> dict[str, Any]:
-        """Return the exact inputs that a step saw, by default the workflow's; {} for an unknown id."""
-        return await _or({}, self.inputs, workflow_id, step)
+        """Return the exact inputs that a step saw, by default the workflow's; {} for an unknown id.
+
+        Args:
+            workflow_id: The workflow.
+            step: A record, an index, or the name of a node, which means its last step.
+            graph: The graph of the workflow, for bound values and defaults as they are now.
+        """
+        return await _or({}, self.inputs, workflow_id, step, graph=graph)
+
+    def input_origins(
+        self, workflow_id: str, step: int | str | StepRecord, *, graph: Any = None
+    ) -> dict[str, Origin]:
+        """Return where each input of a step came from: a step, the caller, the graph or a default.
+
+        Args:
+            workflow_id: The workflow.
+            step: A record, an index, or the name of a node, which means its last step.
+            graph: The graph of the workflow, for bound values and defaults as they are now: a store does not
+                keep them.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="text")
+            ... def ask(question: str, model: str, tries: int = 3) -> str:
+            ...     return f"{model}: {question}?"
+            >>> store, graph = MemoryCheckpointer(), Graph([ask]).bind(model="small")
+            >>> _ = SyncRunner(checkpointer=store).run(graph, question="why", workflow_id="w")
+            >>> found = store.input_origins("w", "ask", graph=graph).values()
+            >>> [(origin.name, origin.source, origin.value) for origin in found]
+            [('question', 'given', 'why'), ('model', 'bound', 'small'), ('tries', 'default', 3)]
+        """
+
+        def read(view: Self) -> dict[str, Origin]:
+            history = History(view, workflow_id)
+            record = step if isinstance(step, StepRecord) else history.step(step)
+            return history.origins_of(record, graph) if record is not None else {}
+
+        return self.snapshot(read)
 
     def provenance(self, workflow_id: str, name: str, superstep: int | None = None) -> list[Origin]:
         """Return the descent of a value: itself, then all it was made of, newest first, inputs last.
@@ -375,6 +426,28 @@ class Checkpointer:
         """
         return self.snapshot(lambda view: History(view, workflow_id).iterations(node))
 
+    def inner_steps(
+        self, workflow_id: str, *, node: str | None = None, visit: int | None = None
+    ) -> list[InnerStep]:
+        """Return what nodes did with `ctx.step`, with arguments and values: of all nodes, a node or a visit.
+
+        A key that was called again after a failure is there once for each superstep in which it was called.
+
+        >>> MemoryCheckpointer().inner_steps("none")
+        []
+        """
+        return read_inner_steps(self.backend, self.encoding, workflow_id, node, visit)
+
+    def usage(self, workflow_id: str) -> dict[str, float]:
+        """Return the sums of what nodes recorded with `ctx.record` in a workflow and those below it.
+
+        What a fork has copied is counted in its origin only.
+
+        >>> MemoryCheckpointer().usage("none")
+        {}
+        """
+        return self.backend.total_usage([workflow_id]).get(workflow_id, {})
+
     def questions(self, workflow_id: str) -> list[Question]:
         """Return the open questions of a workflow, those of its nested graphs and items included.
 
@@ -384,6 +457,49 @@ class Checkpointer:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
         return self._known(workflow_id, open_questions(self, workflow_id))
+
+    def read_stream(
+        self,
+        workflow_id: str,
+        node: str,
+        *,
+        offset: int = 0,
+        follow: bool = True,
+        timeout: float | None = None,
+    ) -> Iterator[StreamChunk]:
+        """Yield what a node with `stream=True` gives to `context.stream`, each offset once.
+
+        A reader that was cut off goes on with the offset after the last one it has. An entry of the kind
+        "restart" says that the node was called again and begins anew, one of the kind "gap" that earlier
+        chunks are gone: they were more than `CheckpointPolicy.stream_limit`, or ended too long ago.
+
+        Args:
+            workflow_id: The workflow, or the nested graph or item that the node is in.
+            node: The name of the node; with the graphs and items around it from further out, as in
+                "each/item-3/write".
+            offset: The first offset to read.
+            follow: Wait for more until the workflow has ended or paused; False returns what is there.
+            timeout: Seconds without a chunk, after which reading ends.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist.
+            ValueError: the offset is negative.
+        """
+        if offset < 0:
+            raise ValueError(f"offset must not be negative, got {offset}")
+        self.workflow(workflow_id)
+        return read_stream(self, workflow_id, node, offset, follow, timeout)
+
+    def progress(self, workflow_id: str) -> list[Progress]:
+        """Return how far the running nodes of a workflow are, those of nested graphs and items included."""
+        return self.backend.read_progress(workflow_id)
+
+    def due_runs(self, graph: str | None = None) -> list[Workflow]:
+        """Return what to run because a deadline has passed or a timer is due, oldest first.
+
+        These are workflows, and items of maps, which can be run by themselves under their own ids.
+        """
+        return due_runs(self, graph)
 
     @awaited(list)
     async def list_questions(self, workflow_id: str) -> list[Question]:
@@ -440,6 +556,7 @@ class Checkpointer:
                 first=first,
                 fence=backend.read_fence(workflow_id),
                 versions={payload.name: payload.version for payload in outputs},
+                given={payload.name: payload for payload in inputs} if self.encoding.redact else {},
             )
 
         return self.snapshot(read)
@@ -456,6 +573,7 @@ class Checkpointer:
         parent: str | None = None,
         tag: str | Mapping[str, str] | Iterable[str] | None = None,
         where: str | None = None,
+        due: bool = False,
         limit: int | None = 100,
         cursor: str | None = None,
     ) -> WorkflowList:
@@ -469,6 +587,7 @@ class Checkpointer:
             parent: The children of this workflow; without it, workflows that have no parent.
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
+            due: Only those with a question whose deadline has passed, or a timer whose time has come.
             limit: At most this many; None for all.
             cursor: The `next_cursor` of the page before.
 
@@ -483,6 +602,7 @@ class Checkpointer:
             parent=parent,
             tag=tag,
             where=where,
+            due=due,
             limit=limit,
             cursor=cursor,
         )
@@ -500,6 +620,7 @@ class Checkpointer:
         parent: str | None = None,
         tag: str | Mapping[str, str] | Iterable[str] | None = None,
         where: str | None = None,
+        due: bool = False,
         limit: int | None = 100,
         cursor: str | None = None,
     ) -> WorkflowList:
@@ -513,6 +634,7 @@ class Checkpointer:
             parent: The children of this workflow; without it, workflows that have no parent.
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
+            due: Only those with a question whose deadline has passed, or a timer whose time has come.
             limit: At most this many; None for all.
             cursor: The `next_cursor` of the page before.
 
@@ -528,6 +650,7 @@ class Checkpointer:
             parent=parent,
             tag=tag,
             where=where,
+            due=due,
             limit=limit,
             cursor=cursor,
         )
@@ -630,7 +753,8 @@ class Checkpointer:
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist.
-            WorkflowError: it does not ask this, or has been answered already; the text says what it asks.
+            WorkflowError: it does not ask this, has been answered already, or its deadline has passed.
+            InvalidAnswerError: the value is not of the type that the question asks for.
             ValueError: the question needs several answers at once; see `answer_all`.
             TypeError: the value cannot be stored.
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from datetime import datetime
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 from zlib import crc32
 
 from hypergraph import values  # a serializer is loaded on first access
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
-from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.deltas import LEAST, Added, Grown, Growth, Stands, applied, stands
 from hypergraph.checkpointers.records import (
     ANSWER,
+    APART,
+    ERROR,
     PAUSE,
+    STREAM,
     Claim,
     Commit,
     CommitOptions,
@@ -29,9 +34,11 @@ from hypergraph.checkpointers.records import (
     owned,
 )
 from hypergraph.checkpointers.status import StepStatus
+from hypergraph.clock import now
 from hypergraph.exceptions import CheckpointError, DecryptionError
 from hypergraph.records import PauseInfo
 from hypergraph.values.codecs import CodecChain
+from hypergraph.values.graphs import with_types_of
 from hypergraph.values.undecodable import Undecodable, UnknownClassError, public_text
 
 if TYPE_CHECKING:
@@ -40,6 +47,8 @@ if TYPE_CHECKING:
 THRESHOLD = 128 * 1024  # bytes above which a value goes to the artifact store, if there is one
 _PAUSE_FIELDS = tuple(field.name for field in fields(PauseInfo))
 _NO_CODECS = CodecChain()
+_PRINT = "#"  # in a format, before the fingerprint of an input that was redacted
+_PROCESS_KEY = os.urandom(16)  # of stores in memory
 
 
 def checked_threshold(threshold: int | None) -> int:
@@ -56,8 +65,18 @@ class Encoding:
     """
 
     __slots__ = (
-        *("_given", "_store_id", "artifacts", "chain", "format", "read_store_id", "redact", "serializer"),
-        *("tag", "threshold", "verifies"),
+        *(
+            "_given",
+            "_key",
+            "_store_id",
+            "artifacts",
+            "by_name",
+            "chain",
+            "format",
+            "read_store_id",
+            "redact",
+        ),
+        *("serializer", "tag", "threshold", "verifies"),
     )
     serializer: Serializer
     tag: str  # the serializer in stored formats
@@ -70,7 +89,10 @@ class Encoding:
         artifacts: ArtifactStore | None = None,
         threshold: int = THRESHOLD,
         redact: Redact | None = None,
+        *,
+        by_name: Mapping[str, Serializer] = MappingProxyType({}),
     ) -> None:
+        self.by_name = by_name  # serializers of single values
         self._given = serializer
         self.chain = chain
         self.artifacts = artifacts
@@ -78,6 +100,7 @@ class Encoding:
         self.redact = redact
         self.read_store_id: Callable[[], bytes] = bytes  # the id of the store, to which values are bound
         self._store_id: bytes | None = None
+        self._key: bytes | None = None
         self.verifies = False  # whether steps that are read are checked against their seals
         if serializer is not None:
             self._use(serializer)
@@ -93,11 +116,18 @@ class Encoding:
         self._use(values.JsonSerializer())
         return getattr(self, name)
 
-    def varied(self, serializer: Serializer | None = None, *, artifacts: bool = True) -> Encoding:
-        """Return the same with another serializer, or without the artifact store."""
-        kept = self.artifacts if artifacts else None
-        found = Encoding(serializer or self._given, self.chain, kept, self.threshold, self.redact)
-        found.read_store_id, found._store_id = self.read_store_id, self._store_id
+    def varied(
+        self, serializer: Serializer | None = None, *, artifacts: bool = True, graph: Any = None
+    ) -> Encoding:
+        """Return the same with another serializer, without the artifact store, or with a graph's classes."""
+        kept, by_name = self.artifacts if artifacts else None, self.by_name
+        if graph is not None:
+            serializer = with_types_of(serializer or self.serializer, graph)
+            by_name = {name: with_types_of(own, graph) for name, own in by_name.items()}
+        found = Encoding(
+            serializer or self._given, self.chain, kept, self.threshold, self.redact, by_name=by_name
+        )
+        found.read_store_id, found._store_id, found._key = self.read_store_id, self._store_id, self._key
         return found
 
     def verifying(self) -> Encoding:
@@ -107,6 +137,38 @@ class Encoding:
         found = self.varied()
         found.verifies = True
         return found
+
+    def fingerprint(self, name: str, value: Any) -> str | None:
+        """Return a fingerprint of a value, keyed by this store, None if the value cannot be stored."""
+        import hashlib  # only stores with a redaction need it
+        import hmac
+
+        if self._key is None:
+            self._key = self.read_store_id() or _PROCESS_KEY
+        try:
+            form = _canonical(value, self.serializer_of(name).without_types().serialize)
+        except Exception:  # it cannot be stored either
+            return None
+        return hmac.new(self._key, form, hashlib.sha256).hexdigest()[:32]
+
+    def is_redacted(self, payload: Payload, value: Any) -> bool:
+        """Say whether a stored input is the redacted form of a value."""
+        _, _, mark = payload.format.partition("+")[0].rstrip("@").partition(_PRINT)
+        return bool(mark) and payload.data is not None and mark == self.fingerprint(payload.name, value)
+
+    def serializer_of(self, name: str) -> Serializer:
+        """Return the serializer of the value with this name."""
+        return self.by_name.get(name, self.serializer) if self.by_name else self.serializer
+
+    def _reader(self, written: str) -> Serializer | None:
+        """Return the serializer that reads what was written in a format, None if there is none."""
+        if written == self.tag:
+            return self.serializer
+        name, _, version = written.rpartition("/")
+        for serializer in (self.serializer, *self.by_name.values()):
+            if name == serializer.id and version.isdigit() and int(version) <= serializer.version:
+                return serializer
+        return None
 
     @property
     def store_id(self) -> bytes:
@@ -156,7 +218,7 @@ class Encoding:
         payloads, versions, lost = [], record.output_versions, record.lost
         if record.status is not StepStatus.COMPLETED:
             growth = None  # only results are extended
-        if record.values or lost or record.pause is not None:
+        if record.values or lost or record.pause or record.answer is not None or record.error_attributes:
             place = Place(record.workflow_id, record.superstep, record.index, record.node_name, artifact)
             for name, value in (record.values or {}).items():
                 if name not in lost:
@@ -169,28 +231,44 @@ class Encoding:
                 payloads.append(self._pause(place, record, record.pause))
             if record.answer is not None:
                 payloads.append(self._answer(record, record.answer, record.answered_by, record.answered_at))
+            if record.error_attributes:
+                payloads.append(self._error(place, record.error_attributes))
         return EncodedStep(record, payloads, self.seal(record) if self.chain.encrypts else None)
 
     def payload(
-        self, name: str, version: int, value: Any, place: Place, growth: Growth | None = None
+        self,
+        name: str,
+        version: int,
+        value: Any,
+        place: Place,
+        growth: Growth | None = None,
+        *,
+        raw: bytes | None = None,
     ) -> Payload:
         """Return the value as bytes; warn and return a gap when it cannot be encoded.
 
-        Raises CheckpointError when the artifact store fails.
+        What is serialized already is given as `raw`. Raises CheckpointError when the artifact store fails.
         """
         try:
-            added = value if isinstance(value, Added) else None
-            if added is not None:
-                value = added.items
-            if self.redact is not None and name not in (PAUSE, ANSWER):
-                value = self.redact(place.node, name, value)
-            raw = self._serialized(name, value, place)
-            base, tag = None, self.tag
-            if added is not None:
-                base, tag = added.begin, tag + added.mark
-            elif growth is not None and len(raw) < LEAST:
+            base, tag, serializer = None, self.tag, self.serializer
+            if self.by_name:
+                serializer = self.serializer_of(name)
+                tag = f"{serializer.id}/{serializer.version}"
+            if type(value) is Added:
+                base, tag, value = value.begin, tag + value.mark, value.items
+            if raw is None:
+                if self.redact is not None and name not in APART and name != STREAM:
+                    value, mark = self._redacted(self.redact, name, value, place)
+                    tag += mark
+                try:
+                    raw = serializer.serialize(value)
+                except UnknownClassError as error:
+                    raw = self._for_comparison(name, value, place, error)
+            if growth is None or base is not None:
+                pass
+            elif len(raw) < LEAST:
                 growth.last[name] = None
-            elif growth is not None:
+            else:
                 raw, base = growth.patch(name, place.superstep, place.idx, raw)
                 tag = tag if base is None else tag + "~"
             data = raw
@@ -212,24 +290,27 @@ class Encoding:
                 f"The value of {name!r} cannot be stored ({where}); {effect}. {reason}", stacklevel=2
             )
             return gap(name, version, reason, place)
-        written = self.format if base is None else tag + self.format[len(self.tag) :]
+        written = self.format if tag is self.tag else tag + self.format[len(self.tag) :]
         payload = Payload(name, version, written, crc32(data), data, place.superstep, place.idx, base)
         is_small = place.artifact is None and len(data) <= self.threshold
         return payload if is_small else self._placed(payload, place)
 
-    def _serialized(self, name: str, value: Any, place: Place) -> bytes:
-        """Return the value as bytes; warn of an input of an unknown class, stored for comparison only."""
-        try:
-            return self.serializer.serialize(value)
-        except UnknownClassError as error:
-            if place.node or name == PAUSE:
-                raise
-            warnings.warn(
-                f"The value of {name!r} can be stored, but not restored (workflow {place.workflow_id!r}, an "
-                f"input); pass it again on resume. {public_text(error).partition(': ')[2]}",
-                stacklevel=2,
-            )
-            return self.serializer.without_types().serialize(value)
+    def _redacted(self, redact: Redact, name: str, value: Any, place: Place) -> tuple[Any, str]:
+        """Return what is stored of a value, and of a changed input the mark that later calls compare."""
+        kept = redact(place.node, name, value)
+        mark = self.fingerprint(name, value) if place.node is None and kept is not value else ""
+        return kept, f"{_PRINT}{mark}" if mark else ""
+
+    def _for_comparison(self, name: str, value: Any, place: Place, error: UnknownClassError) -> bytes:
+        """Return an input of an unknown class as bytes, with a warning: it can be compared, not restored."""
+        if place.node or name == PAUSE:
+            raise error
+        warnings.warn(
+            f"The value of {name!r} can be stored, but not restored (workflow {place.workflow_id!r}, an "
+            f"input); pass it again on resume. {public_text(error).partition(': ')[2]}",
+            stacklevel=2,
+        )
+        return self.serializer_of(name).without_types().serialize(value)
 
     def _placed(self, payload: Payload, place: Place) -> Payload:
         """Return the payload with its checksum; data too large for a row is put elsewhere and referred to."""
@@ -280,10 +361,11 @@ class Encoding:
             if payload.base is not None and payload.is_added:
                 return self._list(workflow_id, payload)
             # The bytes are not kept meanwhile: they may be as large as the value.
-            found = self.serializer.deserialize(self.whole(workflow_id, payload))
+            serializer = self._reader(_tag(payload.format)) or self.serializer
+            found = serializer.deserialize(self.whole(workflow_id, payload))
             if type(found) is Undecodable:
                 raw = self.whole(workflow_id, payload)
-                found.stored_as(raw, self.serializer.without_types().serialize)
+                found.stored_as(raw, serializer.without_types().serialize)
             return found
         except Exception as error:  # rows may hold anything, codecs and serializers may raise anything
             ours = isinstance(error, ValueError | CheckpointError)
@@ -297,7 +379,8 @@ class Encoding:
         if payload.base is None:
             return self._raw(workflow_id, payload)
         if payload.is_added:
-            return self.serializer.serialize(self._list(workflow_id, payload))
+            serializer = self._reader(_tag(payload.format)) or self.serializer
+            return serializer.serialize(self._list(workflow_id, payload))
         *links, last = (*payload.parts, payload)
         if not links or links[0].base is not None:
             raise ValueError("the beginning of a growing value is not stored any more")
@@ -311,7 +394,7 @@ class Encoding:
         """
         items, found = [], []
         for row in _in_order(payload):
-            more = self._items(workflow_id, self._raw(workflow_id, row))
+            more = self._items(row, self._raw(workflow_id, row))
             items += more
             if row.is_added:
                 found.append((row, len(more)))
@@ -319,8 +402,9 @@ class Encoding:
 
     def _list(self, workflow_id: str, payload: Payload) -> list[Any]:
         """Return an appended list, read at once where that is possible; raises what `segments` raises."""
+        rows = _in_order(payload)
         raw, plain = [], {self.tag: not self.chain.format}  # formats that need no more than a checksum
-        for row in _in_order(payload):
+        for row in rows:
             written, data = row.format, row.data
             if written not in plain:
                 is_bare = "+" not in written and not written.endswith("@")
@@ -328,13 +412,14 @@ class Encoding:
             if data is None or not plain[written] or crc32(data) != row.checksum:
                 data = self._raw(workflow_id, row)
             raw.append(data)
-        joined = self.serializer.joined(raw)
+        alike = len({_tag(written) for written in {row.format for row in rows}}) == 1
+        joined = (self._reader(_tag(rows[0].format)) or self.serializer).joined(raw) if alike else None
         if joined is not None:
-            return self._items(workflow_id, joined)
-        return [item for data in raw for item in self._items(workflow_id, data)]
+            return self._items(rows[0], joined)
+        return [item for row, data in zip(rows, raw, strict=True) for item in self._items(row, data)]
 
-    def _items(self, workflow_id: str, raw: bytes) -> list[Any]:
-        found = self.serializer.deserialize(raw)
+    def _items(self, row: Payload, raw: bytes) -> list[Any]:
+        found = (self._reader(_tag(row.format)) or self.serializer).deserialize(raw)
         if not isinstance(found, list | tuple):
             reason = found.reason if isinstance(found, Undecodable) else f"it is {type(found).__name__}"
             raise ValueError(f"a part of the list cannot be read: {reason}")
@@ -350,7 +435,8 @@ class Encoding:
 
     def grown(self, workflow_id: str, payload: Payload) -> Grown | None:
         """Return what a later version can extend, None if it cannot be read."""
-        if payload.data is None or payload.is_added or _tag(payload.format) != self.tag:
+        own = self.serializer_of(payload.name)
+        if payload.data is None or payload.is_added or _tag(payload.format) != f"{own.id}/{own.version}":
             return None
         try:
             raw = self.whole(workflow_id, payload)
@@ -370,7 +456,7 @@ class Encoding:
             raise ValueError("the stored bytes are damaged: their checksum does not match")
         tag, _, codecs = written.partition("+")
         plain = _tag(written)
-        if plain != self.tag and not self._reads(plain):
+        if self._reader(plain) is None:
             raise ValueError(f"written as {tag!r}, this store reads {self.tag!r}")
         if written != payload.format:  # a reference
             data = self._artifact(data)
@@ -397,7 +483,7 @@ class Encoding:
         """
         workflow_id, node = owner
         found = {payload.name: payload for payload in payloads}
-        pause, answer = found.pop(PAUSE, None), found.pop(ANSWER, None)
+        pause, answer, error = (found.pop(name, None) for name in APART)
         lost = {name: payload.format[1:] for name, payload in found.items() if payload.data is None}
         stored = dict.fromkeys(name for name in (*order, *found) if name in found and name not in lost)
         return {
@@ -405,19 +491,31 @@ class Encoding:
             "pause": self._read_pause(workflow_id, node, pause) if pause else None,
             "lost": lost,
             **(self._read_answer(workflow_id, answer) if answer else {}),
+            **({"error_attributes": self._read_error(workflow_id, error)} if error else {}),
         }
-
-    def _reads(self, written: str) -> bool:
-        name, _, version = written.rpartition("/")
-        return name == self.serializer.id and version.isdigit() and int(version) <= self.serializer.version
 
     def _pause(self, place: Place, record: StepRecord, pause: PauseInfo) -> Payload:
         shown = pause if self.redact is None else redacted_pause(self.redact, record, pause)
         parts = {name: getattr(shown, name) for name in _PAUSE_FIELDS}
+        parts["due"] = None if shown.due is None else shown.due.isoformat()  # readable beside unknown classes
         payload = self.payload(PAUSE, 0, parts, place)
         if payload.data is None:  # the run waits for its answer all the same; what it showed is gone
             payload = self.payload(PAUSE, 0, {**parts, "value": None, "values": None}, place)
         return payload
+
+    def _error(self, place: Place, attributes: Mapping[str, Any]) -> Payload:
+        kept, redact = dict(attributes), self.redact
+        if redact is not None:
+            try:
+                kept = {name: redact(place.node, name, value) for name, value in kept.items()}
+            except Exception as error:  # of the caller's function
+                kept = {name: f"cannot be redacted: {type(error).__name__}" for name in kept}
+        return self.payload(ERROR, 0, kept, place)
+
+    def _read_error(self, workflow_id: str, payload: Payload) -> dict[str, Any]:
+        found = self.value(workflow_id, payload)
+        parts = found.data if isinstance(found, Undecodable) else found
+        return dict(parts) if isinstance(parts, Mapping) else {}
 
     def answer(self, record: StepRecord, values: Mapping[str, Any], by: str | None) -> EncodedAnswer:
         """Return the answer to the question of a step, encoded. Raises TypeError if it cannot be."""
@@ -447,7 +545,10 @@ class Encoding:
         parts = found.data if isinstance(found, Undecodable) else found
         if not isinstance(parts, Mapping):
             return PauseInfo(node, "", value=found)
-        return PauseInfo(**{name: parts[name] for name in _PAUSE_FIELDS if name in parts})
+        fields = {name: parts[name] for name in _PAUSE_FIELDS if name in parts}
+        if fields.get("due") is not None:
+            fields["due"] = datetime.fromisoformat(fields["due"])
+        return PauseInfo(**fields)
 
     def _identity(
         self,
@@ -500,7 +601,21 @@ def _in_order(payload: Payload) -> list[Payload]:
 @lru_cache(maxsize=1024)
 def _tag(written: str) -> str:
     """Return the serializer that wrote a format."""
-    return written.partition("+")[0].partition("&")[0].rstrip("~@")
+    return written.partition("+")[0].partition("&")[0].partition(_PRINT)[0].rstrip("~@")
+
+
+def _canonical(value: Any, serialize: Callable[[Any], bytes]) -> bytes:
+    """Return bytes that are the same for equal sets and dicts, whatever their order."""
+    kind = type(value)
+    if kind in (list, tuple):
+        parts = [_canonical(item, serialize) for item in value]
+    elif kind in (set, frozenset):
+        parts = sorted(_canonical(item, serialize) for item in value)
+    elif kind is dict:
+        parts = sorted(_canonical([*item], serialize) for item in value.items())
+    else:
+        return serialize(value)
+    return kind.__name__.encode() + b"".join(b"%d:%s" % (len(part), part) for part in parts)
 
 
 def _facts(record: StepRecord, store_id: bytes) -> bytes:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
-from hypergraph.scheduling import Ambiguity, Layout, Part, Standing
+from hypergraph.scheduling import Ambiguity, Done, Layout, Part, Past, Standing
 from hypergraph.structure import StoredGraph, readable_graph
 from hypergraph.values.undecodable import Undecodable
 
@@ -19,21 +19,24 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
 Version = tuple[str, int]  # a name and which of its values
+Source = Literal["step", "given", "bound", "default"]
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """One value in the descent of another: the step that made it, None if it was given as an input."""
+    """Where a value came from: the step that made it, the caller, the graph or a default."""
 
     name: str  # of the value
     version: int  # of the value
     value: Any  # None if it cannot be read any more
     step: StepRecord | None  # which made it; None for an input
+    source: Source = "given"  # a "step", "given" to the run, "bound" to its graph, or a "default"
+    known: bool = True  # False if there is no value: what is bound, and defaults, are not stored
 
     @property
     def stored(self) -> bool:
-        """Whether the value can still be read; if not, `value` is None."""
-        return self.step is None or self.name in (self.step.values or ())
+        """Whether the value can be read; if not, `value` is None."""
+        return self.known and (self.step is None or self.name in (self.step.values or ()))
 
     @property
     def sources(self) -> dict[str, int]:
@@ -47,6 +50,7 @@ class Origin:
             "version": self.version,
             "value": jsonable(self.value),
             "sources": jsonable(self.sources),
+            "source": self.source,
             "step": self.step.to_dict() if self.step else None,
         }
 
@@ -185,6 +189,25 @@ class History:
         origins = [self._origin(item, step.superstep) for item in step.input_versions.items()]
         return {origin.name: origin.value for origin in origins if origin is not None and origin.stored}
 
+    def origins_of(self, step: StepRecord, graph: Any = None) -> dict[str, Origin]:
+        """Return where every input of the step came from, in the order of the node's parameters."""
+        workflow = self.store.backend.read_workflow(self.workflow_id)
+        stored = readable_graph(workflow.graph) if workflow is not None else None
+        node = None if stored is None else stored.nodes.get(step.node_name)
+        names = dict.fromkeys([*(node.inputs if node is not None else ()), *step.input_versions])
+        bound = set() if stored is None else set(stored.bound)
+        found = {}
+        for name in names:
+            version = step.input_versions.get(name, 0)
+            origin = self._origin((name, version), step.superstep) if version else None
+            if origin is None:
+                source: Source = "given" if version else "bound" if name in bound else "default"
+                value = _from_graph(graph, step.node_name, name, source) if not version else _NOT_KNOWN
+                known = value is not _NOT_KNOWN
+                origin = Origin(name, version, value if known else None, None, source, known)
+            found[name] = origin
+        return found
+
     def iterations(self, node: str) -> list[Iteration]:
         """Return the visits of a node, in order."""
         visits = [step for step in self.steps if step.node_name == node]
@@ -236,7 +259,7 @@ class History:
         maker = self._makers.get(item)
         if maker is not None:
             maker = self.complete(maker)
-            return Origin(name, version, (maker.values or {}).get(name), maker)
+            return Origin(name, version, (maker.values or {}).get(name), maker, "step")
         return self.gift(name, version, superstep)
 
     def gift(self, name: str, version: int, superstep: int | None) -> Origin | None:
@@ -246,6 +269,19 @@ class History:
             given = self._inputs(superstep)
             self._given.update({(name, version): value for name, (version, value) in given.items()})
         return Origin(name, version, self._given[item], None) if item in self._given else None
+
+
+_NOT_KNOWN: Any = object()
+
+
+def _from_graph(graph: Any, node_name: str, name: str, source: Source) -> Any:
+    """Return what a graph, if there is one, binds to a name, or the default of its node."""
+    node = None if graph is None else graph.nodes.get(node_name)
+    if node is None:
+        return _NOT_KNOWN
+    if source == "bound":
+        return graph.inputs.bound.get(name, _NOT_KNOWN)
+    return node.get_default_for(name) if node.has_default_for(name) else _NOT_KNOWN
 
 
 _END = "END"
@@ -280,8 +316,11 @@ def ready_nodes(graph: StoredGraph, steps: Sequence[StepRecord], turns: Sequence
         found = _Progress(_Structure(graph), steps, turns)
     except Ambiguity:  # no run of this graph can have begun like this
         return ()
-    standing, last = found.standing, max((step.superstep for step in steps), default=-1)
-    ready = {index: standing.after(index, found.levels, turns[-1].superstep) for index in standing.ready()}
+    standing, last = found.past.standing, max((step.superstep for step in steps), default=-1)
+    supersteps, first = found.past.supersteps, turns[-1].superstep
+    batch = standing.ready()
+    supersteps.begin(standing)
+    ready = {index: supersteps.of(standing, index, first) for index in batch}
     first = min(ready.values(), default=0)
     late = [index for index, superstep in ready.items() if superstep == first and first <= last]
     return tuple(standing.layout.parts[index].name for index in late or ready)
@@ -322,40 +361,39 @@ class _Progress:
     """How far a workflow has come, by its completed steps."""
 
     def __init__(self, shape: _Structure, steps: Sequence[StepRecord], turns: Sequence[Turn]) -> None:
-        self.levels: dict[int, int] = {}  # by node: its last superstep
         self._written: dict[str, int] = {}
         visits: dict[str, int] = {}
         given = set(turns[0].names)
         self._written.update(dict.fromkeys(given, 1))
-        self.standing = Standing(shape.layout(given))
+        self.past = Past(Standing(shape.layout(given)))
         for number, turn in enumerate(turns):
             if number:
                 given |= turn.names
                 for name in turn.names:
                     self._written[name] = self._written.get(name, 0) + 1
                 present = given | shape.accumulated.intersection(self._written)
-                reached = self.standing.layout.reached_from(turn.names)
-                self.standing = self.standing.turn(shape.layout(present), reached)
+                self.past.turn(shape.layout(present), self.past.standing.layout.reached_from(turn.names))
             until = turns[number + 1].superstep if number + 1 < len(turns) else None
+            done: list[Done] = []
             for step in steps:
                 if step.superstep < turn.superstep or (until is not None and step.superstep >= until):
                     continue
                 if step.status is StepStatus.COMPLETED and not self._is_repeated(step, visits):
                     visits[step.node_name] = step.visit
-                    self._replay(step)
+                    done += self._noted(step)
+            self.past.follow(done, turn.superstep)
 
     def _is_repeated(self, step: StepRecord, visits: Mapping[str, int]) -> bool:
         """Say whether a step only made again what had not been kept."""
         known = all(version <= self._written.get(name, 0) for name, version in step.output_versions.items())
         return known and step.visit <= visits.get(step.node_name, 0)
 
-    def _replay(self, step: StepRecord) -> None:
-        standing, written = self.standing, self._written
-        layout = standing.layout
+    def _noted(self, step: StepRecord) -> list[Done]:
+        """Return a step as the scheduler sees it, nothing for one that is not in the graph."""
+        layout, written = self.past.standing.layout, self._written
         index = layout.index.get(step.node_name)
         if index is None or not layout.scope >> index & 1:
-            return
-        self.levels[index] = step.round
+            return []
         made = step.output_versions or dict.fromkeys(step.values or (), 0)
         equal = [name for name, version in made.items() if 0 < version <= written.get(name, 0)]
         for name, version in made.items():
@@ -364,7 +402,7 @@ class _Progress:
             decided = step.decision
             names = decided if isinstance(decided, list) else () if decided is None else (decided,)
             targets = layout.targets[index]
-            standing.replay(index, [targets[name] for name in names if name in targets], _END in names)
-        else:
-            absent = [name for name in layout.parts[index].makes if name not in made]
-            standing.replay(index, absent=absent, equal=equal)
+            chosen = [targets[name] for name in names if name in targets]
+            return [Done(index, step.superstep, chosen, _END in names)]
+        absent = [name for name in layout.parts[index].makes if name not in made]
+        return [Done(index, step.superstep, absent=absent, equal=equal)]

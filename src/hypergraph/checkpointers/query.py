@@ -10,8 +10,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.clock import now
 from hypergraph.display import did_you_mean
 
 if TYPE_CHECKING:
@@ -204,6 +204,28 @@ Status = WorkflowStatus | str
 Moment = datetime | timedelta | str
 
 
+ORDERS = {  # what lists can be sorted by -> the attribute of a workflow
+    "id": "id",
+    "status": "status",
+    "graph": "graph_name",
+    "steps": "step_count",
+    "duration": "duration_ms",
+    "created": "created_at",
+}
+
+
+def ordered_by(order: str) -> tuple[str, bool]:
+    """Return the attribute that an order sorts by, and whether the greatest comes first.
+
+    Raises:
+        ValueError: the order is unknown.
+    """
+    name, _, way = order.rpartition("-")
+    if name not in ORDERS or way not in ("up", "down"):
+        raise ValueError(f"Invalid sort {order!r}: expected one of {', '.join(ORDERS)} with -up or -down")
+    return ORDERS[name], way == "down"
+
+
 class Query(NamedTuple):
     """What to find: every part narrows the choice, an empty one says nothing.
 
@@ -222,6 +244,8 @@ class Query(NamedTuple):
     where: tuple[Clause, ...] = ()
     limit: int | None = 100
     cursor: str | None = None
+    due: datetime | None = None  # only those with a deadline or a timer up to this moment
+    order: str = ""  # one of ORDERS with "-up" or "-down"; newest first if it is empty
 
     def admits(self, workflow: Workflow, steps: Callable[[], Iterable[StepRecord]]) -> bool:
         """Return whether the workflow is among those asked for; its steps are read only if need be."""
@@ -237,6 +261,7 @@ class Query(NamedTuple):
             and (self.since is None or workflow.created_at >= self.since)
             and (self.until is None or workflow.created_at < self.until)
             and all(workflow.tags.get(key) == value for key, value in self.tags.items())
+            and (self.due is None or (workflow.due is not None and workflow.due <= self.due))
             and all(clause.holds(workflow, steps) for clause in self.where)
         )
 
@@ -246,7 +271,7 @@ class Filter(NamedTuple):
 
     name: str
     help: str
-    value: str  # the placeholder of a value
+    value: str  # the placeholder of a value; empty for one that is on or off
     many: bool = False  # may be given several times
 
 
@@ -257,6 +282,7 @@ FILTERS = (
     Filter("until", "created before: an age like 2h, or a date", "T"),
     Filter("tag", "only with this tag, like team=search; all must match", "K=V", many=True),
     Filter("parent", "the children of this workflow: nested runs, or items of a map", "WF"),
+    Filter("due", "only with a question whose deadline has passed, or a timer whose time has come", ""),
     Filter("where", 'a condition, like "node:embed duration > 1s" or "duration > 5m"', "EXPR"),
 )
 
@@ -270,6 +296,7 @@ def parse(
     parent: str | None = None,
     tag: str | Mapping[str, str] | Iterable[str] | None = None,
     where: str | None = None,
+    due: bool = False,
     limit: int | None = 100,
     cursor: str | None = None,
 ) -> Query:
@@ -288,7 +315,13 @@ def parse(
         where=parse_where(where) if where else (),
         limit=checked_limit(limit),
         cursor=cursor,
+        due=now() if _is_on(due) else None,
     )
+
+
+def _is_on(given: Any) -> bool:
+    """Return a flag, which may come as a text. Raises ValueError."""
+    return _flag(given.lower()) if isinstance(given, str) else bool(given)
 
 
 def moment(given: Moment | None, name: str = "since") -> datetime | None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from hypergraph.answers import check
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.clock import now
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import WorkflowError
 from hypergraph.records import PauseInfo
@@ -16,6 +20,8 @@ from hypergraph.records import PauseInfo
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
+_NEAR = timedelta(seconds=60)  # a timer that is due so soon is waited for in the process
+_ITEM = re.compile(r"item-(0|[1-9][0-9]*)")
 _UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
 
 
@@ -33,6 +39,11 @@ class Question:
         return tuple(self.pause.response_keys.values())
 
     @property
+    def is_ripe(self) -> bool:
+        """Whether a run has something to do here: it has an answer, its deadline or its time has come."""
+        return self.step.answer is not None or is_due(self.pause)
+
+    @property
     def head(self) -> str:
         """The node of the workflow that asks, or inside which it is asked."""
         return self.pause.path[0] if self.pause.path else self.step.node_name
@@ -43,20 +54,76 @@ class Question:
         return {".".join((*self.inner, name)): answers[key] for name, key in keys if key in answers}
 
 
-def open_questions(store: Checkpointer, workflow_id: str) -> list[Question]:
-    """Return the open questions of a workflow, of one moment; empty if the workflow does not exist."""
+def is_due(pause: PauseInfo) -> bool:
+    """Say whether a deadline has passed, or a timer is so near that the process can wait for it."""
+    if pause.due is None:
+        return False
+    return pause.due <= now() + (_NEAR if pause.reason == "timer" else timedelta(0))
+
+
+def next_due(pauses: Iterable[PauseInfo]) -> datetime | None:
+    """Return the first deadline or time of a timer."""
+    return min((pause.due for pause in pauses if pause.due is not None), default=None)
+
+
+def due_runs(store: Checkpointer, graph: str | None = None) -> list[Workflow]:
+    """Return what is to be run because a deadline has passed or a timer is due: workflows, or items of maps.
+
+    An item can be run by itself, so that the list of its map is not needed.
+    """
+    found = store.backend.find(Query(graph=graph, limit=None, due=now()))[0][::-1]
+    runs: list[Workflow] = []
+    for workflow in found:
+        items = [] if workflow.step_count else due_items(store, workflow.id)
+        runs += items or [workflow]
+    return runs
+
+
+def due_items(store: Checkpointer, workflow_id: str) -> list[Workflow]:
+    """Return the items of a map whose deadline or time has come."""
+    return store.backend.find(Query(parent=workflow_id, limit=None, due=now()))[0][::-1]
+
+
+def open_questions(
+    store: Checkpointer, workflow_id: str, keys: Iterable[str] | None = None
+) -> list[Question]:
+    """Return the open questions of a workflow, of one moment; empty if the workflow does not exist.
+
+    With `keys`, those of other items of a map are left out.
+    """
 
     def read(view: Checkpointer) -> list[Question]:
         workflow = view.backend.read_workflow(workflow_id)
-        return [] if workflow is None else list(_questions(view, workflow, ()))
+        wanted = None if keys is None else _heads(keys)
+        return [] if workflow is None else list(_questions(view, workflow, (), wanted))
 
     return store.snapshot(read)
 
 
-def _questions(store: Checkpointer, workflow: Workflow, path: tuple[str, ...]) -> Iterator[Question]:
+def _heads(keys: Iterable[str]) -> set[str] | None:
+    """Return the items that keys are about, None if one is about anything else."""
+    heads = {key.partition(".")[0] for key in keys if isinstance(key, str)}
+    return heads if heads and all(_ITEM.fullmatch(head) for head in heads) else None
+
+
+def _below(store: Checkpointer, workflow: Workflow, items: Collection[str] | None) -> list[Workflow]:
+    """Return the unfinished runs below a workflow, or the items of a map that are asked for."""
+    if items is not None and not workflow.step_count:
+        named = [store.backend.read_workflow(f"{workflow.id}/{item}") for item in sorted(items)]
+        return [child for child in named if child is not None and child.status in _UNFINISHED]
+    found, _, _ = store.backend.find(Query(_UNFINISHED, parent=workflow.id, limit=None))
+    return found
+
+
+def _questions(
+    store: Checkpointer,
+    workflow: Workflow,
+    path: tuple[str, ...],
+    items: Collection[str] | None = None,
+) -> Iterator[Question]:
     if workflow.status is WorkflowStatus.COMPLETED:
         return
-    found, _, _ = store.backend.find(Query(_UNFINISHED, parent=workflow.id, limit=None))
+    found = _below(store, workflow, items)
     below = sorted(found, key=lambda child: (child.parent_superstep or 0, child.item or 0, child.id))
     for step in _asking(store, workflow.id):
         inside = [child for child in below if child.node_name == step.node_name and child.item is None]
@@ -107,13 +174,14 @@ def record_answers(
 
     Raises:
         WorkflowError: the question does not exist, or it has another answer.
+        InvalidAnswerError: an answer is not of the type that the question asks for.
         ValueError: the question needs several answers at once.
         TypeError: a value cannot be stored.
     """
-    questions = open_questions(store, workflow_id)
+    questions = open_questions(store, workflow_id, answers)
     for key in answers:
         if not any(key in question.keys for question in questions):
-            _refuse_unasked(store, workflow_id, (key, answers[key]), questions)
+            _refuse_unasked(store, workflow_id, (key, answers[key]), open_questions(store, workflow_id))
     written = []
     for question in questions:
         given = [key for key in question.keys if key in answers]
@@ -130,13 +198,29 @@ def record_answers(
                 "there is no step to keep the answer with. Pass it to run(), with all others of that graph.",
                 workflow_id=workflow_id,
             )
-        own = question.own(answers)
+        own, schemas = question.own(answers), question.pause.schemas or {}
+        if question.step.answer is None:
+            _refuse_late(workflow_id, question, given[0])
+        for name, key in question.pause.response_keys.items():
+            check(key, answers[key], schemas.get(name))
         if question.step.answer is None:
             written.append(store.encoding.answer(question.step, own, by))
         elif any(_is_unlike(store, question.step.answer.get(n), value) for n, value in own.items()):
             raise answered(workflow_id, given[0])
     if written:
         store.backend.put_answers(written)
+
+
+def _refuse_late(workflow_id: str, question: Question, key: str) -> None:
+    """Raise WorkflowError for an answer after the deadline; a timer may be answered at any time."""
+    pause = question.pause
+    if pause.reason != "timer" and pause.due is not None and pause.due <= now():
+        otherwise = "the run fails" if pause.default is None else f"{pause.default} is the answer"
+        raise WorkflowError(
+            f"{key!r} of workflow {workflow_id!r} had to be answered by {pause.due:%Y-%m-%d %H:%M:%S} UTC; "
+            f"{otherwise} when the workflow is run again.",
+            workflow_id=workflow_id,
+        )
 
 
 def _refuse_unasked(
@@ -165,6 +249,17 @@ def answer_at(store: Checkpointer, workflow_id: str, key: str) -> Any:
         return store.state(workflow_id).get(name, UNKNOWN)
     child = child_at(store, workflow_id, path)
     return UNKNOWN if child is None else store.state(child.id).get(name, UNKNOWN)
+
+
+def was_answered(store: Checkpointer, workflow_id: str, key: str, answer: Any) -> bool:
+    """Say whether a key was given this answer, at any visit of what asks."""
+    *path, name = key.split(".")
+    if path:
+        inside = [child for child in store.backend.children(workflow_id) if _name(child) == path[0]]
+        rest = ".".join((*path[1:], name))
+        return any(was_answered(store, child.id, rest, answer) for child in inside)
+    found = [step.answer if step.answer is not None else step.values for step in store.steps(workflow_id)]
+    return any(name in made and not _is_unlike(store, made[name], answer) for made in found if made)
 
 
 def child_at(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> Workflow | None:

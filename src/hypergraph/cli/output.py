@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TextIO
 
-from hypergraph.checkpointers.clock import now
 from hypergraph.cli.call import Reply
+from hypergraph.clock import now
 from hypergraph.display import Block, Table, as_text, columns, escape, escape_json, execution_time, run_time
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 

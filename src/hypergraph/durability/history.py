@@ -12,16 +12,16 @@ from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import LazyState
-from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
+from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.engine.admission import Admission
-from hypergraph.engine.plan import Plan, Step
+from hypergraph.engine.plan import ABSENT, Plan, Step
 from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.engine.scheduler import differs, write
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import scope_of
 from hypergraph.nodes.function import FunctionNode
-from hypergraph.scheduling import Standing
+from hypergraph.scheduling import Done, Past, Standing, Supersteps
 from hypergraph.structure import walk
 from hypergraph.values.serializers import JsonSerializer
 from hypergraph.values.undecodable import Undecodable
@@ -55,6 +55,23 @@ class Recalled(StepOutcome):
 
 
 @dataclass(slots=True)
+class Withheld:
+    """What a step has made whose siblings in the same superstep have not ended: they run without it."""
+
+    step: Step
+    results: dict[str, Any]  # what it made, by name
+    versions: Mapping[str, int]  # of what it made
+    superstep: int
+    siblings: int  # that have not ended, as a mask
+
+    @property
+    def value(self) -> Any:
+        """What it made, as a call returns it."""
+        found = [self.results.get(name, ABSENT) for name in self.step.outputs]
+        return found[0] if self.step.output is not None else tuple(found)
+
+
+@dataclass(slots=True)
 class ResumeState:
     """Where a run stands that began earlier."""
 
@@ -63,7 +80,8 @@ class ResumeState:
     entry: int = 0  # the superstep before which values enter that are given now
     shift: int = 0  # by how much supersteps are later than they would be without the failures so far
     next_index: int = 0
-    levels: dict[int, int] = field(default_factory=dict)  # by step: the last superstep it has completed in
+    levels: Supersteps = field(default_factory=Supersteps)  # by step: the last superstep it has started in
+    withheld: dict[int, Withheld] = field(default_factory=dict)  # by step: what lands with its siblings
     versions: dict[str, int] = field(default_factory=dict)  # how often each name was written
     visits: dict[int, int] = field(default_factory=dict)  # how often each step has completed,
     is_whole: bool = True  # of all steps that have ever run; else of those that were read
@@ -82,6 +100,19 @@ class ResumeState:
         """Return the superstep of a step had nothing failed, None if it only makes values again."""
         is_remade = step in self.remade and superstep <= self.last + len(self.remade)
         return None if is_remade else superstep - self.shift
+
+    def released(self, run: Run, ended: Iterable[int]) -> list[tuple[Step, Any]]:
+        """Return what need not be withheld any more once these steps have ended."""
+        found, gone = [], sum(1 << index for index in ended)
+        for index, kept in list(self.withheld.items()):
+            kept.siblings &= ~gone
+            if not kept.siblings:
+                del self.withheld[index]
+                found.append((kept.step, kept.value))
+                run.lists.begin(index, kept.superstep)
+                if run.journal is not None:
+                    run.journal.versions.update(kept.versions)
+        return found
 
     def raw_records(self) -> list[Any]:
         """Return what need not run again, in the form in which a run records what it does."""
@@ -125,10 +156,22 @@ class Replay:
         self.sources: dict[str, StepRecord | None] = {}
         self.writes: dict[str, list[StepRecord | None]] = {}
         self.versions: dict[str, int] = {}
-        self.levels: dict[int, int] = {}
         self.visits: dict[int, int] = {}
-        self.standing = Standing(admission.layout)
+        self.past = Past(Standing(admission.layout))
+        self.latest: dict[int, StepRecord] = {}  # by step: its last record
         self.first = 0  # the superstep with which the turn began
+        waiting = (self.plan.index.get(record.node_name) for record in stored.waiting)
+        self.asked = sum(1 << index for index in waiting if index is not None)
+
+    @property
+    def standing(self) -> Standing:
+        """Where the run stands."""
+        return self.past.standing
+
+    @property
+    def levels(self) -> Supersteps:
+        """The last superstep of each step."""
+        return self.past.supersteps
 
     def run(self, turns: Sequence[Turn]) -> Standing:
         """Run through all turns and return where the last one stands."""
@@ -145,8 +188,8 @@ class Replay:
                 self._pass_over(turn, found[number])
                 continue
             self.begin(turn, None if number > whole else self.admission.layout.scope)
-            for step, record in found[number]:
-                self._replay(step, record)
+            steps = [done for step, record in found[number] if (done := self._noted(step, record))]
+            self.past.follow(steps, self.first, self.asked)
         return self.standing
 
     def _recall_earlier(self, found: Sequence[Sequence[tuple[Step, StepRecord]]]) -> None:
@@ -200,7 +243,7 @@ class Replay:
         makers = [s for s in self.plan.steps if name in s.outputs and self.admission.layout.home[s.index]]
         written = [w.node_name for w in self.writes.get(name, []) if w is not None and w is not EARLIER]
         maker = next((s for s in makers if s.name in written[-1:]), makers[0])
-        if self.standing.due >> maker.index & 1:
+        if (self.standing.due | self.standing.pending) >> maker.index & 1:
             warnings.warn(
                 f"The value given for {name!r} is not used: node {maker.name!r} makes it again first. "
                 "Fork from a superstep after it.",
@@ -226,7 +269,7 @@ class Replay:
         self._forget(reached)
         kept = (name for name in self._accumulated() if name in self.sources and name not in self.given)
         layout = self.admission.layout_for(self.given, tuple(kept))
-        self.standing = Standing(layout) if reached == layout.scope else self.standing.turn(layout, reached)
+        self.past.turn(layout, reached)
         for name in turn.names:
             self._write(name, None)
             self.versions[name] = self.versions.get(name, 0) + 1
@@ -256,32 +299,45 @@ class Replay:
     def _is_reached(self, record: StepRecord | None, reached: int) -> bool:
         return record is not None and bool(reached >> self.plan.index[record.node_name] & 1)
 
+    def withhold(self, record: StepRecord) -> None:
+        """Take back what a step has written: its siblings run without it."""
+        for name in record.output_versions:
+            self.versions[name] -= 1
+            if name in self.plan.lists:
+                continue  # the list is there, and what the step has added is taken out of it
+            self.writes[name].remove(record)
+            if self.writes[name]:
+                self.sources[name] = self.writes[name][-1]
+            else:
+                del self.sources[name]
+
     def _write(self, name: str, record: StepRecord | None) -> None:
         self.sources[name] = record
         self.writes.setdefault(name, []).append(record)
 
-    def _replay(self, step: Step, record: StepRecord) -> None:
+    def _noted(self, step: Step, record: StepRecord) -> Done | None:
+        """Note what a step has written; return it as the scheduler sees it.
+
+        None is returned for a step that made again what had not been kept.
+        """
         made = record.output_versions
         known = all(version <= self.versions.get(name, 0) for name, version in made.items())
-        if known and record.visit <= self.visits.get(step.index, 0):  # it made again what had not been kept
+        if known and record.visit <= self.visits.get(step.index, 0):
             for name in made:
                 self._write(name, record)
-            return
-        equal = [name for name, version in made.items() if version <= self.versions.get(name, 0)]
+            return None
+        equal = tuple(name for name, version in made.items() if version <= self.versions.get(name, 0))
         for name, version in made.items():
             self._write(name, record)
             self.versions[name] = max(version, self.versions.get(name, 0))
-        # Not the recorded superstep: a sibling that failed, and those after it, belong to the same one.
-        self.levels[step.index] = self.standing.after(step.index, self.levels, self.first)
-        self.visits[step.index] = record.visit
+        self.visits[step.index], self.latest[step.index] = record.visit, record
         if step.is_gate:
             decided = record.decision
             names = decided if isinstance(decided, list) else () if decided is None else (decided,)
-            chosen = [step.target_index[name] for name in names if name in step.target_index]
-            self.standing.replay(step.index, chosen, "END" in names)
-        else:
-            absent = [name for name in step.outputs if name not in made]
-            self.standing.replay(step.index, absent=absent, equal=equal)
+            chosen = tuple(step.target_index[name] for name in names if name in step.target_index)
+            return Done(step.index, record.superstep, chosen, "END" in names)
+        absent = tuple(name for name in step.outputs if name not in made)
+        return Done(step.index, record.superstep, absent=absent, equal=equal)
 
 
 def active_time(workflow: Workflow, parts: Iterable[StepRecord | Workflow]) -> float:
@@ -323,6 +379,7 @@ class Stored:
     fence: int | None = None  # of the newest claim when it was read; None if that was held
     versions: Mapping[str, int] = field(default_factory=dict)  # the latest version of every output
     edited_at: frozenset[int] = frozenset()  # supersteps before which a fork was given values
+    is_hidden: Callable[[str, Any], bool] | None = None  # whether a stored input is a value, redacted
 
     @property
     def given(self) -> dict[str, int]:
@@ -373,7 +430,9 @@ class Stored:
         news = {}
         for name, value in given.items():
             version, before = self.inputs.get(name, (0, None))
-            as_stored = version > 0 and not is_other(before, value)
+            as_stored = version > 0 and (
+                not is_other(before, value) or (self.is_hidden is not None and self.is_hidden(name, value))
+            )
             as_now = name in edits and name in self.state and not is_other(self.state[name], value)
             if name in again or not (as_stored or as_now):
                 news[name] = _next_version(self, name)
@@ -390,7 +449,22 @@ def stored_in(store: Checkpointer, workflow_id: str, graph: Graph | None = None)
     if found is None:
         return None
     facts = found._asdict()
-    return Stored(records=facts.pop("steps"), edited_at=edited, **facts)
+    hidden = _hidden(store, facts.pop("given"))
+    return Stored(records=facts.pop("steps"), edited_at=edited, is_hidden=hidden, **facts)
+
+
+def inputs_in(store: Checkpointer, workflow: Workflow) -> Stored:
+    """Return what a workflow was given, to compare it with what is given now."""
+    found = {payload.name: payload for payload in store.backend.read_inputs(workflow.id)}
+    inputs = store.encoding.versioned(workflow.id, found.values())
+    return Stored(workflow, [], inputs, is_hidden=_hidden(store, found))
+
+
+def _hidden(store: Checkpointer, given: Mapping[str, Payload]) -> Callable[[str, Any], bool] | None:
+    """Return what compares redacted inputs with values, None without a redaction."""
+    if store.encoding.redact is None:
+        return None
+    return lambda name, value: name in given and store.encoding.is_redacted(given[name], value)
 
 
 def edits_of(store: Checkpointer, workflow_id: str | None) -> frozenset[int]:

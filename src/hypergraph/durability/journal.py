@@ -7,38 +7,53 @@ import threading
 import time
 import traceback
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from hypergraph.checkpointers import clock
+from hypergraph import clock
+from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.deltas import Added, Grown, Growth
+from hypergraph.checkpointers.inner_steps import by_step
 from hypergraph.checkpointers.records import (
     Commit,
     EncodedStep,
     NewWorkflow,
     Ownership,
     StepRecord,
+    Usage,
     fast_constructor,
 )
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import ResumeState, is_other
+from hypergraph.durability.inner_steps import InnerJournal
+from hypergraph.engine.inner_steps import usage_inside
 from hypergraph.engine.kernel import NOT_KNOWN
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
 from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.engine.scheduler import equal_outputs, results_of
-from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, WorkerLostError, safe_text
+from hypergraph.exceptions import (
+    AmbiguousStepError,
+    CheckpointError,
+    CrashLoopError,
+    WorkerLostError,
+    WorkflowError,
+    safe_text,
+)
 from hypergraph.nodes.options import Replace
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
 from hypergraph.values.undecodable import Undecodable
+
+if TYPE_CHECKING:
+    from hypergraph.durability.live import Live
 
 _STRIKES = 3
 
@@ -99,12 +114,16 @@ def refuse_crash_loop(claim: Ownership, store: Checkpointer) -> None:
             )
 
 
-_new_record = fast_constructor(StepRecord)
+_new_record = fast_constructor(StepRecord, checks=False)
 _clock = time.perf_counter
 _EARLY = 0.005  # seconds for which a finished step may wait for others, to be committed together
+_LOOKS = 100  # for finished steps, before the thread that writes late waits to be called
 _IDLE = 10.0  # seconds without work after which the thread that writes late ends
 _NEVER = float("inf")
 _NOT_KEPT = "persist=False"
+_NO_WAIT = 0.001  # seconds; less is the time that passes between two lines
+_CODES = ("code", "status_code", "errno")  # attributes that are not in the dictionary of every error
+_DEEP, _LARGE = 4, 4000  # levels and characters of the attributes of an error that are kept
 _NOTHING: Any = (object(), None)
 _IMMUTABLE = frozenset((int, float, complex, bool, str, bytes, type(None), date, datetime, Decimal, UUID))
 _Versions = tuple[dict[str, int], dict[str, int], dict[str, int]]  # of inputs, outputs, awaited names
@@ -121,9 +140,13 @@ class Journal:
         writer: Writer | None,
         *,
         active_time: float = 0.0,
+        tolerate: Callable[..., bool] | None = None,
+        is_detached: bool = False,
     ) -> None:
         self.store = store
         self.claim = claim
+        self.tolerate = tolerate  # whether the run continues after an error of the store, which it reports
+        self.is_detached = is_detached  # the store cannot be written: nothing is recorded
         self.run = run
         self.writer = writer
         self.active_time = active_time  # milliseconds that the workflow has worked before
@@ -153,10 +176,12 @@ class Journal:
         self._trouble: BaseException | None = None  # what went wrong while no step was there to fail
         self.superstep = -1  # of the last step
         self.waits_for_end = store.policy.durability == "exit"
-        self.silent = store.policy.granularity == "none"
+        self.silent = is_detached or store.policy.granularity == "none"
+        self.live: Live | None = None  # what its nodes show while they run, if they do
         self.saved: deque[int] = deque()  # steps that have become durable and were not reported yet
         self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
         self.last_commit = _clock()
+        self._used_before: dict[tuple[int, str, str], dict[str, float]] | None = None
 
     def before(self, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
@@ -199,9 +224,22 @@ class Journal:
 
     def taken(self, name: str, version: int, value: Any) -> None:
         """Record an answer that was taken as an input, among those that came with this turn."""
-        self.store.backend.write(
-            self.store.encoding.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
-        )
+        commit = self.store.encoding.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
+        if not self.concurrent or self.is_detached:
+            self.put(commit)
+            return
+        self.outbox.append({"inputs": commit.inputs, "at": commit.at})
+        self.lowest = -1  # written before the first step, without holding up the event loop
+
+    def put(self, commit: Commit) -> None:
+        """Write a commit now; what a best-effort store cannot write is tried once more at the end."""
+        if self.is_detached:
+            return
+        if self.tolerate is None:
+            self.store.backend.write(commit)
+            return
+        self.outbox.extend(commit.steps)
+        self.flush(inputs=commit.inputs, at=commit.at, status=commit.status, code=commit.code)
 
     def hand_out(self, step: Step) -> None:
         """Give a call what is recorded, also if an earlier call has changed the object that it was given.
@@ -215,18 +253,60 @@ class Journal:
                 continue
             handed, raw = self._handed.get(name, _NOTHING)
             if handed is not value:
-                self._handed[name] = (value, self._form_of(value))
+                self._handed[name] = (value, self._form_of(name, value))
             elif raw is not None:
-                fresh = self.store.encoding.serializer.deserialize(raw)
+                fresh = self.store.encoding.serializer_of(name).deserialize(raw)
                 if not isinstance(fresh, Undecodable):
                     values[name] = fresh
                     self._handed[name] = (fresh, raw)
 
-    def _form_of(self, value: Any) -> bytes | None:
+    def _form_of(self, name: str, value: Any) -> bytes | None:
         try:
-            return self.store.encoding.serializer.serialize(value)
+            return self.store.encoding.serializer_of(name).serialize(value)
         except Exception:  # the warning comes from where it is stored
             return None
+
+    def inner(self, step: Step, superstep: int) -> InnerJournal | None:
+        """Return where the steps inside of a node are recorded, None if no steps are."""
+        return None if self.silent else InnerJournal(self, step, superstep)
+
+    def spent(self, step: Step, superstep: int, usage: Mapping[str, float]) -> None:
+        """Write down, with the next commit, what a node has used in this run."""
+        self.outbox.append({"usage": self.usage_rows(step, superstep, usage)})
+
+    def usage_rows(
+        self, step: Step, superstep: int, usage: Mapping[str, float], key: str = ""
+    ) -> tuple[Usage, ...]:
+        """Return what a node, or the inner step of a key, has used, as it is stored.
+
+        What an earlier run has recorded for the same step is added: a crash may have ended that run.
+        """
+        asked = self.waiting.get(step.name) if self.waiting else None
+        at = superstep if asked is None else asked.superstep
+        if self._used_before is None:
+            is_new = self.run.resumed is None
+            rows = [] if is_new else self.store.backend.read_usage(self.claim.workflow_id)
+            self._used_before = by_step(rows)
+        before = self._used_before.get((at, step.name, key), {})
+        amounts = {name: amount + before.get(name, 0) for name, amount in usage.items()}
+        return tuple(Usage(at, step.name, key, name, amount) for name, amount in amounts.items())
+
+    def _spent_inside(self, step: Step, superstep: int, outcome: StepOutcome | None) -> None:
+        """Write down what was used in a nested graph that has no history of its own."""
+        inner = None if outcome is None else outcome.inner
+        if inner is not None and inner.workflow_id is None and (usage := usage_inside(inner)):
+            self.spent(step, superstep, usage)
+
+    def add_inner(self, more: dict[str, Any], *, wait: bool, urgent: bool) -> bool:
+        """Write an inner step; return False if that would have to wait for a locked store."""
+        if self._trouble is not None:
+            raise self._trouble
+        self.outbox.append(more)
+        return self.waits_for_end or not urgent or self._write_out(wait=wait)
+
+    def input_versions(self, step: Step) -> dict[str, int]:
+        """Return the versions of what a step takes."""
+        return (_fixed_versions(self.run, step) if self.run.fixed else self._versions(step, {}))[0]
 
     def asks_the_same(self, step: Step) -> bool:
         """Say whether a question that was answered is asked about the same values now.
@@ -251,6 +331,17 @@ class Journal:
         self.lowest = min(self.lowest, asked.superstep)
         return False
 
+    def expire(self, step: Step) -> Mapping[str, Any]:
+        """Close a question whose deadline has passed to later answers; return one that was quicker."""
+        asked = self.waiting[step.name]
+        if asked.answer is None:
+            try:
+                self.store.backend.put_answers([self.store.encoding.answer(asked, {}, None)])
+            except WorkflowError:
+                found = self.store.step(asked.workflow_id, asked.index)
+                asked = self.waiting[step.name] = asked if found is None else found
+        return asked.answer or {}
+
     def known_result(self, step: Step, superstep: int) -> Any:
         """Return what a call that must not be repeated has returned, if that is known; else NOT_KNOWN."""
         return self.intents.result_of(step, superstep)
@@ -261,7 +352,19 @@ class Journal:
         """Write down a completed step."""
         if self.silent:
             return
+        self._note_done(step, superstep, value, seconds, outcome)
+        if not step.node.repeatable:
+            self.outbox.append({"full": True})
+            self.must_wait = not self._write_out(wait=not self.concurrent)
+        elif not self.waits_for_end and _clock() - self.last_commit > _EARLY:
+            self._write_out(wait=not self.concurrent)
+
+    def _note_done(
+        self, step: Step, superstep: int, value: Any, seconds: float, outcome: StepOutcome | None
+    ) -> None:
         facts = {} if outcome is None else _uncommon(outcome)
+        if step.kind == "graph":
+            self._spent_inside(step, superstep, outcome)
         single = None if value is ABSENT else step.output
         made = results_of(step, value) if single is None else {single: value}
         if step.is_gate:
@@ -273,11 +376,75 @@ class Journal:
         for name in made if self._handed else ():
             self._handed.pop(name, None)  # it is written anew, if only by changing it in place
         self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, made)
-        if not step.node.repeatable:
-            self.outbox.append({"full": True})
-            self.must_wait = not self._write_out(wait=not self.concurrent)
-        elif not self.waits_for_end and _clock() - self.last_commit > _EARLY:
-            self._write_out(wait=not self.concurrent)
+
+    def transact(
+        self, step: Step, superstep: int, outcome: StepOutcome, work: Callable[[], tuple[Any, float]]
+    ) -> Any:
+        """Commit a step together with what its function writes, and return what the function returned."""
+        run, name = self.run, step.name
+        self._write_out(wait=True)
+        if self.writer is not None:
+            self.writer.drain(self.claim)
+        before = (dict(self.versions), self.next_index, dict(self.numbers or {}), dict(self.waiting))
+
+        def call(connection: Any) -> tuple[Commit, Any]:
+            run.connections = {**(run.connections or {}), name: connection}
+            try:
+                value, seconds = work()
+            finally:
+                run.connections = {n: each for n, each in run.connections.items() if n != name}
+            if fault_points.hook is not None:
+                fault_points.point("transaction.called")
+            run.leave(step, outcome)
+            self._note_done(step, superstep, value, seconds, outcome)
+            unit = self._own_commit(step)
+            for payload in unit.steps[0].payloads:
+                if payload.data is None:
+                    raise TypeError(
+                        f"Node {name!r} has transaction=True, and its output {payload.name!r} cannot be "
+                        f"stored: {payload.format[1:]}. Return a value that can be."
+                    )
+            return unit, value
+
+        with self._writing:
+            try:
+                unit, value = self.store.backend.transact(self.claim, run.path_of(name), call)
+            except BaseException:
+                self._take_back(step, before)
+                raise
+        self.saved += (unit.steps[0].record.index,)
+        outcome.committed = True
+        return value
+
+    def _own_commit(self, step: Step) -> Commit:
+        """Return what was noted last of a step as a commit of its own; other steps may be noted meanwhile."""
+        found: list[EncodedStep] = []
+        more: dict[str, Any] = {}
+        for place in reversed(range(len(self.outbox))):
+            item = self.outbox[place]
+            if type(item) is not dict:
+                is_own = item.record.node_name == step.name  # type: ignore[union-attr]  # the other kind
+            else:
+                is_own = "usage" in item and item["usage"][0].node == step.name
+            if is_own:
+                del self.outbox[place]
+                if type(item) is dict:
+                    more |= item
+                else:
+                    found.append(item)  # type: ignore[arg-type]  # as above
+        return Commit(self.claim, (found[0],), **more)
+
+    def _take_back(self, step: Step, before: tuple[Any, ...]) -> None:
+        """Forget what was noted of a step whose transaction was rolled back."""
+        versions, self.next_index, numbers, waiting = before
+        if not self.run.fixed:
+            self.versions = versions
+        if self.numbers is not None and step.index in numbers:
+            self.numbers[step.index] = numbers[step.index]
+        self.waiting |= waiting
+        self.running.add(step.index)
+        for name in step.outputs:
+            self.growth.forget(name)
 
     def failed(self, step: Step, superstep: int, seconds: float, outcome: StepOutcome) -> None:
         """Write down a failed step, its error as text; what is ambiguous stays without a record."""
@@ -288,10 +455,13 @@ class Journal:
             return
         kind = type(error)
         facts = _uncommon(outcome)
+        if step.kind == "graph":
+            self._spent_inside(step, superstep, outcome)
         facts["error"] = safe_text(error) or kind.__name__
         facts["error_type"] = f"{kind.__module__}.{kind.__qualname__}"
         if error is not None:
             facts["traceback"] = "".join(traceback.format_exception(error))
+            facts["error_attributes"] = plain_attributes(error)
         self._add(step, superstep, StepStatus.FAILED, seconds, facts)
 
     def not_called(self, step: Step, superstep: int, error: BaseException) -> None:
@@ -326,7 +496,7 @@ class Journal:
         taken, made, awaited = _fixed_versions(run, step) if run.fixed else self._versions(step, results)
         if status is StepStatus.COMPLETED:
             facts["output_versions"] = made
-            if self._is_remade(step):
+            if run.resumed is not None and self._is_remade(step):
                 self.remade.add(step.index)
             if not run.fixed:
                 self.versions |= made
@@ -341,7 +511,9 @@ class Journal:
         if self.waiting and (asked := self.waiting.pop(step.name, None)) is not None:
             superstep, number = asked.superstep, asked.index  # a pause is completed in place
             facts["retry_of"] = asked.retry_of
-            if asked.answer is not None and status is StepStatus.COMPLETED and step.kind == "interrupt":
+            if asked.answer and status is not StepStatus.PAUSED and step.kind == "interrupt":
+                if status is StepStatus.FAILED:
+                    facts["answer"] = asked.answer  # it was not of the type that the code asks for by now
                 facts["answered_by"], facts["answered_at"] = asked.answered_by, asked.answered_at
         record = _new_record(
             self.claim.workflow_id,
@@ -358,12 +530,25 @@ class Journal:
         )
         self.superstep = superstep
         self.running.discard(step.index)
+        if self.live is not None:
+            self.live.ended(step.name)
         grows = past is not None or (not run.fixed and self._may_repeat(step))
         growth = self.growth if grows else None
-        self.outbox.append(self.encode(record, growth, step.node.artifact))
+        self.outbox.append(self._encoded(record, growth, step.node.artifact))
         self.lowest = min(self.lowest, superstep)  # afterwards: another thread empties both
         if self.running and not self.waits_for_end:
             LATE.add(self)  # what is under way may take long
+
+    def _encoded(self, record: StepRecord, growth: Growth | None, artifact: bool | None) -> EncodedStep:
+        """Return a step with its values as bytes; without them where the place for large values fails."""
+        try:
+            return self.encode(record, growth, artifact)
+        except CheckpointError as error:
+            if self.tolerate is None or not self.tolerate(error, of_value=True):
+                raise
+            return self.encode(
+                replace(record, values={}, lost=dict.fromkeys(record.values or (), str(error)))
+            )
 
     def _added(self, step: Step, superstep: int, results: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a step made, of lists only what it adds; what is made again adds nothing."""
@@ -414,17 +599,15 @@ class Journal:
             self.outbox.append(more)
         self._write_out(wait=True)
 
-    def _taken(self) -> Commit | None:
-        """Return the next commit, None if there is nothing to write; the caller holds the lock."""
+    def _taken(self) -> Commit:
+        """Return the next commit of what is in the outbox; the caller holds the lock."""
         steps: list[EncodedStep] = []
-        more: dict[str, Any] = {}
-        while self.outbox and not more:
+        while self.outbox:
             found = self.outbox.popleft()
-            if isinstance(found, dict):
-                more = found
-            else:
-                steps.append(found)
-        return Commit(self.claim, tuple(steps), **more) if steps or more else None
+            if type(found) is dict:
+                return Commit(self.claim, tuple(steps), **found)
+            steps.append(found)  # type: ignore[arg-type]  # the other kind
+        return Commit(self.claim, tuple(steps))
 
     def _write_out(self, *, wait: bool) -> bool:
         """Write commits in order; return False if that would have to wait for a locked store."""
@@ -432,8 +615,8 @@ class Journal:
             return False
         self.last_commit, self.lowest = _clock(), _NEVER
         try:
-            while (commit := self._next or self._taken()) is not None:
-                self._next = commit
+            while self._next is not None or self.outbox:
+                commit = self._next = self._next or self._taken()
                 indexes = tuple([step.record.index for step in commit.steps])
                 if self.writer is not None:
                     if not self.writer.submit(commit, wait=wait):
@@ -446,7 +629,10 @@ class Journal:
                         return False
                     self.saved += indexes
                 self._next = None
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, CheckpointError) and self.tolerate is not None and self.tolerate(error):
+                self.waits_for_end, self.intents.wary = True, False  # what is left is tried once more then
+                return True
             self._next = None  # it is not tried again
             raise
         finally:
@@ -461,14 +647,23 @@ class Journal:
             self._trouble = error
 
     def close(
-        self, status: WorkflowStatus, *, full: bool, code: NewWorkflow | None = None
+        self,
+        status: WorkflowStatus,
+        *,
+        full: bool,
+        code: NewWorkflow | None = None,
+        due: datetime | None = None,
     ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         self.is_closed = True
         duration = (self.run.stopped_at - self.run.started) * 1000 + self.active_time
+        if self.live is not None:
+            self.live.close()
         if self._trouble is not None:
             raise self._trouble
-        self.flush(status=status, duration_ms=duration, full=full, code=code)
+        if self.is_detached:
+            return ()
+        self.flush(status=status, duration_ms=duration, full=full, code=code, due=due)
         if self.writer is not None:
             self.writer.drain(self.claim)
         return (*self._reported(), *self.on_their_way)
@@ -477,7 +672,8 @@ class Journal:
 class LateWriter:
     """The thread that writes finished steps while their siblings run, a few milliseconds after they ended.
 
-    A function that blocks, also one that blocks an event loop, does not keep it from writing.
+    A function that blocks, also one that blocks an event loop, does not keep it from writing. It looks every
+    few milliseconds for a while after it was needed: waking it at every run would cost more than a commit.
     """
 
     def __init__(self) -> None:
@@ -485,6 +681,7 @@ class LateWriter:
         self._wanted = threading.Event()
         self._journals: set[Journal] = set()
         self._thread: threading.Thread | None = None
+        self._sleeps = False  # whether it looks at the journals only when `_wanted` is set
 
     def add(self, journal: Journal) -> None:
         """Have the steps of a journal written soon."""
@@ -493,23 +690,29 @@ class LateWriter:
         with self._lock:
             self._journals.add(journal)
             if self._thread is None:
+                self._sleeps = False
                 self._thread = threading.Thread(target=self._work, name="hypergraph-late", daemon=True)
                 self._thread.start()
-        self._wanted.set()
+            elif self._sleeps:
+                self._sleeps = False
+                self._wanted.set()
 
     def _work(self) -> None:
+        looks = 0  # since there was something to write
         while True:
-            if not self._wanted.wait(_IDLE):
+            time.sleep(min(max(_EARLY, 0.0), 1.0))
+            with self._lock:
+                journals, self._journals = self._journals, set()
+                looks = 0 if journals else looks + 1
+                self._sleeps = looks > _LOOKS
+                self._wanted.clear()
+            for journal in journals:
+                journal.flush_late()
+            if self._sleeps and not self._wanted.wait(_IDLE):
                 with self._lock:
                     if not self._journals:
                         self._thread = None  # the next journal starts another
                         return
-            self._wanted.clear()
-            time.sleep(max(_EARLY, 0.0))
-            with self._lock:
-                journals, self._journals = self._journals, set()
-            for journal in journals:
-                journal.flush_late()
 
 
 LATE = LateWriter()
@@ -569,8 +772,33 @@ def _uncommon(outcome: StepOutcome) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     if outcome.cached:
         facts["cached"] = True
+    if outcome.expired:
+        facts["expired"] = True
     if outcome.attempts > 1:
         facts["attempt"], facts["attempt_errors"] = outcome.attempts, outcome.failed_attempts
     if outcome.inner is not None and outcome.inner.workflow_id is not None:
         facts["child_workflow_id"] = outcome.inner.workflow_id
+    if outcome.waited > _NO_WAIT:
+        facts["waited_ms"] = outcome.waited * 1000
     return facts
+
+
+def plain_attributes(error: BaseException) -> dict[str, Any]:
+    """Return the public attributes of an error that are plain data and small, such as its code."""
+    found: dict[str, Any] = {}
+    for name in (*getattr(error, "__dict__", ()), *_CODES):
+        try:
+            value = getattr(error, name, None)
+            if value is not None and not name.startswith("_") and _is_plain(value, _DEEP):
+                found[name] = value
+        except Exception:  # noqa: S112 - a property of the user's class
+            continue
+    return found if len(repr(found)) <= _LARGE else {}
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    if type(value) in (list, tuple):
+        return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
+    if type(value) is dict:
+        return depth > 0 and all(type(k) is str and _is_plain(v, depth - 1) for k, v in value.items())
+    return type(value) in (str, int, float, bool, type(None))

@@ -13,7 +13,7 @@ from typing import Any
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.names import check_workflow_id
-from hypergraph.checkpointers.questions import Question, record_answers
+from hypergraph.checkpointers.questions import Question, next_due, record_answers
 from hypergraph.checkpointers.records import Claim, NewWorkflow, Ownership, Workflow, taken_over
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.display import plural
@@ -27,8 +27,9 @@ from hypergraph.durability.code_changes import (
     refuse_other_rules,
     refuse_rerun,
 )
-from hypergraph.durability.history import Stored, active_time, produced, stored_in
+from hypergraph.durability.history import Stored, active_time, inputs_in, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
+from hypergraph.durability.live import live_of
 from hypergraph.durability.resume import (
     canonical,
     ended_elsewhere,
@@ -43,16 +44,23 @@ from hypergraph.durability.resume import (
     without_answered_items,
     without_repeated,
 )
-from hypergraph.engine.admission import answer_names, is_answer
+from hypergraph.engine.admission import answer_names, is_answer, transactional_node
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
-from hypergraph.engine.run import RECORD_SIZE, Run
-from hypergraph.exceptions import CrashLoopError, ItemChangedError, WorkflowError, WorkflowLockedError
+from hypergraph.engine.run import RECORD_SIZE, CallContext, Run
+from hypergraph.exceptions import (
+    CheckpointError,
+    CrashLoopError,
+    ItemChangedError,
+    WorkflowError,
+    WorkflowLockedError,
+)
 from hypergraph.graph.graph import Graph
+from hypergraph.nodes.base import HyperNode
 from hypergraph.records import RunStatus
-from hypergraph.values.graphs import with_types_of
-from hypergraph.values.undecodable import Undecodable
+from hypergraph.values.undecodable import Undecodable, public_text
 
+_PLAIN = frozenset((int, float, bool, str, bytes, type(None)))  # values that every serializer stores
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
 
 
@@ -61,8 +69,17 @@ class WorkflowRecorder:
 
     def __init__(self, store: Checkpointer, options: RunOptions, graph: Graph) -> None:
         _refuse_unrecorded(graph, store.policy.granularity)
-        store.backend.recover()  # reading alone finishes nothing that a crash left half done
-        self.store = store.view(serializer=with_types_of(store.encoding.serializer, graph))
+        self.is_lenient = store.policy.durability == "best-effort"
+        self.is_off = False  # the store has failed, and the runs of this call continue without it
+        self._has_reported = False
+        if self.is_lenient:
+            _refuse_unsafe(graph)
+        if not store.backend.transactional and (name := transactional_node(graph)) is not None:
+            raise ValueError(
+                f"Node {name!r} has transaction=True, and {store!r} has no transactions that a node could "
+                "write in. Use a SqliteCheckpointer or a PostgresCheckpointer."
+            )
+        self.store = store.view(graph=graph)
         self.options = options
         self.writer = Writer.of(store.backend) if store.policy.durability == "async" else None
         self.maps = MapRecorder(self.store, options)
@@ -74,6 +91,29 @@ class WorkflowRecorder:
         self.batch: str | None = None  # the map whose item goes on by itself
         self.has_waited = self.has_forked = False
         self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
+        try:
+            store.backend.recover()  # reading alone finishes nothing that a crash left half done
+        except CheckpointError as error:
+            if options.forks or not self.tolerate(error):
+                raise
+
+    def tolerate(self, error: CheckpointError, *, of_value: bool = False) -> bool:
+        """Report the first failure of a best-effort store; return whether the run continues without it.
+
+        What concerns the workflow and not the store, such as another owner, is not tolerated. A failure that
+        concerns one value only does not keep other runs of this call from being recorded.
+        """
+        if not self.is_lenient or isinstance(error, WorkflowError):
+            return False
+        self.is_off = self.is_off or not of_value
+        if not self._has_reported:
+            self._has_reported = True
+            warnings.warn(
+                f"{self.store!r} failed; with durability='best-effort' the run continues, and what it could "
+                f"not write is tried once more at its end. {type(error).__name__}: {error}",
+                stacklevel=2,
+            )
+        return True
 
     def inputs_for(
         self, graph: Graph, workflow_id: str | None, given: Mapping[str, Any]
@@ -82,8 +122,14 @@ class WorkflowRecorder:
 
         What recorded steps produced is no input; a value given for it is an edit of the history.
         """
-        if workflow_id is None:
-            return given
+        try:
+            return given if workflow_id is None else self._merged(graph, workflow_id, given)
+        except CheckpointError as error:
+            if self.options.forks or not self.tolerate(error):
+                raise
+            return given  # nothing is known of the workflow
+
+    def _merged(self, graph: Graph, workflow_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
         is_inner = isinstance(workflow_id, str) and "/" in workflow_id
         self.batch = self._map_of(check_workflow_id(workflow_id, child=True)) if is_inner else None
         check_workflow_id(workflow_id, child=self.batch is not None)
@@ -160,8 +206,14 @@ class WorkflowRecorder:
                 raise
             self.has_waited, self.seen = not self.has_forked, None
             return None
+        except CheckpointError as error:
+            if not self.tolerate(error):
+                raise
+            return self._unrecorded(run, stored)
         if claim.existing is None:
-            run.journal = Journal(self.store, claim, run, self.writer)
+            run.journal = Journal(
+                self.store, claim, run, self.writer, tolerate=self.tolerate if self.is_lenient else None
+            )
             return True
         try:
             return self._go_on(run, claim, stored)
@@ -173,6 +225,13 @@ class WorkflowRecorder:
             self.store.backend.release(claim)
             raise
 
+    def _unrecorded(self, run: Run, stored: Stored | None) -> bool:
+        """Start a run that cannot be recorded, or continue it after what is stored, without a claim."""
+        if stored is None:
+            return True
+        found = Ownership(stored.workflow.id, stored.workflow.step_count, stored.workflow)
+        return self._go_on(run, found, stored, is_detached=True)
+
     def _fork(self, run: Run, origin: fork.Origin) -> None:
         """Create a workflow out of another one's history; its results keep the hash of their code."""
         graph, described = run.admission.graph, self._described(run)
@@ -183,7 +242,8 @@ class WorkflowRecorder:
                 outdated_nodes(graph, before, "error")
             code = code_to_record(graph, before, before.finished)
             described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
-        fork.begin(self.store, run.workflow_id or "", described, origin, force=self.options.force)
+        keep = {"force": self.options.force, "keep_steps": self.options.keep_steps}
+        fork.begin(self.store, run.workflow_id or "", described, origin, **keep)
 
     def _stored(self, run: Run) -> Stored | None:
         """Return what is stored of a run."""
@@ -191,6 +251,8 @@ class WorkflowRecorder:
 
     def _keeps(self, run: Run) -> bool:
         """Say whether a run has a history of its own."""
+        if self.is_off:
+            return _is_outermost(run) and self.seen is not None
         if run.map_run is not None:
             return run.map_run.workflow_id is not None
         return run.parent is None or keeps_inside(self.store, run.parent, run.step_name)
@@ -216,7 +278,7 @@ class WorkflowRecorder:
             return False  # nothing was written down, so nothing can be restored
         if (
             self._has_answers(run, stored)
-            or any(question.step.answer is not None for question in self._asked(stored))
+            or any(question.is_ripe for question in self._asked(stored))
             or self._news(run, stored)
             or lacks_results(run, stored)
             or has_grown(run.admission.graph, stored)
@@ -251,13 +313,16 @@ class WorkflowRecorder:
         again = self.named if self.options.new_turn and _is_outermost(run) else ()
         return stored.news(given, self.edits if _is_outermost(run) else (), again)
 
-    def _go_on(self, run: Run, claim: Ownership, seen: Stored | None) -> bool:
+    def _go_on(self, run: Run, claim: Ownership, seen: Stored | None, *, is_detached: bool = False) -> bool:
         """Put a run where the claimed workflow stopped; return whether there is anything left to do.
 
         What was seen before the claim may miss what another owner, who held the workflow then, wrote later.
         """
         refuse_crash_loop(claim, self.store)
+        if _is_outermost(run):
+            count_spent(self.store, run.context, claim.workflow_id)
         is_current = seen is not None and seen.fence is not None and seen.fence + 1 == claim.fence
+        is_current = is_current or is_detached
         stored = seen if is_current else self._stored(run)
         if stored is None:
             raise taken_over(claim.workflow_id)
@@ -277,7 +342,9 @@ class WorkflowRecorder:
         outdated = outdated_nodes(graph, stored, self.options.code_change)
         refuse_given_up_answer(run, stored, asked, news, outdated)
         kept = [question for question in asked if not question.inner]
-        if answers := {n: run.answers[n] for question in kept for n in question.keys if n in run.answers}:
+        if not is_detached and (
+            answers := {n: run.answers[n] for question in kept for n in question.keys if n in run.answers}
+        ):
             record_answers(self.store, stored.workflow.id, answers)
             stored = self._stored(run) or stored
         if outdated:
@@ -291,18 +358,44 @@ class WorkflowRecorder:
         given = {name: (version, run.values[name]) for name, version in news.items()}
         left = given_up(run, stored, self.store, news, outdated)
         take_up(run, stored, given, outdated, self.store)
-        run.journal = Journal(self.store, claim, run, self.writer, active_time=stored.active_time)
+        run.journal = Journal(
+            self.store,
+            claim,
+            run,
+            self.writer,
+            active_time=stored.active_time,
+            tolerate=self.tolerate if self.is_lenient else None,
+            is_detached=is_detached,
+        )
         if given or left or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
             active, encoding = WorkflowStatus.ACTIVE, self.store.encoding
             steps = [encoding.encode(record) for record in left]
-            self.store.backend.write(
+            run.journal.put(
                 encoding.commit(claim, steps, inputs=given, at=run.resumed.entry, status=active, code=code)
             )
         return True
 
+    @staticmethod
+    def stream(run: Run, name: str, chunk: Any) -> None:
+        """Keep a chunk of a node, for readers in other processes."""
+        if (found := live_of(run, name)) is not None:
+            live, place = found
+            step = run.step_of(name)
+            visit = (run.visits(step), run.attempt_of(name)[0], id(run))
+            live.chunk(place, visit, chunk, step.outputs[0] if step.outputs else name)
+
+    @staticmethod
+    def show_progress(run: Run, name: str, done: float, total: float | None, text: str) -> None:
+        """Keep how far a node is."""
+        if (found := live_of(run, name)) is not None:
+            live, place = found
+            live.show(place, done, total, text)
+
     @property
     def is_slow(self) -> bool:
         """Whether a write takes longer than an event loop should be held up."""
+        if self.is_off:
+            return True
         backend = self.store.backend
         is_behind = self.writer is not None and not self.writer.is_idle
         return backend.commit_seconds > _SLOW or is_behind or backend.is_locked()
@@ -316,13 +409,25 @@ class WorkflowRecorder:
             full = _is_outermost(run) or bool(run.asked)
             code = self._code_since(run) if run in self.reruns else None
             started = perf_counter()
-            saved = journal.close(WorkflowStatus(run.status.value), full=full, code=code)
+            due = next_due(run.pauses)
+            saved = journal.close(WorkflowStatus(run.status.value), full=full, code=code, due=due)
             if full:
                 self.store.backend.commit_seconds = perf_counter() - started
             return saved
         finally:
+            self._release(journal)
+
+    def _release(self, journal: Journal) -> None:
+        if journal.is_detached:
+            return
+        try:
             self.store.backend.release(journal.claim)
             self.store.backend.retain(journal.claim.workflow_id, self.store.policy, self.store.encoding)
+            if self.batch is not None and _is_outermost(journal.run):
+                self.store.backend.settle_map(self.batch)
+        except CheckpointError as error:
+            if not self.tolerate(error):
+                raise
 
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""
@@ -332,11 +437,22 @@ class WorkflowRecorder:
 
     def open_map(self, map_run: MapRun) -> None:
         """Start or resume the history of a map."""
-        self.maps.open(map_run)
+        if self.is_off:
+            return
+        try:
+            self.maps.open(map_run)
+        except CheckpointError as error:
+            if not self.tolerate(error):
+                raise
+            map_run.workflow_id = None  # its items are not recorded
 
     def close_map(self, map_run: MapRun) -> None:
         """Write down how the map ended."""
-        self.maps.close(map_run)
+        try:
+            self.maps.close(map_run)
+        except CheckpointError as error:
+            if not self.tolerate(error):
+                raise
 
     def _described(self, run: Run) -> NewWorkflow:
         new = described(run, self.options)
@@ -349,6 +465,12 @@ class WorkflowRecorder:
         return replace(
             new, inputs=inputs, parent_id=run.map_run.workflow_id, item=number, fingerprint=key, tags={}
         )
+
+
+def count_spent(store: Checkpointer, context: CallContext, workflow_id: str) -> None:
+    """Count what earlier runs of a workflow have used against the budget of this one."""
+    if context.budget is not None:
+        context.spend(store.backend.total_usage([workflow_id]).get(workflow_id, {}))
 
 
 def _is_outermost(run: Run) -> bool:
@@ -377,16 +499,7 @@ class MapRecorder:
         stored = None
         if parent is None or parent.resumed is not None:
             stored = self.store.backend.read_workflow(map_run.workflow_id)
-        items = self.store.backend.children(map_run.workflow_id) if stored is not None else []
-        if stored is not None:
-            _refuse_run(stored)
-            if parent is None:
-                refuse_other_graph(map_run.admission.graph, stored, self.options)
-        if self.options.key is not None and parent is None:
-            map_run.numbers = self._numbers(map_run, items)
-        else:
-            self._refuse_changes(map_run, items)
-            self._tell_missing(map_run, items)
+        items = self._checked_items(map_run, stored)
         numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
         self.others[map_run] = {item.status for item in items if item.item not in numbers}
         map_run.refuse_answers_to_no_item()
@@ -404,9 +517,57 @@ class MapRecorder:
             self.fresh.add(map_run)
             return
         self._record_answers(map_run, asked)
+        if parent is None:
+            count_spent(self.store, map_run.context, map_run.workflow_id)
         self.active_time[map_run] = active_time(claim.existing, items)
         if claim.existing.status is not WorkflowStatus.ACTIVE:
             self.store.backend.write(self.store.encoding.commit(claim, status=WorkflowStatus.ACTIVE))
+
+    def _checked_items(self, map_run: MapRun, stored: Workflow | None) -> list[Workflow]:
+        """Return the stored items of a map; raises for a call that does not fit them."""
+        parent = map_run.parent
+        if parent is None and self.options.workflow_id is not None and self.options.key is None:
+            self._refuse_unstorable(map_run)
+        items = self.store.backend.children(stored.id) if stored is not None else []
+        if stored is not None:
+            _refuse_run(stored)
+            if parent is None:
+                refuse_other_graph(map_run.admission.graph, stored, self.options)
+        if self.options.key is not None and parent is None:
+            map_run.numbers = self._numbers(map_run, items)
+        if parent is None and self.options.restart == "item":
+            items = self._without_failed(map_run, items)
+        if self.options.key is None or parent is not None:
+            self._refuse_changes(map_run, items)
+            self._tell_missing(map_run, items)
+        return items
+
+    def _refuse_unstorable(self, map_run: MapRun) -> None:
+        """Raise ValueError for an item that cannot be stored: a later call could not tell it from others."""
+        serializers = {name: self.store.encoding.serializer_of(name) for name in map_run.map_over}
+        for index, item in enumerate(map_run.items):
+            for name, serializer in serializers.items():
+                value = item.get(name)
+                try:
+                    if type(value) not in _PLAIN:
+                        serializer.without_types().serialize(value)
+                except Exception as error:
+                    reason = public_text(error)
+                    raise ValueError(
+                        f"Item {index} of {map_run.workflow_id!r} cannot be stored, so that a later call "
+                        f"could not compare it: {name!r}: {reason}. Pass key=..., a function that returns a "
+                        "text or an int for each item, or leave out workflow_id."
+                    ) from error
+
+    def _without_failed(self, map_run: MapRun, items: Sequence[Workflow]) -> list[Workflow]:
+        """Remove the history of failed items: they begin anew. Raises ValueError if one must not repeat."""
+        for node in map_run.admission.graph.iter_nodes():
+            _refuse_to_repeat(node)
+        numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
+        failed = {i.id for i in items if i.status is WorkflowStatus.FAILED and i.item in numbers}
+        if failed:
+            self.store.backend.delete(failed)
+        return [item for item in items if item.id not in failed]
 
     def _record_answers(self, map_run: MapRun, asked: Sequence[Question]) -> None:
         """Keep the answers to open questions of items, given to one item or to all of them."""
@@ -439,6 +600,7 @@ class MapRecorder:
                     status=_status(map_run, self.others.pop(map_run, set())),
                     duration_ms=duration,
                     full=outermost,
+                    due=next_due(map_run.pauses),
                 )
             )
         finally:
@@ -456,8 +618,7 @@ class MapRecorder:
                 continue
             known = map_run.admission.given  # what is bound may differ: it is no input
             given = {name: value for name, value in map_run.items[item.item].items() if name in known}
-            inputs = self.store.encoding.versioned(item.id, self.store.backend.read_inputs(item.id))
-            stored = Stored(item, [], inputs)
+            stored = inputs_in(self.store, item)
             changed = stored.news(given)
             self._refuse_unknown(map_run, item, stored)
             if changed and stored.inputs:
@@ -521,10 +682,33 @@ def _refuse_unrecorded(graph: Graph, granularity: str) -> None:
     for node in graph.iter_nodes():
         if node.nested_graph is not None:
             _refuse_unrecorded(node.nested_graph, "none")
-        elif granularity == "none" and not node.repeatable:
+        elif granularity == "none" and (not node.repeatable or node.transaction):
             raise ValueError(
                 f"Node {node.name!r} must not be repeated, and a policy with granularity='none' or "
                 "'top-level' does not store its step. Use granularity='step'."
+            )
+
+
+def _refuse_to_repeat(node: HyperNode) -> None:
+    """Raise ValueError for a node that must not be repeated, or one inside of it."""
+    for inner in node.nested_graph.iter_nodes() if node.nested_graph is not None else ():
+        _refuse_to_repeat(inner)
+    if not node.repeatable:
+        raise ValueError(
+            f"Node {node.name!r} must not be repeated, and restart='item' runs failed items from their first "
+            "node. Leave out restart to continue them at the node that failed."
+        )
+
+
+def _refuse_unsafe(graph: Graph) -> None:
+    """Raise ValueError for nodes that must not be repeated where a failing store would not be noticed."""
+    for node in graph.iter_nodes():
+        if node.nested_graph is not None:
+            _refuse_unsafe(node.nested_graph)
+        elif not node.repeatable:
+            raise ValueError(
+                f"Node {node.name!r} must not be repeated, and with durability='best-effort' a run continues "
+                "when its step cannot be stored. Use durability='sync'."
             )
 
 

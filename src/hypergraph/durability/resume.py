@@ -10,7 +10,16 @@ from typing import Any, NamedTuple
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.deltas import Stands, stands
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.questions import UNKNOWN, Question, answer_at, answered, child_at, placed
+from hypergraph.checkpointers.questions import (
+    UNKNOWN,
+    Question,
+    answer_at,
+    answered,
+    child_at,
+    is_due,
+    placed,
+    was_answered,
+)
 from hypergraph.checkpointers.records import NewWorkflow, Payload, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import (
@@ -18,6 +27,7 @@ from hypergraph.durability.history import (
     Replay,
     ResumeState,
     Stored,
+    Withheld,
     completed,
     grown,
     is_other,
@@ -159,6 +169,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     standing = replay.standing
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
+    _withhold(run, replay, store)
     past.levels, past.visits, past.versions = replay.levels, replay.visits, dict(replay.versions)
     past.begins = {name: stored.state.begin(name) for name in plan.lists if name in stored.state}
     past.begins |= dict.fromkeys(plan.lists.intersection(news), past.first)
@@ -176,7 +187,10 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     late = [record.superstep - record.retry_of for record in current if record.retry_of is not None]
     past.shift = max(late, default=0)
     if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
-        ready = [standing.after(i, past.levels, past.first) for i in standing.copy().ready()]
+        next_ones = standing.copy()
+        batch = next_ones.ready()
+        past.levels.begin(next_ones)
+        ready = [past.levels.of(next_ones, i, past.first) for i in batch]
         later = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
         past.shift = max(later, past.shift)
     past.waiting = {  # also from an earlier turn; those that this one gives up are not asked any more
@@ -259,10 +273,28 @@ def _ask_again(run: Run, latest: Collection[StepRecord]) -> None:
             continue
         step = run.plan.steps[index]
         answered = any(name in run.answers for name in step.outputs)
-        if step.kind == "interrupt" and not answered and standing.due >> index & 1:
+        if step.kind != "interrupt" or answered or is_due(record.pause):
+            standing.pending |= standing.asking & 1 << index
+            standing.asking &= ~(1 << index)
+        elif (standing.due | standing.asking | standing.pending) >> index & 1:
             standing.start(index)
             standing.ask(index)
             run.ask(step, record.superstep, [placed(record.pause, run.trail)])
+
+
+def _withhold(run: Run, replay: Replay, store: Checkpointer) -> None:
+    """Keep back what siblings of unfinished steps have made: it lands together with theirs."""
+    for index, (_, siblings) in list(replay.past.withheld.items()):
+        step, record = run.plan.steps[index], replay.latest[index]
+        made = _own_values(store, record)
+        if any(name not in made or isinstance(made[name], Undecodable) for name in record.output_versions):
+            replay.past.release(index)
+            continue
+        replay.withhold(record)
+        results = {name: made[name] for name in record.output_versions}
+        run.resumed.withheld[index] = Withheld(
+            step, results, record.output_versions, replay.levels[index], siblings
+        )
 
 
 def _restore_values(
@@ -270,7 +302,7 @@ def _restore_values(
 ) -> None:
     """Bring back what is there, as far as anything may need it, and find what must be made again."""
     standing: Standing = run.standing
-    coming = standing.layout.reached_from((), [*bits(standing.due)])
+    coming = standing.layout.reached_from((), [*bits(standing.due | standing.pending | standing.asking)])
     takers = [run.plan.steps[i] for i in bits(coming)]
     needed = {*run.admission.returns, *(name for step in takers for name in step.node.inputs)}
     needed |= run.resumed.unlisted  # a list that is only added to is not read
@@ -296,7 +328,8 @@ def _restore_values(
     for name in [n for n in run.values if n not in replay.sources and n in run.admission.made]:
         if name not in run.admission.base and name not in run.admission.given:
             del run.values[name]
-    _restore_lists(run, stored, replay, needed, is_new=bool(news) and not _has_gaps(stored))
+    is_new = bool(news) and not _has_gaps(stored) and not run.resumed.withheld
+    _restore_lists(run, stored, replay, needed, is_new=is_new)
     wanted: list[tuple[Step | None, str]] = [(step, name) for step in takers for name in _names_taken(step)]
     if lacks_results(run, stored):
         wanted += [(None, name) for name in run.admission.returns]
@@ -317,6 +350,9 @@ def _restore_lists(
         if replay.sources.get(name) is not None and not is_new:
             segments = stored.state.segments(name)
             run.lists.restore(name, () if segments is None else map(_mark, segments.added))
+    for kept in run.resumed.withheld.values():
+        for name in kept.step.appends.intersection(kept.results):
+            kept.results[name] = run.lists.withdraw(run.values, name, (kept.superstep, kept.step.index))
 
 
 def _made(run: Run, stored: Stored, store: Checkpointer, record: StepRecord, name: str) -> Any:
@@ -368,7 +404,7 @@ class _Remaking:
 
         Raises ValueUnreadableError for a value that no step can make as it was.
         """
-        index, due = self.run.plan.index, self.run.standing.due
+        index, due = self.run.plan.index, self.run.standing.due | self.run.standing.pending
         needed: dict[str, StepRecord] = {}
         while wanted:
             step, name = wanted.pop()
@@ -468,11 +504,10 @@ def without_repeated(
     """
     if workflow.status in (WorkflowStatus.PAUSED, WorkflowStatus.COMPLETED):
         return dict(given)
-    found = {name: answer_at(store, workflow.id, name) for name in given if is_answer(name)}
     return {
         name: value
         for name, value in given.items()
-        if found.get(name, UNKNOWN) is UNKNOWN or is_other(found[name], value)
+        if not (is_answer(name) and was_answered(store, workflow.id, name, value))
     }
 
 

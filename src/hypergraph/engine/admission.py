@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
+from hypergraph.answers import converted
 from hypergraph.display import closest, did_you_mean, finding
 from hypergraph.engine.plan import Plan, plan_of
 from hypergraph.exceptions import GraphConfigError, MissingInputError
@@ -24,6 +25,8 @@ from hypergraph.graph.inputs import (
 from hypergraph.graph.wiring import Wiring
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.function import FunctionNode
+from hypergraph.nodes.graph_node import GraphNode
+from hypergraph.nodes.interrupt import InterruptNode
 from hypergraph.nodes.names import got
 from hypergraph.scheduling import Ambiguity, Layout, Part, bits
 
@@ -494,6 +497,38 @@ def is_answer(graph: Graph, name: str) -> bool:
     return is_answer(inner, rest)
 
 
+def check_answers(graph: Graph, given: Mapping[str, Any], mapped: Collection[str] = ()) -> None:
+    """Raise InvalidAnswerError for a given answer of another type than its question asks for.
+
+    Of `mapped` names there is one answer for each item.
+    """
+    for name, value in given.items():
+        found = _asking(graph, name) if isinstance(name, str) else None
+        if found is not None:
+            declared = found[0].answer_types.get(found[1])
+            for answer in value if name in mapped and isinstance(value, (list, tuple)) else (value,):
+                converted(name, answer, declared)
+
+
+def _asking(graph: Graph, name: str) -> tuple[InterruptNode, str] | None:
+    """Return the interrupt that a name answers, and its output; of several, the first."""
+    nodes = graph.wiring.nodes
+    head, dot, rest = name.partition(".")
+    inner = nodes[head].nested_graph if dot and head in nodes else None
+    if inner is not None:
+        if getattr(nodes[head], "map_config", None) is not None:
+            _, _, rest = rest.partition(".")
+        return _asking(inner, rest)
+    for node in nodes.values():
+        if isinstance(node, InterruptNode) and name in node.data_outputs:
+            return node, name
+        if _lifts_answers(node) and isinstance(node, GraphNode) and name in node.outputs:
+            found = _asking(node.graph, node.inner_outputs[node.outputs.index(name)])
+            if found is not None:
+                return found
+    return None
+
+
 ITEM = re.compile(r"item-(0|[1-9][0-9]*)")
 
 
@@ -563,3 +598,15 @@ def _missing_text(graph: Graph, missing: Sequence[str], given: Iterable[str], sp
         else "How to fix: pass them in `values`, or bind them; bind returns a new graph."
     )
     return "\n".join(lines)
+
+
+def transactional_node(graph: Graph) -> str | None:
+    """Return the name of a node with transaction=True, at any depth; None if there is none."""
+    if "transactional" not in graph.memo:
+        found = None
+        for node in graph.iter_nodes():
+            inner = node.nested_graph
+            name = node.name if node.transaction else None if inner is None else transactional_node(inner)
+            found = found or name
+        graph.memo["transactional"] = found
+    return graph.memo["transactional"]  # type: ignore[no-any-return]  # put there above

@@ -11,7 +11,7 @@ from hypergraph.engine.admission import Admission
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import Run, clock
 from hypergraph.engine.scheduler import ASKED, Stretch, Track, settle, write
-from hypergraph.scheduling import Layout, Standing
+from hypergraph.scheduling import Layout, Standing, Supersteps, bits
 
 Course = list[tuple[int, Step]]
 Perform = Callable[[Run, Any, int], Awaitable[None]]
@@ -105,7 +105,8 @@ def _catch_up(run: Run, past: Any) -> Iterator[Sequence[tuple[int, Step]]]:
         past.remade_done(run, step)
     while True:
         batch = standing.ready()
-        numbers = {index: standing.after(index, past.levels, past.first) for index in batch}
+        past.levels.begin(standing)
+        numbers = {index: past.levels.of(standing, index, past.first) for index in batch}
         now = min((number for number in numbers.values() if number <= past.last), default=None)
         if now is None:
             return
@@ -119,14 +120,29 @@ def _catch_up(run: Run, past: Any) -> Iterator[Sequence[tuple[int, Step]]]:
             for step, value in landed:
                 write(step, value, run.values, run.lists)
             return
-        known = {step.index: value for step, value in landed}
-        for index in group:
-            if index in known:
-                settle(standing, steps[index], known[index], run.values)
-            else:
-                standing.finish(index)
-        for step, value in landed:
-            write(step, value, run.values, run.lists)
+        _land(run, group, [*landed, *past.released(run, group)])
+
+
+def _land(run: Run, group: Sequence[int], landed: list[tuple[Step, Any]]) -> None:
+    """Take over what a superstep came to; steps of the group that did not land have written already."""
+    standing, steps = run.standing, run.plan.steps
+    mine = {name: index for index in group for name in steps[index].outputs}
+    made = {name: run.values[name] for name in mine if name in run.values}
+    known = {step.index: value for step, value in landed}
+    for index in sorted({*group, *known}):
+        if index in known:
+            settle(standing, steps[index], known[index], run.values)
+        else:
+            standing.finish(index)
+    for step, value in sorted(landed, key=_by_index):
+        write(step, value, run.values, run.lists)
+        for name in step.outputs:
+            if mine.get(name, -1) > step.index and mine[name] not in known:
+                run.values[name] = made[name]  # the later one in graph order counts
+
+
+def _by_index(pair: tuple[Step, Any]) -> int:
+    return pair[0].index
 
 
 class Rounds:
@@ -216,10 +232,22 @@ class LiveFlow:
         self.rounds = Rounds(run)
         self.first: int = 0 if run.resumed is None else run.resumed.first
         self.shift: int = 0 if run.resumed is None else run.resumed.shift
-        self.levels: dict[int, int] = {} if run.resumed is None else run.resumed.levels
+        self.levels = Supersteps() if run.resumed is None else run.resumed.levels
         self.remade = [] if run.resumed is None else list(run.resumed.remade)
-        self.tangled: list[list[int]] = []  # heads that feed each other: what they make lands together
+        self.tangled: list[list[int]] = []  # what lands together, for they feed each other
+        if run.resumed is not None and run.resumed.withheld:
+            self._withhold(run, run.resumed)
         self.name = self.steps[0].name
+
+    def _withhold(self, run: Run, past: Any) -> None:
+        """Let what was withheld land with the siblings that have not ended."""
+        waiting = 0
+        for kept in past.withheld.values():
+            waiting |= kept.siblings
+        self.tangled.append([*past.withheld, *bits(waiting)])
+        for index, kept in past.withheld.items():
+            run.lists.begin(index, kept.superstep)
+            run.landed.append((kept.step, kept.value))
 
     async def run(self, run: Run, _superstep: int, perform: Perform) -> None:
         """Perform steps until there is nothing left that could start."""
@@ -255,9 +283,9 @@ class LiveFlow:
         if run.failure is not None:
             return []
         batch = standing.ready()
-        exceeded = [loop for loop, begins in standing.events if self.rounds.count(loop, begins)]
-        standing.events.clear()
-        levels = {index: standing.after(index, self.levels, self.first) for index in batch}
+        events = self.levels.begin(standing)
+        exceeded = [loop for loop, begins in events if self.rounds.count(loop, begins)]
+        levels = {index: self.levels.of(standing, index, self.first) for index in batch}
         self.levels |= levels
         if exceeded:
             loop = self.layout.loops[exceeded[0]]
@@ -286,6 +314,8 @@ class LiveFlow:
             landed.append((step, value))
         if all(any(done.index == index for done, _ in landed) for index in together):
             self.tangled.remove(together)
+            if self.owner.resumed is not None:
+                self.owner.resumed.released(self.owner, together)
             ready = sorted((pair for pair in landed if pair[0].index in together), key=lambda p: p[0].index)
             self.owner.landed = [pair for pair in landed if pair[0].index not in together]
             for done, result in ready:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from datetime import datetime
 from functools import partial
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
+from hypergraph.clock import now
+from hypergraph.display import preview
 from hypergraph.engine.concurrent import course_of
 from hypergraph.engine.kernel import NOT_KNOWN, Carried, Expired, PauseExecution, original
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of, refuse_replace
@@ -19,12 +22,17 @@ from hypergraph.exceptions import (
     CheckpointError,
     NodeTimeoutError,
     NotPicklableError,
+    QuestionExpiredError,
+    TransactionError,
     WorkerLostError,
     annotate,
     safe_text,
 )
 from hypergraph.nodes.gate import END
+from hypergraph.nodes.interrupt import InterruptNode
 from hypergraph.nodes.options import Replace, RetryPolicy
+from hypergraph.nodes.signature import MISSING
+from hypergraph.nodes.timer import TimerNode
 from hypergraph.records import PauseInfo, RunStatus
 from hypergraph.scheduling import Standing, bits
 
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
     from hypergraph.durability.recorder import WorkflowRecorder
     from hypergraph.runners.observer import EventObserver
 
+_GLANCE = 1.0  # seconds between looks at the clock while a timer waits: it may jump
 _PATIENCE = 0.05  # seconds between checks of a workflow that another process is running
 
 
@@ -66,7 +75,7 @@ async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
 async def _opened(run: Run, recorder: WorkflowRecorder) -> bool | None:
     """Open the history of a run; one that is cancelled meanwhile gives it back."""
     try:
-        found: bool | None = await _stored(run, partial(recorder.open, run))
+        found: bool | None = await stored(run, partial(recorder.open, run))
     except BaseException:
         if run.journal is not None:
             run.status = RunStatus.STOPPED
@@ -82,18 +91,18 @@ async def _closing(run: Run, recorder: WorkflowRecorder) -> None:
     except BaseException as error:
         try:
             if run.context.kernel.is_cancelled(error):
-                await _stored(run, partial(recorder.close, run))
+                await stored(run, partial(recorder.close, run))
             else:
                 recorder.close(run)
         except CheckpointError as trouble:
             annotate(error, f"recording the end of the run failed too: {trouble}")
         raise
-    saved = await _stored(run, partial(recorder.close, run))
+    saved = await stored(run, partial(recorder.close, run))
     if saved and run.context.observer is not None:
         await run.context.observer.checkpoint_saved(run, saved)
 
 
-async def _stored(run: Run, call: Callable[[], Any]) -> Any:
+async def stored(run: Any, call: Callable[[], Any]) -> Any:
     """Make a call that writes; one that would hold up the event loop is made in a thread."""
     kernel, recorder = run.context.kernel, run.context.recorder
     if kernel.concurrent and recorder is not None and recorder.is_slow:
@@ -122,7 +131,7 @@ async def _observed(run: Run, observer: EventObserver, course: Coroutine[Any, An
 async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: calls would cost too much
     context, values, record = run.context, run.values, run.records.extend
     watched, journal = frozenset() if run.fixed else run.watched, run.journal
-    step, course, quick = None, iter(course_of(run)), context.quick
+    step, course, quick, extra = None, iter(course_of(run)), context.quick, None
     run.started = now = clock()
     breath = now + context.kernel.stride
     try:
@@ -162,14 +171,18 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 run.fail(step, superstep, original(error), clock() - now, StepOutcome())
                 return await _finish_siblings(run, course, superstep)
             end = clock()
+            if run.inner is not None:
+                extra = run.leave(step)
             if journal is not None:
-                journal.done(step, superstep, value, end - now)
+                journal.done(step, superstep, value, end - now, extra)
             if step.is_gate:
-                record((superstep, step, end - now, value))
+                if extra is not None:
+                    extra.decision = value
+                record((superstep, step, end - now, value if extra is None else extra))
                 run.landed.append((step, value))
                 now = end
                 continue
-            record((superstep, step, end - now, None))
+            record((superstep, step, end - now, extra))
             now = end
             if watched and step.index in watched:
                 run.landed.append((step, value))
@@ -229,6 +242,8 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         duration = 0.0 if outcome.cached else clock() - started - outcome.waited
         outcome.decision = value if step.is_gate else None
     except PauseExecution as signal:
+        if run.inner is not None:
+            run.leave(step, outcome)
         run.ask(step, superstep, signal.pauses)
         if journal is not None:
             journal.paused(step, superstep, signal.pause, outcome)
@@ -246,7 +261,9 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
             if observer is not None:
                 await observer.node_failed(run, step, outcome.span_id, outcome.error or error)
         return
-    if journal is not None:
+    if run.inner is not None:
+        run.leave(step, outcome)
+    if journal is not None and not outcome.committed:
         journal.done(step, superstep, value, duration, outcome)
         if journal.must_wait:
             await run.context.kernel.settle(journal.flush)
@@ -255,7 +272,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
     if observer is not None:
         if step.is_gate:
             await observer.decided(run, step, value)
-        await observer.node_ended(run, step, outcome, duration)
+        await observer.node_ended(run, step, outcome, duration, value)
 
 
 def refuse(step: Step, value: Any) -> None:
@@ -323,6 +340,8 @@ async def _attempts(run: Run, step: Step, superstep: int, outcome: StepOutcome) 
             if clock() >= context.halt_at:
                 raise context.halt_error(run.path_of(step.name), was_executing=True) from error
             outcome.attempts += 1
+            if run.inner is not None and step.name in run.inner:
+                run.inner[step.name].again()
         else:
             if type(result) is CoroutineType or type(result) is Replace:
                 refuse(step, result)
@@ -395,10 +414,39 @@ async def _result(
         call_async = _collect_async if node.is_generator else step.invoke
         given = (run, step, superstep) if node.is_generator else (run.values, run, superstep)
         return await kernel.within(call_async(*given), _earlier(*seconds))
+    if node.transaction:
+        call = partial(_transact, run, step, superstep, outcome)
+        return await (kernel.offload(call) if kernel.concurrent else _now(call))
     call = partial(_collect if node.is_generator else _invoke, run, step, superstep)
     if kernel.offload_all or getattr(node, "offload", False):
         return await kernel.offload(call)
     return call()
+
+
+async def _now(call: Callable[[], Any]) -> Any:
+    return call()
+
+
+def _transact(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:
+    """Call a function inside of the transaction in which its step is committed."""
+    started, timeout = clock(), getattr(step.node, "timeout", None)
+
+    def work() -> tuple[Any, float]:
+        result = _invoke(run, step, superstep)
+        if type(result) is CoroutineType or type(result) is Replace:
+            refuse(step, result)
+        seconds = clock() - started
+        if timeout is not None and seconds > timeout:
+            raise NodeTimeoutError(run.path_of(step.name), timeout)
+        return _resolved(step, result), seconds
+
+    if run.journal is None:
+        raise TransactionError(
+            f"Node {run.path_of(step.name)!r} has transaction=True, and its step is not stored: it runs in "
+            'a nested graph without a history of its own (durability="atomic").',
+            node_name=run.path_of(step.name),
+        )
+    return run.journal.transact(step, superstep, outcome, work)
 
 
 def _invoke(run: Run, step: Step, superstep: int) -> Any:
@@ -433,11 +481,71 @@ async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> An
     if all(name in run.answers for name in outputs):
         answers = tuple(run.answers.pop(name) for name in outputs)
         if run.journal is None or run.journal.asks_the_same(step):
+            answers = step.node.as_answers(answers)
             return answers[0] if step.output is not None else answers
+    before = _asked_before(run, step)
+    if isinstance(step.node, TimerNode):
+        return await _wait(run, step, superstep, outcome, before)
+    if before is not None and before.due is not None and before.due <= now():
+        answers = await _after_deadline(run, step, outcome, before)
+        return answers[0] if step.output is not None else answers
     answer = await _through_cache(run, step, superstep, outcome, _handle)
     if answer is not NO_ANSWER:
         return answer
-    raise PauseExecution(_question(run, step))
+    raise PauseExecution(_question(run, step, before))
+
+
+def _asked_before(run: Run, step: Step) -> PauseInfo | None:
+    """Return the question as it is stored, if it has been asked before and is still open."""
+    name, holder = step.name, run
+    while holder.journal is None and holder.parent is not None:  # a nested graph without a history
+        name, holder = holder.step_name, holder.parent
+    if holder.journal is None:
+        return None
+    record = holder.journal.waiting.get(name)
+    pause = None if record is None else record.pause
+    if holder is run or pause is None:
+        return pause
+    return pause if pause.node_name == "/".join((*run.trail, step.name)) else None
+
+
+async def _after_deadline(run: Run, step: Step, outcome: StepOutcome, before: PauseInfo) -> tuple[Any, ...]:
+    """Return the default, or an answer that came in time. Raises QuestionExpiredError without either."""
+    node: InterruptNode = step.node
+    if run.journal is not None:
+        given = await run.context.kernel.settle(partial(run.journal.expire, step))
+        if given and all(name in given for name in step.outputs):
+            return node.as_answers(tuple(given[name] for name in step.outputs))
+    if node.default is MISSING:
+        where = run.path_of(step.name)
+        raise QuestionExpiredError(
+            f"Node {where!r} was not answered by {before.due:%Y-%m-%d %H:%M:%S} UTC, and has no default.",
+            node_name=where,
+            due=before.due,
+        )
+    outcome.expired = True
+    answers: tuple[Any, ...] = node.default
+    return answers
+
+
+async def _wait(
+    run: Run, step: Step, superstep: int, outcome: StepOutcome, before: PauseInfo | None
+) -> datetime:
+    """Wait until a timer is due; a long wait of a stored run is left to the store."""
+    node, context = step.node, run.context
+    if before is not None and before.due is not None:
+        due = before.due
+    else:
+        due = node.due_after(await _attempts(run, step, superstep, outcome), now())
+    started = clock()
+    while (left := (due - now()).total_seconds()) > 0:
+        if context.recorder is not None and left > node.hold.total_seconds():
+            raise PauseExecution(_question(run, step, PauseInfo(step.name, "", due=due)))
+        await context.kernel.sleep(min(left, _GLANCE), context)
+        if clock() >= context.halt_at:
+            raise context.halt_error(run.path_of(step.name), was_executing=True)
+    outcome.waited += clock() - started
+    return due
 
 
 async def _handle(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:
@@ -451,15 +559,23 @@ async def _handle(run: Run, step: Step, superstep: int, outcome: StepOutcome) ->
         raise RuntimeError(f"Interrupt {step.name!r}: its handler failed: {text}") from error
 
 
-def _question(run: Run, step: Step) -> PauseInfo:
-    inputs = inputs_of(step, run.values)
+def _question(run: Run, step: Step, before: PauseInfo | None) -> PauseInfo:
+    inputs, node = inputs_of(step, run.values), step.node
+    due = before.due if before is not None else None
+    if due is None and node.open_for is not None:
+        due = now() + node.open_for
+    has_default = node.default is not MISSING
     return PauseInfo(
         node_name="/".join((*run.trail, step.name)),
         output_param=step.outputs[0],
         value=next(iter(inputs.values()), None),
         output_params=step.outputs if len(step.outputs) > 1 else None,
         values=inputs if len(inputs) > 1 else None,
+        reason="timer" if isinstance(node, TimerNode) else "interrupt",
         path=run.trail,
+        schemas=node.answer_schemas or None,
+        due=due,
+        default=", ".join(map(preview, node.default)) if has_default else None,
     )
 
 

@@ -46,6 +46,22 @@ class Lists:
         if any(mark.anew for mark in found):
             self.anew.add(name)
 
+    def withdraw(self, values: dict[str, Any], name: str, at: Position) -> list[Any]:
+        """Take away what a step has added, and return it; nothing where it started the list anew."""
+        marks = self._marks.get(name, [])
+        end = len(values.get(name, ()))
+        for number in range(len(marks) - 1, -1, -1):
+            begin = end - marks[number].length
+            if marks[number].at == at:
+                if marks[number].anew:
+                    return []
+                del marks[number]
+                items: list[Any] = values[name][begin:end]
+                del values[name][begin:end]
+                return items
+            end = begin
+        return []
+
     def added(self, values: Mapping[str, Any], name: str) -> list[Any]:
         """Return what steps have added to a list, without what it began with."""
         length = sum(mark.length for mark in self._marks.get(name, ()))

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from hypergraph.engine.admission import Admission, admit, split_answers
-from hypergraph.engine.execute import execute, producers, report
+from hypergraph.engine.execute import execute, producers, report, stored
 from hypergraph.engine.kernel import PauseExecution, pass_on
 from hypergraph.engine.plan import ABSENT, Step
 from hypergraph.engine.run import CallContext, Run, StepOutcome, clock, own_list
@@ -100,7 +100,7 @@ class MapRun:
         observer = self.context.observer if self.items else None  # an empty map emits and records nothing
         recorder = self.context.recorder if self.items else None
         if recorder is not None:
-            recorder.open_map(self)
+            await stored(self, partial(recorder.open_map, self))
         else:
             self.refuse_answers_to_no_item()
         self.started = clock()
@@ -111,7 +111,7 @@ class MapRun:
         finally:
             self.stopped_at = clock()
             if recorder is not None:
-                recorder.close_map(self)
+                await stored(self, partial(recorder.close_map, self))
             if observer is not None:
                 await observer.map_ended(self)
 

@@ -1,4 +1,4 @@
-"""Nodes: functions, gates, interrupts and nested graphs, and the decorators that make them."""
+"""Nodes: functions, gates, interrupts, timers and nested graphs, and the decorators that make them."""
 
 from hypergraph.exceptions import RenameError
 from hypergraph.nodes.base import HyperNode, RenameEntry
@@ -8,6 +8,7 @@ from hypergraph.nodes.gate import END, GateNode, IfElseNode, RouteNode, ifelse, 
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.interrupt import InterruptNode, interrupt
 from hypergraph.nodes.options import Replace, RetryPolicy
+from hypergraph.nodes.timer import TimerNode, pause_for, pause_until
 
 __all__ = [
     "END",
@@ -23,8 +24,11 @@ __all__ = [
     "Replace",
     "RetryPolicy",
     "RouteNode",
+    "TimerNode",
     "ifelse",
     "interrupt",
     "node",
+    "pause_for",
+    "pause_until",
     "route",
 ]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, Self
 
+from hypergraph.answers import Schema, converted, schema_of, without_none
 from hypergraph.nodes.function import FunctionNode
-from hypergraph.nodes.names import Names, as_names
+from hypergraph.nodes.names import Names, as_names, got
+from hypergraph.nodes.signature import MISSING
 
 
 class InterruptNode(FunctionNode):
@@ -15,12 +19,16 @@ class InterruptNode(FunctionNode):
     >>> InterruptNode(lambda draft: None, "review", "approved").outputs
     ('approved',)
 
-    Raises TypeError without output_name, and what FunctionNode raises.
+    Raises TypeError without output_name, ValueError for a timeout that is not positive or a default without
+    timeout, InvalidAnswerError for a default of another type, and what FunctionNode raises.
 
     Args:
         source: the handler, or a node that supplies its function
         name: the name of the node; by default that of the function
         output_name: the name of the answer, or several names for several answers
+        answer: the type of the answer; by default what the handler declares to return, without None
+        timeout: how long the question is open, as a timedelta or in seconds; then `default` is the answer
+        default: the answer after that; without one the run fails with QuestionExpiredError
         rename_inputs: maps parameter names to input names
         cache: keep answers in the cache of the runner
         emit: names of outputs without a value, for the `wait_for` of other nodes
@@ -30,6 +38,9 @@ class InterruptNode(FunctionNode):
 
     is_interrupt = True
     on_worker_loss = None  # an option of plain function nodes only
+    answer: Any  # the type of the answer, MISSING to go by the handler
+    open_for: timedelta | None  # how long the question is open
+    default: Any  # the answer after that, MISSING without one
 
     def __init__(
         self,
@@ -37,6 +48,9 @@ class InterruptNode(FunctionNode):
         name: str | None = None,
         output_name: Names = None,
         *,
+        answer: Any = MISSING,
+        timeout: timedelta | float | None = None,
+        default: Any = MISSING,
         rename_inputs: Mapping[str, str] | None = None,
         cache: bool = False,
         emit: Names = None,
@@ -55,11 +69,63 @@ class InterruptNode(FunctionNode):
             wait_for=wait_for,
             hide=hide,
         )
+        self.__dict__.update(answer=answer, open_for=_checked_deadline(timeout, default), default=default)
+        if default is not MISSING:
+            self.__dict__["default"] = self.as_answers(self._spread(default))
+
+    def _spread(self, default: Any) -> tuple[Any, ...]:
+        """Return the default as one value for each answer."""
+        names = self.data_outputs
+        if len(names) == 1:
+            return (default,)
+        if not isinstance(default, tuple) or len(default) != len(names):
+            raise ValueError(f"default must be a tuple of {len(names)} answers, one for each output")
+        return default
+
+    @cached_property
+    def answer_types(self) -> dict[str, Any]:
+        """The declared type of each answer, as far as there is one."""
+        declared = self.signature.hints.get("return") if self.answer is MISSING else self.answer
+        return self._output_types(without_none(declared))
+
+    @cached_property
+    def answer_schemas(self) -> dict[str, Schema]:
+        """The type of each answer as a JSON Schema, as far as there is one."""
+        found = {name: schema_of(declared) for name, declared in self.answer_types.items()}
+        return {name: schema for name, schema in found.items() if schema is not None}
+
+    def as_answers(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return answers as their declared types. Raises InvalidAnswerError."""
+        types = self.answer_types
+        names = self.data_outputs
+        return tuple(converted(n, value, types.get(n)) for n, value in zip(names, given, strict=True))
+
+    def _copy(self, **changes: Any) -> Self:
+        clone = super()._copy(**changes)
+        for name in ("answer_types", "answer_schemas"):
+            clone.__dict__.pop(name, None)  # computed once per node, by the names of its outputs
+        return clone
+
+
+def _checked_deadline(timeout: Any, default: Any) -> timedelta | None:
+    if timeout is None:
+        if default is not MISSING:
+            raise ValueError("default is the answer after a timeout, and there is none; add timeout=...")
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float, timedelta)):
+        raise TypeError(f"timeout must be a timedelta or a number of seconds, got {got(timeout)}")
+    length = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
+    if length <= timedelta(0):
+        raise ValueError(f"timeout must be greater than 0, got {timeout!r}")
+    return length
 
 
 def interrupt(
     output_name: Names,
     *,
+    answer: Any = MISSING,
+    timeout: timedelta | float | None = None,
+    default: Any = MISSING,
     rename_inputs: Mapping[str, str] | None = None,
     cache: bool = False,
     emit: Names = None,
@@ -76,6 +142,9 @@ def interrupt(
 
     Args:
         output_name: the name of the answer, or several names for several answers
+        answer: the type of the answer; by default what the handler declares to return, without None
+        timeout: how long the question is open, as a timedelta or in seconds; then `default` is the answer
+        default: the answer after that; without one the run fails with QuestionExpiredError
         rename_inputs: maps parameter names to input names
         cache: keep answers in the cache of the runner
         emit: names of outputs without a value, for the `wait_for` of other nodes
@@ -88,6 +157,9 @@ def interrupt(
         func,
         None,
         output_name,
+        answer=answer,
+        timeout=timeout,
+        default=default,
         rename_inputs=rename_inputs,
         cache=cache,
         emit=emit,

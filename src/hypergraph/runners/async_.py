@@ -53,14 +53,14 @@ if TYPE_CHECKING:
 class AsyncObserver(EventObserver):
     """Deliver events in order, however long a processor takes."""
 
-    def __init__(self, deliver: Deliver) -> None:
+    def __init__(self, deliver: Deliver, *, values: bool = False) -> None:
         turn = asyncio.Lock()  # concurrent nodes emit at the same time
 
         async def deliver_in_turn(event: Event) -> None:
             async with turn:
                 await deliver(event)
 
-        super().__init__(deliver_in_turn)
+        super().__init__(deliver_in_turn, values=values)
         self._loop = asyncio.get_running_loop()
         self._flush_is_due = False
         self._flushes: set[asyncio.Task[None]] = set()
@@ -272,7 +272,10 @@ class AsyncRunner(BaseRunner):
         self, graph: Graph, values: Mapping[str, Any] | None, keywords: dict[str, Any]
     ) -> RunResult:
         options, inputs = split_keywords(keywords, RUN_OPTIONS)
-        run, dispatcher = self._begin(graph, values, inputs, options)
+        known, store = None, self.checkpointer
+        if options.workflow_id is not None and store is not None and store.backend.is_locked():
+            known = await asyncio.to_thread(self._known, graph, values, inputs, options)
+        run, dispatcher = self._begin(graph, values, inputs, options, known)
         await self._drive(run, dispatcher)
         return self._conclude(run, options.error_handling)
 
@@ -314,7 +317,7 @@ class AsyncRunner(BaseRunner):
             await dispatcher.emit_async(event)
             await events.give(event)
 
-        run = self._prepare(graph, values, inputs, options, AsyncObserver(deliver))
+        run = self._prepare(graph, values, inputs, options, AsyncObserver(deliver, values=dispatcher.values))
         return AsyncRunIterator(
             run,
             events.take(run, lambda: self._drive(run, dispatcher)),
@@ -407,7 +410,7 @@ class AsyncRunner(BaseRunner):
         return AsyncKernel(options.max_concurrency, offload_all=self._offload_sync, executors=executors)
 
     def _observer(self, dispatcher: EventDispatcher) -> EventObserver:
-        return AsyncObserver(dispatcher.emit_async)
+        return AsyncObserver(dispatcher.emit_async, values=dispatcher.values)
 
     async def _drive(self, run: Run | MapRun, dispatcher: EventDispatcher | None) -> None:
         """Execute to the end on this loop."""

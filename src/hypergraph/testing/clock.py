@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self
 
-from hypergraph.checkpointers import clock
+from hypergraph import clock
 
 Span = timedelta | float
 

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow
-from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import Payload
+from hypergraph.clock import now
 from hypergraph.display import escape_html, escape_json, iso, jsonable, plural
 from hypergraph.ui.assets import FOLDER, asset
 from hypergraph.values.undecodable import Undecodable
@@ -266,6 +266,8 @@ class _Table:
             "error_type": jsonable(step.error_type),
             "traceback": jsonable(step.traceback),
             "attempt_errors": jsonable(list(step.attempt_errors)),
+            "error_attributes": jsonable(step.error_attributes),
+            "waited_ms": step.waited_ms,
             "pause": None if step.pause is None else pause_view(step.pause),
             "answer": shown_step(step)["answer"],
             "given_answer": None if step.answer is None else describe(step.answer),

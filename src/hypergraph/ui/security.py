@@ -8,12 +8,15 @@ need.
 
 from __future__ import annotations
 
+import base64
+import hmac
 import re
 import secrets
 import threading
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, NamedTuple
 
+from hypergraph.cache import key_file, load_secret
 from hypergraph.ui.assets import import_map_hash
 
 Scope = MutableMapping[str, Any]
@@ -92,6 +95,19 @@ class Gate:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         given = token.strip().encode("utf-8", "replace")
         return scheme.lower() == "bearer" and secrets.compare_digest(given, self._token)
+
+
+def token_for(database: str, port: int) -> str:
+    """Return the token of a server: the same one for this user, database and port after a restart.
+
+    It is derived from a secret in a file that only the user can read. Without such a file it is random.
+    """
+    try:
+        secret = load_secret(key_file("ui"))
+    except (OSError, ValueError):
+        return secrets.token_urlsafe(32)
+    digest = hmac.digest(secret, f"{port} {database}".encode("utf-8", "surrogateescape"), "sha256")
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 class Code:

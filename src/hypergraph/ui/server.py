@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -19,7 +20,8 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from hypergraph import Graph
-from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers import Checkpointer, WorkflowStatus
+from hypergraph.checkpointers.query import Query as Filter
 from hypergraph.display import jsonable
 from hypergraph.exceptions import CheckpointError
 from hypergraph.ui.actions import ACTIONS, Action, Actions, Import, action_of
@@ -27,6 +29,7 @@ from hypergraph.ui.api import (
     QUERIES,
     READ_ONLY,
     UNAUTHORIZED,
+    File,
     Handler,
     Query,
     as_json,
@@ -34,19 +37,26 @@ from hypergraph.ui.api import (
     encoded,
     file_of,
     http_error,
+    parsed,
+    value_file,
     with_errors,
 )
 from hypergraph.ui.assets import asset
+from hypergraph.ui.search import SearchIndex
 from hypergraph.ui.security import LOGIN, App, Code, Gate, Receive, Scope, Send
-from hypergraph.views.problems import REFUSED, Problem
+from hypergraph.ui.streams import asked_for, events_of
+from hypergraph.views.lookup import require_workflow
+from hypergraph.views.problems import REFUSED, STORE, Problem
 
 INTERVAL = 0.2  # seconds between two polls
+OWNERS = 2.0  # seconds between two looks at the owners of active workflows: a killed process writes nothing
 HEARTBEAT = (
     15.0  # seconds without a message after which one is sent, so that both sides notice a lost connection
 )
 LISTENERS = 32
 _MARKED = 200  # workflows that are compared: of the newest, and of the active ones
 _LISTED = 100  # ids in one message; more are sent as "anything"
+_ACTIVE = frozenset({WorkflowStatus.ACTIVE})
 
 
 class Live:
@@ -57,7 +67,7 @@ class Live:
         self._listeners: set[Listener] = set()
         self._watching: asyncio.Task[None] | None = None
         self._is_ready = asyncio.Event()
-        self._is_over = False
+        self.is_over = False  # whether the server stops
 
     def admit(self) -> Listener:
         """Return a new listener. Raises Problem if there are too many.
@@ -84,14 +94,14 @@ class Live:
             self._watching = asyncio.create_task(self._watch(self._is_ready))
         await self._is_ready.wait()
         yield b"retry: 1000\n: listening\n\n"
-        while not self._is_over:
+        while not self.is_over:
             message = await listener.next_message()
-            if not self._is_over:
+            if not self.is_over:
                 yield message
 
     def close(self) -> None:
         """End the streams of all listeners."""
-        self._is_over = True
+        self.is_over = True
         self._publish(())
 
     def _publish(self, ids: Sequence[str] | None) -> None:
@@ -101,15 +111,29 @@ class Live:
     async def _watch(self, ready: asyncio.Event) -> None:
         version = await run_sync(self._store.backend.watch)
         seen, marks = await self._look(version)
+        alive = await run_sync(self._alive)
         ready.set()
-        while True:
+        for count in itertools.count(1):
             await asyncio.sleep(INTERVAL)
             now, changed = await self._look(version, seen)
-            if now == seen:
-                continue
-            ids = [] if marks is None or changed is None else changed_ids(marks, changed)
-            self._publish(ids or None)  # something was written, even if no workflow is known to differ
-            seen, marks = now, changed
+            if now != seen:
+                ids = [] if marks is None or changed is None else changed_ids(marks, changed)
+                self._publish(ids or None)  # something was written, even if no workflow is known to differ
+                seen, marks = now, changed
+            if count % round(OWNERS / INTERVAL) == 0:
+                before, alive = alive, await run_sync(self._alive)
+                died = [name for name, is_alive in alive.items() if not is_alive and before.get(name, True)]
+                if died:
+                    self._publish(changed_ids(dict.fromkeys(died, True), {}))
+
+    def _alive(self) -> dict[str, bool]:
+        """Return of each active workflow whether the process that owns it lives."""
+        try:
+            active, _, _ = self._store.backend.find(Filter(statuses=_ACTIVE, limit=_MARKED))
+            owners = self._store.backend.read_owners([found.id for found in active])
+        except CheckpointError:
+            return {}
+        return {found.id: found.id in owners and owners[found.id].alive for found in active}
 
     async def _look(self, version: Callable[[], Any], seen: Any = None) -> tuple[Any, dict[str, Any] | None]:
         """Return the version of the store and, if it is new, its change markers; None if unreadable."""
@@ -122,6 +146,14 @@ class Live:
                 return None, None
 
         return await run_sync(look)
+
+
+def check_present(store: Checkpointer) -> None:
+    """Raise Problem if the file of a store is gone: a missing file would be read as an empty store."""
+    file = store.backend.location
+    if store.backend.kind == "sqlite" and not os.path.exists(file):
+        hint = "Put the file back, or restart hypergraph ui with another database"
+        raise Problem(STORE, f"The database {file} was deleted or moved", hint)
 
 
 class Listener:
@@ -185,6 +217,7 @@ class Server:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._live = Live(setup.store)
+        self._index = SearchIndex(setup.store)
         self._actions = Actions(setup.store, setup.graphs)
         self._reading = anyio.CapacityLimiter(_THREADS)
         self._writing = anyio.CapacityLimiter(_THREADS)
@@ -209,7 +242,9 @@ class Server:
             "/static/{name:path}": _file,
             f"{API}about": self._about,
             f"{API}events": self._events,
-            f"{API}export": self._export,
+            f"{API}stream": self._stream,
+            f"{API}export": self._filing(file_of),
+            f"{API}file": self._filing(value_file),
             **{f"{API}{name}": self._querying(query) for name, query in QUERIES.items()},
         }
         doing = {LOGIN: self._login, **{f"{API}{name}": self._acting(kind) for name, kind in ACTIONS.items()}}
@@ -221,9 +256,15 @@ class Server:
     def _querying(self, query: Query) -> Handler:
         async def handler(request: Request) -> Response:
             given = request.query_params.multi_items()
-            return as_json(
-                await run_sync(lambda: encoded(query.ask(self._setup.store, given)), limiter=self._reading)
-            )
+
+            def answer() -> bytes:
+                check_present(self._setup.store)
+                if any(name == "search" and text for name, text in given):
+                    asked = parsed(given, query.parameters, query.needed)
+                    return encoded(self._index.find(asked.pop("search"), **asked))
+                return encoded(query.ask(self._setup.store, given))
+
+            return as_json(await run_sync(answer, limiter=self._reading))
 
         return handler
 
@@ -232,6 +273,7 @@ class Server:
             if self._setup.read_only:
                 hint = "To make changes from the page, start it without --read-only"
                 raise Problem(READ_ONLY, "This server is read-only", hint)
+            check_present(self._setup.store)
             action = action_of(kind, await _body(request, FILE if kind is Import else BODY))
             done = await run_sync(self._actions.perform, action, limiter=self._writing)
             return as_json(encoded(done))
@@ -249,14 +291,31 @@ class Server:
         }
         return as_json(encoded(document))
 
-    async def _export(self, request: Request) -> Response:
-        given = request.query_params.multi_items()
-        file = await run_sync(lambda: file_of(self._setup.store, given), limiter=self._reading)
-        headers = {"content-disposition": file.disposition}
-        return Response(file.content, media_type=file.type, headers=headers)
+    def _filing(self, make: Callable[[Checkpointer, Sequence[tuple[str, str]]], File]) -> Handler:
+        async def handler(request: Request) -> Response:
+            given = request.query_params.multi_items()
+
+            def made() -> File:
+                check_present(self._setup.store)
+                return make(self._setup.store, given)
+
+            file = await run_sync(made, limiter=self._reading)
+            headers = {"content-disposition": file.disposition}
+            return Response(file.content, media_type=file.type, headers=headers)
+
+        return handler
 
     async def _events(self, _: Request) -> Response:
         return _EventStream(self._live, self._live.admit())
+
+    async def _stream(self, request: Request) -> Response:
+        store, last = self._setup.store, request.headers.get("last-event-id")
+        place = asked_for(request.query_params.multi_items(), last)
+        await run_sync(require_workflow, store, place[0], limiter=self._reading)
+        listener = self._live.admit()  # it counts as an open page
+        return _EventStream(
+            self._live, listener, events_of(store, place, self._reading, lambda: self._live.is_over)
+        )
 
     async def _login(self, request: Request) -> Response:
         try:
@@ -283,8 +342,8 @@ class _Login(msgspec.Struct, forbid_unknown_fields=True):
 class _EventStream(StreamingResponse):
     """A response that dismisses its listener, also if the client left before the first event."""
 
-    def __init__(self, live: Live, listener: Listener) -> None:
-        super().__init__(live.events(listener), media_type="text/event-stream")
+    def __init__(self, live: Live, listener: Listener, events: AsyncIterator[bytes] | None = None) -> None:
+        super().__init__(events or live.events(listener), media_type="text/event-stream")
         self._live, self._listener = live, listener
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -10,14 +10,18 @@ if TYPE_CHECKING:
     from hypergraph.values.serializers import Serializer
 
 Graphs = Iterable["Graph"]
+_KEPT = 16  # serializers of one graph
 
 
 def with_types_of(serializer: Serializer, graph: Graph) -> Serializer:
     """Return a serializer that restores the classes that the graph names, and stores no objects of others."""
-    known = graph.memo.get("serializer")
-    if known is None or known[0] is not serializer:
-        known = graph.memo["serializer"] = (serializer, with_graphs(serializer, [graph]))
-    return known[1]
+    known = graph.memo.setdefault("serializers", {})
+    found = known.get(id(serializer))
+    if found is None or found[0] is not serializer:
+        if len(known) >= _KEPT:
+            known.clear()
+        found = known[id(serializer)] = (serializer, with_graphs(serializer, [graph]))
+    return found[1]  # type: ignore[no-any-return]  # put there above
 
 
 def with_graphs(serializer: Serializer, graphs: Graphs) -> Serializer:

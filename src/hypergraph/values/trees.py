@@ -269,6 +269,7 @@ class Reader:
         for key, item in tree.items():
             if type(item) is list or type(item) is dict:
                 tree[key] = self._read(item, (where, key))
+        item = None  # the text of an array is as large as the array: it is not kept while that is made
         if MARK not in tree:
             return tree
         tag = tree.pop(MARK)

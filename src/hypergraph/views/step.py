@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, NotRequired, TypedDict
 
+from hypergraph.answers import described
 from hypergraph.checkpointers import Checkpointer, Question, StepRecord, StepStatus
 from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import bounded, closest, iso, jsonable
 from hypergraph.records import PauseInfo
 from hypergraph.values.undecodable import Undecodable
+from hypergraph.views.inner import InnerStepView, add_inner
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
 from hypergraph.views.values import (
@@ -47,8 +49,12 @@ class PauseView(TypedDict):
     node: str
     response_key: str  # the input that takes the answer
     response_keys: dict[str, str]
-    reason: str
+    reason: str  # interrupt or timer
     prompt: ValueView  # shown with the question
+    answer_types: dict[str, str]  # by key: what the answer must be, in words
+    answer_schemas: dict[str, Any]  # by key: the JSON Schema of the answer, if it has a type
+    due: str | None  # its deadline, or when the timer is due
+    default: str | None  # the answer after the deadline, as a text
 
 
 class QuestionView(PauseView):
@@ -80,7 +86,10 @@ class Step(TypedDict):
     error_type: str | None
     child: str | None  # the workflow of a nested graph
     partial: bool
-    answer: str | None  # to its question: "given" and not used yet, "used", or "unused" for good
+    answer: str | None  # to its question: "given" and not used yet, "used", "expired", or "unused" for good
+    answered_by: str | None  # who gave it, if that is known
+    inner: NotRequired[list[InnerStepView]]  # calls that its function made with ctx.step, if it made any
+    usage: NotRequired[dict[str, float]]  # what was recorded with ctx.record, if anything was
     outputs: NotRequired[list[StepValue]]  # if values were asked for
     traceback: NotRequired[str | None]  # if failures were asked for
 
@@ -94,10 +103,13 @@ class StepDetail(Step):
     input_versions: dict[str, int]
     output_versions: dict[str, int]
     attempt_errors: list[str]  # of earlier attempts
+    error_attributes: dict[str, Any]  # plain attributes of the error, such as its code
+    queued_at: str | None  # when it could have begun, before it waited for a worker
+    waited_ms: float | None  # how long it waited
     pause: PauseView | None
     given_answer: ValueView | None  # to its question, as long as it is not used
-    answered_by: str | None
     answered_at: str | None
+    expired: bool  # its deadline passed, and the default was the answer
     retry_of: int | None  # the superstep that it retries, if something failed there before
 
 
@@ -122,6 +134,7 @@ def shown_step(step: StepRecord, *, failure: bool = False) -> Step:
         "child": jsonable(step.child_workflow_id),
         "partial": step.partial,
         "answer": _answer(step),
+        "answered_by": jsonable(step.answered_by),
     }
     if failure:
         shown["error"], shown["traceback"] = jsonable(step.error or ""), jsonable(step.traceback)
@@ -155,8 +168,10 @@ def step(
         hint = f"It has {count} steps, see hypergraph steps" if count else "It has no steps"
         raise Problem(NOT_FOUND, f"Workflow {wf!r} has no step {index}", hint)
     limits: Limits = {"limit": limit, "characters": characters}
+    shown = shown_step(found, failure=True)
+    add_inner(store.view(artifacts=False), wf, [shown])
     return {
-        **shown_step(found, failure=True),
+        **shown,
         "schema": "hypergraph.step/1",
         "ended_at": iso(found.completed_at),
         "error": jsonable(found.error),
@@ -165,10 +180,13 @@ def step(
         "input_versions": jsonable(found.input_versions),
         "output_versions": jsonable(found.output_versions),
         "attempt_errors": jsonable(found.attempt_errors),
+        "error_attributes": jsonable(found.error_attributes),
+        "queued_at": iso(found.queued_at),
+        "waited_ms": found.waited_ms,
         "pause": None if found.pause is None else pause_view(found.pause, limits),
         "given_answer": None if found.answer is None else describe(found.answer, **limits),
-        "answered_by": jsonable(found.answered_by),
         "answered_at": jsonable(found.answered_at),
+        "expired": found.expired,
         "retry_of": found.retry_of,
     }
 
@@ -176,6 +194,8 @@ def step(
 def _answer(step: StepRecord) -> str | None:
     if step.answer is not None:
         return "given" if step.status is StepStatus.PAUSED else "unused"
+    if step.expired:
+        return "expired"
     return "used" if step.answered_at is not None else None
 
 
@@ -194,12 +214,17 @@ def question_view(question: Question) -> QuestionView:
 
 def pause_view(pause: PauseInfo, limits: Limits | None = None) -> PauseView:
     """Return the pause of a step as answers show it."""
+    keys, schemas = pause.response_keys.items(), jsonable(pause.schemas or {}, 40)
     return {
         "node": jsonable(pause.node_name),
         "response_key": jsonable(pause.response_key),
         "response_keys": jsonable(pause.response_keys),
         "reason": jsonable(pause.reason),
         "prompt": describe(pause.value if pause.values is None else pause.values, **(limits or {})),
+        "answer_types": {key: described(schemas.get(name)) for name, key in keys},
+        "answer_schemas": {key: schemas[name] for name, key in keys if name in schemas},
+        "due": iso(pause.due),
+        "default": jsonable(pause.default),
     }
 
 
@@ -248,7 +273,10 @@ def _by_version(payloads: Iterable[Payload]) -> Mapping[tuple[str, int], Payload
 def _from_history(history: History, found: StepRecord, name: str, version: int, limits: Limits) -> StepValue:
     maker = next((s for s in history.steps if s.output_versions.get(name) == version), None)
     made_by = None if maker is None else step_ref(maker)
-    missing = "bound or a default, not stored" if version == 0 else "no longer stored"
+    source = history.origins_of(found)[name].source
+    missing = {"bound": "bound, not stored", "default": "a default, not stored"}.get(
+        source, "no longer stored"
+    )
     value: Any = history.inputs_of(found).get(name, Undecodable(missing))
     problem = value.reason if isinstance(value, Undecodable) and value.data is None else None
     view = None if problem else describe(value, **limits)
@@ -291,14 +319,19 @@ def step_value(
     Raises:
         Problem: the workflow, step, value or part does not exist.
     """
+    value = raw_step_value(store, wf, index, key, side=side)
+    return describe(value, path=path, offset=offset, limit=limit, characters=characters)
+
+
+def raw_step_value(store: Checkpointer, wf: str, index: int, key: str, *, side: str = "output") -> Any:
+    """Return one output or input of a step itself; raises what `step_value` does."""
     if side not in SIDES:
         raise Problem(USAGE, f"Invalid side {side!r}: expected input or output")
     require_workflow(store, wf)
     found = store.step(wf, index)
     if found is None:
         raise Problem(NOT_FOUND, f"Workflow {wf!r} has no step {index}", "hypergraph steps lists them")
-    value = _taken(store, found, key) if side == "input" else _made(found, key)
-    return describe(value, path=path, offset=offset, limit=limit, characters=characters)
+    return _taken(store, found, key) if side == "input" else _made(found, key)
 
 
 def _made(step: StepRecord, key: str) -> Any:

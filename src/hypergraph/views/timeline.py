@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow, WorkflowStatus
 from hypergraph.checkpointers.backend import Position, position_of
-from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
+from hypergraph.clock import now
 from hypergraph.display import iso, jsonable
 from hypergraph.structure import StoredGraph, readable_graph
 from hypergraph.views.lookup import cursor_after, position_in, require_workflow

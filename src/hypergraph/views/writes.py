@@ -76,3 +76,18 @@ class Imported(TypedDict):
 
     schema: str  # hypergraph.imported/1
     ids: list[str]  # the first is the one that was exported
+
+
+class DueRun(TypedDict):
+    """A run that was due."""
+
+    id: str
+    status: str  # of the workflow, or refused
+    error: str | None
+
+
+class DueRuns(TypedDict):
+    """Runs that were due, in the order in which they ended."""
+
+    schema: str  # hypergraph.due/1
+    items: list[DueRun]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +15,9 @@ import pytest
 from support.cutting import Line
 from support.postgres import Server, dsn_in, psycopg, server, store_in
 
-from hypergraph import FunctionNode, Graph, SyncRunner
+from hypergraph import AsyncRunner, FunctionNode, Graph, SyncRunner
 from hypergraph.checkpointers import PostgresCheckpointer, WorkflowStatus
+from hypergraph.checkpointers.postgres.database import _FOR_WRITING, Database
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.exceptions import OwnershipLostError, StoreUnavailableError, WorkflowLockedError
 from hypergraph.testing.conformance.samples import commit, given, opened, step
@@ -104,12 +107,27 @@ def test_an_owner_whose_session_was_ended_still_owns_what_nobody_took(tmp_path: 
     other.backend.release(opened(other))
 
 
-def test_an_owner_whose_session_was_ended_is_refused_once_somebody_took_over(tmp_path: Path) -> None:
+def cut_off(store: Any) -> None:
+    """End the session of an owner, and let it open no other, as on a machine that is cut off."""
+
+    def refuse() -> Any:
+        raise psycopg.OperationalError("no route to host")
+
+    store.backend.database.locks._connect = refuse
+    sessions(store, kill=True)
+
+
+def test_an_owner_whose_session_was_ended_is_refused_once_somebody_took_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Database, "grace", 0.2)
     store, other = store_in(tmp_path), store_in(tmp_path, application="other")
     claim = opened(store)
-    sessions(store, kill=True)
+    connect = store.backend.database.locks._connect
+    cut_off(store)
     taken = opened(other)
     assert taken.crashed
+    store.backend.database.locks._connect = connect
     with pytest.raises(OwnershipLostError):
         commit(store, claim, step(0))
     store.backend.release(claim)
@@ -117,6 +135,108 @@ def test_an_owner_whose_session_was_ended_is_refused_once_somebody_took_over(tmp
     assert store.state("w") == {"x": "theirs"}
     with pytest.raises(WorkflowLockedError):
         opened(store)
+
+
+def test_a_live_owner_has_time_to_replace_its_session(tmp_path: Path) -> None:
+    store, other = store_in(tmp_path), store_in(tmp_path, application="other")
+    claim = opened(store)
+    with pytest.raises(WorkflowLockedError):
+        opened(other)
+    for _ in range(5):
+        sessions(other, kill=True)  # all of them, as when the server restarts
+        with pytest.raises(WorkflowLockedError):
+            opened(other)
+    commit(store, claim, step(0))
+
+
+def test_a_session_is_replaced_while_the_owner_is_busy(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    claim = opened(store)
+    (before,) = sessions(store, kill=True)
+    while (found := sessions(store)) in ([], [before]):  # nothing is asked of the store meanwhile
+        time.sleep(0.01)
+    assert len(found) == 1
+    commit(store, claim, step(0))
+
+
+def test_a_waiting_session_is_not_ended_by_the_server(tmp_path: Path) -> None:
+    with psycopg.connect(dsn_in(tmp_path), autocommit=True) as connection:
+        name = connection.info.dbname
+        connection.execute(f"ALTER DATABASE {name} SET idle_session_timeout = '50ms'")
+    store = store_in(tmp_path)
+    claim = opened(store)
+    before = sessions(store)
+    threading.Event().wait(0.3)
+    assert sessions(store) == before
+    commit(store, claim, step(0))
+
+
+def test_a_claim_that_could_not_be_released_is_not_a_crash(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    claim = opened(store)
+    store.backend.database.locks.free(claim.key, claim.fence)  # the store was away when it was released
+    again = opened(store)
+    assert not again.crashed
+    assert again.existing.crashes == {}
+
+
+def test_a_refused_claim_leaves_the_connection_usable(tmp_path: Path) -> None:
+    graph = Graph([FunctionNode(lambda x: x + 1, name="one", output_name="y")], name="g")
+    store = store_in(tmp_path)
+    runner = SyncRunner(checkpointer=store)
+    for number in range(8):  # until statements are prepared
+        runner.run(graph, {"x": number})
+    claim = opened(store)
+    with pytest.raises(WorkflowLockedError):
+        opened(store)
+    for number in range(20):
+        assert runner.run(graph, {"x": number})["y"] == number + 1
+    store.backend.release(claim)
+
+
+def test_a_claim_whose_session_was_lost_does_not_wait_for_itself(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    claim = opened(store)
+    sessions(store, kill=True)
+    with pytest.raises(WorkflowLockedError):
+        opened(store)  # the row is locked while the owner is looked for
+    commit(store, claim, step(0))
+
+
+def test_a_locked_row_holds_up_no_other_async_run(tmp_path: Path) -> None:
+    async def one(x: int) -> int:
+        return x + 1
+
+    graph = Graph([FunctionNode(one, output_name="y")], name="g")
+    store = store_in(tmp_path)
+    store.backend.create("locked", NewWorkflow(), store.encoding)
+
+    async def both() -> list[str]:
+        runner, ended = AsyncRunner(checkpointer=store), []
+
+        async def run(workflow_id: str) -> None:
+            await runner.run(graph, {"x": 1}, workflow_id=workflow_id)
+            ended.append(workflow_id)
+
+        with psycopg.connect(dsn_in(tmp_path)) as other:
+            other.execute("SELECT 1 FROM hypergraph.workflows WHERE id = 'locked' FOR UPDATE")
+            waits = asyncio.create_task(run("locked"))
+            for number in range(10):
+                await run(f"free-{number}")
+        await waits
+        return ended
+
+    assert asyncio.run(both()) == [*(f"free-{number}" for number in range(10)), "locked"]
+
+
+def test_a_write_does_not_wait_forever_for_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(_FOR_WRITING, "lock_timeout", "100ms")
+    store = store_in(tmp_path)
+    opened(store)
+    with psycopg.connect(dsn_in(tmp_path)) as other:
+        other.execute("SELECT 1 FROM hypergraph.workflows FOR UPDATE")
+        with pytest.raises(StoreUnavailableError, match="lock"):
+            opened(store)
 
 
 def test_an_owner_in_the_same_process_is_known_whatever_its_address(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def settle(cluster: TestCluster) -> None:
 def ended(cluster: TestCluster, *names: str) -> list[str]:
     """Wait for runs to end and return them in the order in which they began."""
     for name in names:
-        cluster.runner.result(name, timeout=60)
+        cluster.runner.result(name, timeout=300)
     return [
         name for (name,) in cluster.all("SELECT run FROM held WHERE run = ANY(%s) ORDER BY began", [*names])
     ]
@@ -155,7 +155,7 @@ def test_the_items_of_a_map_share_the_limits_of_its_queue_which_the_map_itself_d
         cluster.until(lambda: cluster.one(INSIDE, 7))
         settle(cluster)
         assert cluster.one(INSIDE, 7) == 1
-    assert submitted.result(timeout=60)["held"] == names
+    assert submitted.result(timeout=300)["held"] == names
     assert cluster.one(TOGETHER.format(same="true"), 7) == 1
 
 

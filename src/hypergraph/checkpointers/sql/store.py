@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hypergraph.checkpointers.artifacts import ArtifactStore
@@ -29,7 +29,7 @@ class SqlCheckpointer(Checkpointer):
         durability: Durability | None = None,
         retention: Retention | None = None,
         policy: CheckpointPolicy | None = None,
-        serializer: Serializer | None = None,
+        serializer: Serializer | Mapping[str, Serializer] | None = None,
         codec: Codec | Sequence[Codec] | CodecChain | None = None,
         artifact_store: ArtifactStore | None = None,
         artifact_threshold: int | None = None,

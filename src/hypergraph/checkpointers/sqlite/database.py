@@ -7,13 +7,11 @@ import sqlite3
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from time import monotonic, sleep
 from typing import TypeVar
 
 from hypergraph.checkpointers import fault_points
-from hypergraph.checkpointers.clock import now
 from hypergraph.checkpointers.errors import BAD_ROW, translated
 from hypergraph.checkpointers.os_fork import watch
 from hypergraph.checkpointers.sqlite.locks import LockFile
@@ -27,11 +25,13 @@ from hypergraph.checkpointers.sqlite.reading import (
     needs_recovery,
     reader_at,
 )
+from hypergraph.clock import now
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 
 T = TypeVar("T")
 
 _IDLE_READERS = 4
+_LOOK = 0.005  # seconds after which a commit looks for the file again; the last one of a run always does
 _PATIENCE = 2.0  # seconds to wait for another process without a warning
 _TROUBLE = (sqlite3.Error, OSError, OverflowError, UnicodeError)
 
@@ -52,58 +52,53 @@ class Database:
         self.locks = LockFile(path + "-lock")
         self.settled: set[tuple[int, int]] = set()  # claims whose workflow has an end on record
         self.lock = threading.RLock()
-        self._waits = True  # changed under the lock only
         self._writer: Connection | None = None
         self._idle: list[Connection] = []  # append and pop are atomic
         self._identity: tuple[int, int] | None = None  # which file is open: a path may come to mean another
         self._log: tuple[int, int] | None = None  # which log the writer appends to
+        self._log_path = path + "-wal"
+        self._looked = 0.0  # when the file at the path was last looked at
         watch(self)
 
-    def write(self, work: Callable[[Connection], T], *, full: bool = False) -> T:
+    def write(
+        self, work: Callable[[Connection], T], *, full: bool = False, wait: bool = True, look: bool = True
+    ) -> T:
         """Return what the work returns, once everything it wrote is committed.
 
-        A `full` commit survives a power loss, and so does every commit before it.
+        A `full` commit survives a power loss, and so does every commit before it. Without `wait`, it raises
+        Locked where it would wait for another connection or thread. Without `look`, it looks for the log
+        of the file alone, and for the file every few milliseconds.
 
         Raises:
             CheckpointError: the store failed, or the work refused; nothing was written.
         """
-        with self.lock:
-            connection = None
-            self.refresh()
-            try:
-                connection = self._writer or self._open_writer()
-                if full:
-                    connection.execute("PRAGMA synchronous = FULL")
-                self._begin(connection)
-                if fault_points.hook is not None:
-                    fault_points.point("write.begun")
-                result = work(connection)
-                if fault_points.hook is not None:
-                    fault_points.point("write.before_commit")
-                connection.execute("COMMIT")
-                if fault_points.hook is not None:
-                    fault_points.point("write.after_commit")
-                if full:
-                    connection.execute("PRAGMA synchronous = NORMAL")
-            except _TROUBLE as error:
-                self._undo(connection, full)
-                raise translated(error, self.path) from error
-            except BaseException:
-                self._undo(connection, full)
-                raise
-            return result
-
-    @contextmanager
-    def without_waiting(self) -> Iterator[None]:
-        """Have writes of this thread raise Locked where they would wait for another connection or thread."""
-        if not self.lock.acquire(blocking=False):
+        if not self.lock.acquire(blocking=wait):
             raise Locked
+        connection = None
         try:
-            self._waits = False
-            yield
+            self.refresh(look=look or monotonic() - self._looked > _LOOK)
+            connection = self._writer or self._open_writer()
+            if full:
+                connection.execute("PRAGMA synchronous = FULL")
+            self._begin(connection, wait)
+            if fault_points.hook is not None:
+                fault_points.point("write.begun")
+            result = work(connection)
+            if fault_points.hook is not None:
+                fault_points.point("write.before_commit")
+            connection.execute("COMMIT")
+            if fault_points.hook is not None:
+                fault_points.point("write.after_commit")
+            if full:
+                connection.execute("PRAGMA synchronous = NORMAL")
+        except BaseException as error:
+            self._undo(connection, full)
+            if isinstance(error, _TROUBLE):
+                raise translated(error, self.path) from error
+            raise
         finally:
-            self._waits = True
             self.lock.release()
+        return result
 
     def is_locked(self) -> bool:
         """Return whether another connection or thread is writing now."""
@@ -120,18 +115,19 @@ class Database:
             self.lock.release()
         return False
 
-    def _begin(self, connection: Connection) -> None:
+    def _begin(self, connection: Connection, wait: bool) -> None:
         """Begin to write. Raises Locked where another connection writes and this thread does not wait."""
-        started, pause, is_told = monotonic(), 0.001, False
+        started, pause, is_told = 0.0, 0.001, False
         while True:
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 return
             except sqlite3.OperationalError as error:
+                started = started or monotonic()
                 waited = monotonic() - started
-                if not _is_busy(error) or (self._waits and waited >= self.timeout):
+                if not _is_busy(error) or (wait and waited >= self.timeout):
                     raise
-            if not self._waits:
+            if not wait:
                 raise Locked
             if waited > _PATIENCE and not is_told:
                 is_told = True
@@ -221,13 +217,15 @@ class Database:
         finally:
             connection.close()
 
-    def refresh(self) -> None:
+    def refresh(self, *, look: bool = True) -> None:
         """Close a file that is no longer the one at this path: what is written to it would be lost.
+
+        Without `look`, only its log is compared, which goes with the file in most cases.
 
         Raises:
             StoreUnavailableError: a claim on that file is under way.
         """
-        gone = self._gone()
+        gone = self._gone(look)
         if gone is not None:
             if self.locks.held:
                 raise StoreUnavailableError(
@@ -237,13 +235,14 @@ class Database:
                 )
             self.close()
 
-    def _gone(self) -> str | None:
+    def _gone(self, look: bool) -> str | None:
         """Return the path that no longer means the file we have open: the database, or the writer's log."""
-        if self._identity is not None and self._identity != identity(self.path):
-            return self.path
-        log = self.path + "-wal"
+        if look:
+            self._looked = monotonic()
+            if self._identity is not None and self._identity != identity(self.path):
+                return self.path
         is_written = self._writer is not None and self._log is not None
-        return log if is_written and self._log != identity(log) else None
+        return self._log_path if is_written and self._log != identity(self._log_path) else None
 
     def forget(self) -> None:
         """Start over in the child of a fork, without touching what belongs to the parent."""
@@ -271,7 +270,7 @@ class Database:
         except BaseException:
             connection.close()
             raise
-        self._identity, self._log = identity(self.path), identity(self.path + "-wal")
+        self._identity, self._log = identity(self.path), identity(self._log_path)
         self._writer = connection
         return connection
 

@@ -6,8 +6,9 @@ import os
 import shutil
 import sqlite3
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hypergraph.checkpointers import fault_points
@@ -17,6 +18,7 @@ from hypergraph.checkpointers.encoding import Encoding, Redact
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention
 from hypergraph.checkpointers.records import Commit
+from hypergraph.checkpointers.sql import writes
 from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.columns import NONSENSE, corrupt
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
@@ -24,6 +26,7 @@ from hypergraph.checkpointers.sql.writes import copy_artifacts
 from hypergraph.checkpointers.sqlite.database import Database, Locked, database_at
 from hypergraph.checkpointers.sqlite.migrations import MIGRATIONS, number
 from hypergraph.checkpointers.sqlite.reading import Connection, inspector_at
+from hypergraph.checkpointers.transactions import UserConnection
 from hypergraph.exceptions import CheckpointError
 from hypergraph.values.codecs import Codec, CodecChain
 
@@ -43,7 +46,8 @@ class SqliteCheckpointer(SqlCheckpointer):
         durability: A shortcut for a policy with this durability.
         retention: A shortcut for a policy with this retention.
         policy: When steps are written and how long they are kept; CheckpointPolicy() by default.
-        serializer: Turns values into bytes; JsonSerializer() by default.
+        serializer: Turns values into bytes; JsonSerializer() by default. A dict has serializers by the
+            names of values, and under "*" that of all others.
         codec: Compresses or encrypts these bytes: one codec, or several in order.
         artifact_store: The place for large values; a folder beside the file by default.
         artifact_threshold: Encoded bytes above which a value is large; 128 KiB by default.
@@ -73,7 +77,7 @@ class SqliteCheckpointer(SqlCheckpointer):
         durability: Durability | None = None,
         retention: Retention | None = None,
         policy: CheckpointPolicy | None = None,
-        serializer: Serializer | None = None,
+        serializer: Serializer | Mapping[str, Serializer] | None = None,
         codec: Codec | Sequence[Codec] | CodecChain | None = None,
         artifact_store: ArtifactStore | None = None,
         artifact_threshold: int | None = None,
@@ -135,14 +139,32 @@ class SqliteBackend(SqlBackend):
         """Create the file, update its schema or undo half a commit; return whether that was needed."""
         return self.database.recover()
 
+    def write(self, commit: Commit) -> None:
+        """Make one commit durable; see `Backend.write`."""
+        self._write(commit, wait=True)
+
     def try_write(self, commit: Commit) -> bool:
         """Make one commit durable, unless another connection is writing; return whether it is."""
         try:
-            with self.database.without_waiting():
-                self.write(commit)
+            self._write(commit, wait=False)
         except Locked:
             return False
         return True
+
+    def _write(self, commit: Commit, *, wait: bool) -> None:
+        self._check_held(commit.claim)
+        database = self.database
+        database.write(
+            partial(writes.commit, unit=commit, clock=database.now),
+            full=commit.full,
+            wait=wait,
+            look=commit.full or commit.status is not None,
+        )
+        if commit.status is not None:
+            self._settle(commit)
+
+    def _user_connection(self, connection: Any, node: str) -> UserConnection:
+        return UserConnection(node, connection, connection.cursor)
 
     def is_locked(self) -> bool:
         """Return whether another connection is writing now."""

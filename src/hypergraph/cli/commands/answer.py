@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any
 
-from hypergraph.checkpointers import Checkpointer, Question
+from hypergraph.answers import from_text
+from hypergraph.checkpointers import Question
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.inputs import VALUES, fitted, json_of, pair_of
+from hypergraph.cli.inputs import VALUES, json_of, literal, pair_of
 from hypergraph.cli.output import suggested
 from hypergraph.cli.stores import WF, asked
 from hypergraph.cli.tables import question_lines
 from hypergraph.display import jsonable, plural
-from hypergraph.exceptions import StoreError, WorkflowError
+from hypergraph.exceptions import InvalidAnswerError, StoreError, WorkflowError
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.step import question_view
 from hypergraph.views.writes import Answered
@@ -23,8 +24,6 @@ _PAIRS = Option(
     "an answer under the key that `show` gives, as in item-3.approved=false",
     many=True,
 )
-
-_PLAIN: dict[str, type] = {"bool": bool, "str": str, "int": int, "float": float}
 
 answer_options = (WF, _PAIRS, VALUES, Option("--by", "who gives the answers", "NAME"))
 
@@ -37,9 +36,9 @@ def answer(call: Call) -> Reply:
     if not isinstance(given, dict):
         raise Problem(USAGE, f"--values must be a JSON object, not {type(given).__name__}")
     for key, text in map(pair_of, getattr(call.options, _PAIRS.key)):
-        given[key] = fitted(key, text, _declared(store, questions, key), is_text=True)
+        given[key] = _read(key, text, questions)
     if not given:
-        keys = [key for question in questions for key in question.keys]
+        keys = [key for question in questions if question.pause.reason != "timer" for key in question.keys]
         raise Problem(USAGE, "Missing argument: KEY=VALUE", f"It asks for: {', '.join(keys) or 'nothing'}")
     try:
         store.answer_all(workflow_id, given, by=call.options.by)
@@ -63,22 +62,14 @@ def answer(call: Call) -> Reply:
     return Reply(document, lambda: [question_lines(left)] if left else [], header, following)
 
 
-def _declared(store: Checkpointer, questions: Sequence[Question], key: str) -> Any:
-    """Return the type of an answer by the stored graph: plain types only, since no code is imported."""
+def _read(key: str, text: str, questions: Sequence[Question]) -> Any:
+    """Return an answer as the type that its question asks for; without one, as JSON or a text."""
     for question in questions:
         for name, known in question.pause.response_keys.items():
-            graph = store.workflow(question.step.workflow_id).graph if known == key else None
-            declared = "" if graph is None else _type_in(graph, question.step.node_name, name)
-            kinds = [_PLAIN.get(part) for part in declared.split(" | ") if part != "None"]
-            if kinds and None not in kinds:
-                return Union[tuple(kinds)]  # noqa: UP007 - made at run time
-    return None
-
-
-def _type_in(graph: Any, node_name: str, output: str) -> str:
-    """Return the type of an output by the stored graph, empty without one or if the graph is damaged."""
-    try:
-        nodes = {node["name"]: node for node in graph["nodes"]}
-        return str(nodes[node_name]["types"]["outputs"][output])
-    except (LookupError, TypeError, AttributeError):
-        return ""
+            schema = (question.pause.schemas or {}).get(name) if known == key else None
+            if schema is not None:
+                try:
+                    return from_text(key, text, schema)
+                except InvalidAnswerError as error:
+                    raise Problem(USAGE, str(error)) from error
+    return literal(text)

@@ -8,8 +8,9 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import suggested, when
 from hypergraph.cli.stores import WF, answer
-from hypergraph.cli.tables import decision, step_status, step_values, trace_lines, typed
+from hypergraph.cli.tables import decision, inner_table, step_status, step_values, trace_lines, typed
 from hypergraph.display import Block, execution_time, first_line
+from hypergraph.runs.log import amount_heading, amount_text
 from hypergraph.views.step import StepDetail
 from hypergraph.views.step import step as one_step
 
@@ -35,6 +36,7 @@ def _blocks(found: StepDetail) -> Iterator[Block]:
     attempts = f", attempt {found['attempt']}" if found["attempt"] > 1 else ""
     visits = f", visit {found['visit']}" if found["visit"] > 1 else ""
     facts = [f"superstep {found['superstep']}{visits}{attempts}, started {when(found['started_at'])}"]
+    facts += [f"waited {execution_time(found['waited_ms'])} for a worker"] if found["waited_ms"] else []
     facts += [f"decision: {decision(found)}"] if found["decision"] is not None else []
     facts += [f"run: {found['child']}"] if found["child"] else []
     if found["answer"] is not None:
@@ -46,9 +48,14 @@ def _blocks(found: StepDetail) -> Iterator[Block]:
         yield step_values("Input", found["inputs"])
     if found["outputs"]:
         yield step_values("Output", found["outputs"])
+    if "inner" in found:
+        yield inner_table(found["inner"])
+    if "usage" in found:
+        yield [f"{amount_heading(name)}: {amount_text(amount)}" for name, amount in found["usage"].items()]
     yield from ([f"attempt {n} failed: {first_line(e)}"] for n, e in enumerate(found["attempt_errors"], 1))
     if found["error"] is not None:
-        yield [typed(found["error_type"], found["error"]), *trace_lines(found.get("traceback"))]
+        attributes = [f"  {name} = {value!r}" for name, value in found["error_attributes"].items()]
+        yield [typed(found["error_type"], found["error"]), *attributes, *trace_lines(found.get("traceback"))]
     if found["pause"] is not None:
         asked, prompt = found["pause"], found["pause"]["prompt"]
         keys = ", ".join(asked["response_keys"].values())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import secrets
 import webbrowser
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -46,7 +45,8 @@ def ui(call: Call) -> Reply:
     given, store, graphs = call.options, opened(call), _graphs(call.options.app)
     store.backend.read_workflow("")  # an unreadable store is reported now, not by every request
     with process.listening_socket(given.port) as listening, ExitStack() as stack:
-        port, token, code = listening.getsockname()[1], secrets.token_urlsafe(32), security.Code()
+        port, code = listening.getsockname()[1], security.Code()
+        token = security.token_for(store.backend.location, port)
         shown = without_password(call.address).partition("?")[0]
         setup = server.Setup(store, shown, token, port, version()["version"], graphs, given.read_only, code)
         page = f"http://{_HOST}:{port}/"

@@ -45,6 +45,13 @@ worker_options = (
         30.0,
     ),
     Option(
+        "--graph-patience",
+        "how long a run may wait for a worker that has its graph, default 60",
+        "SECONDS",
+        _seconds,
+        60.0,
+    ),
+    Option(
         "--drain", "how long to wait for running workflows on SIGTERM, default 20", "SECONDS", _seconds, 20.0
     ),
     Option(
@@ -68,7 +75,7 @@ def worker(call: Call) -> Reply:
         raise Problem(USAGE, str(error)) from error
     graphs: Any = object_at(given.target)[1]  # the runner checks it
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    names = ("interval", "patience", "drain", "host", "port")
+    names = ("interval", "patience", "graph_patience", "drain", "host", "port")
     settings: dict[str, Any] = {name: getattr(given, name) for name in names}
     if given.queue:
         settings["queues"] = given.queue
@@ -96,6 +103,7 @@ def _work(found: Any, executor_id: str) -> Reply:
     say(f"worker {executor_id} (pid {os.getpid()}) is ready; {found.address}/health and /metrics")
     found.wait()
     found.stop()
+    found.abandon()
     return Reply(
         {"schema": "hypergraph.stopped/1", "executor_id": executor_id}, code=1 if found.has_lost_its_id else 0
     )

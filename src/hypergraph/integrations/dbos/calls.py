@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from hypergraph import Graph
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Undecodable
 from hypergraph.checkpointers.records import Payload
-from hypergraph.values.graphs import with_types_of
 
 RUN, MAP, SCHEDULED = "hypergraph.run", "hypergraph.map", "hypergraph.scheduled"
 NAMES = [RUN, MAP, SCHEDULED]  # of our workflows in DBOS
@@ -38,6 +37,14 @@ class Call:
     attempt: int = 1
     steps: int = 0  # stored steps of the workflow when the call was submitted
     sealed: str = ""  # the workflow id the values were encoded for, if it is another one
+    not_before: float = 0  # when the run may start, in seconds since 1970 by the clock of the database
+    retries: int = 0  # how often a failed run is run again
+    retry_delay: float = 1.0  # seconds before the first retry, doubled for each further one
+
+    def is_repeated_by(self, other: Call) -> bool:
+        """Return whether another call asks for the same; values are compared elsewhere."""
+        plain: dict[str, Any] = {"values": {}, "steps": 0, "not_before": 0}
+        return replace(self, **plain) == replace(other, **plain)
 
     def to_json(self) -> str:
         """Return the call as text."""
@@ -128,4 +135,4 @@ def decode_values(store: Checkpointer, graph: Graph | None, call: Call) -> dict[
 
 def typed_store(store: Checkpointer, graph: Graph | None) -> Checkpointer:
     """Return the store, set to decode values as the classes that the annotations of a graph name."""
-    return store if graph is None else store.view(serializer=with_types_of(store.encoding.serializer, graph))
+    return store if graph is None else store.view(graph=graph)

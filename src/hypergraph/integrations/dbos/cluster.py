@@ -9,13 +9,15 @@ import logging
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import dbos
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from sqlalchemy.engine import URL
+from sqlalchemy import create_engine
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from hypergraph.checkpointers import PostgresCheckpointer
@@ -25,6 +27,7 @@ from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 VERSION = "hypergraph"  # one for all: the store decides which code may resume a run (`code_change`), not DBOS
 WORKER_CONCURRENCY = 10  # default limit of runs per queue and worker; a store opens as many connections
 _BARE = {"load_input": False, "load_output": False}
+_CHUNK = 1000  # ids in one statement
 
 
 _SSL_PASSWORD = re.compile(r"(sslpassword['\"]?\s*[=:]\s*['\"]?)[^&\s'\"]+", re.IGNORECASE)
@@ -70,6 +73,7 @@ class Cluster:
     make_store: Callable[[str], PostgresCheckpointer]
     polling: float
     _client: Any = None
+    _engine: Any = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     # -- connections -----------------------------------------------------------------------------------
@@ -126,6 +130,9 @@ class Cluster:
             if self._client is not None:
                 self._client.destroy()
                 self._client = None
+            if self._engine is not None:
+                self._engine.dispose()
+                self._engine = None
 
     # -- queues ----------------------------------------------------------------------------------------
 
@@ -144,10 +151,30 @@ class Cluster:
     # -- submitted workflows ---------------------------------------------------------------------------
 
     def statuses(self, dbos_ids: Iterable[str], **filters: Any) -> dict[str, Any]:
-        """Return the statuses of DBOS workflows by id, without inputs and outputs."""
+        """Return the statuses of DBOS workflows of this application by id, without inputs and outputs."""
+        ids, found = list(dbos_ids), {}
+        wanted = {**_BARE, "application_name": self.application, **filters}
+        for at in range(0, len(ids), _CHUNK):
+            listed = self.client.list_workflows(workflow_ids=ids[at : at + _CHUNK], **wanted)
+            found.update({status.workflow_id: status for status in listed})
+        return found
+
+    def cancel(self, dbos_ids: Iterable[str]) -> None:
+        """Cancel DBOS workflows."""
         ids = list(dbos_ids)
-        listed = self.client.list_workflows(workflow_ids=ids, **{**_BARE, **filters}) if ids else []
-        return {status.workflow_id: status for status in listed}
+        for at in range(0, len(ids), _CHUNK):
+            self.client.cancel_workflows(ids[at : at + _CHUNK])
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """Lend a connection of SQLAlchemy inside of a transaction, which is committed at the end."""
+        with self._lock:
+            if self._engine is None:
+                url = make_url(self.url).set(drivername="postgresql+psycopg")
+                self._engine = create_engine(url, pool_size=2, pool_pre_ping=True)
+            engine = self._engine
+        with engine.begin() as connection:
+            yield connection
 
     def pending(self, **filters: Any) -> list[Any]:
         """Return the statuses of this application's workflows that a worker has claimed."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,17 +14,30 @@ from functools import lru_cache
 from typing import Any
 
 import dbos
+from sqlalchemy.exc import OperationalError
 
 from hypergraph import Graph
-from hypergraph.exceptions import HypergraphError
+from hypergraph.display import plural
+from hypergraph.exceptions import CheckpointError, HypergraphError
 from hypergraph.integrations.dbos.calls import MAP, NAMES, RUN, SCHEDULED, Call, graph_name
 from hypergraph.integrations.dbos.cluster import VERSION, Cluster, map_queue
-from hypergraph.integrations.dbos.execution import DrainedError, Runs, outcome, portable_error, run_map
+from hypergraph.integrations.dbos.execution import (
+    INTERRUPTIONS,
+    CancelledMapError,
+    DrainedError,
+    Runs,
+    outcome,
+    portable_error,
+    run_map,
+)
 from hypergraph.integrations.dbos.metrics import Metrics, series, serve
 from hypergraph.integrations.dbos.presence import ExecutorInUseError, Presence, session_name
 
 logger = logging.getLogger("hypergraph.worker")
 _HAND_OVER = 10  # seconds for running nodes to end, after the drain time
+_STARTING = 2.0  # seconds within which a claimed run is started
+_PASS_ON = 1.0  # seconds until a run of an unknown graph is offered to other workers
+_AWAKE = 0.5  # seconds until a signal that did not wake the main thread is handled
 
 
 @dataclass(frozen=True)
@@ -36,6 +51,7 @@ class WorkerSettings:
     drain: float = 20.0  # seconds for running runs to end when the worker stops
     host: str = "127.0.0.1"  # the address of /health and /metrics
     port: int = 0  # their port; 0 chooses a free one
+    graph_patience: float = 60.0  # seconds a run may wait for a worker that has its graph
     log_level: str = "ERROR"  # of DBOS, which logs every failed poll while the database is away
 
 
@@ -70,7 +86,9 @@ class Worker:
         self._cluster = cluster
         self._metrics = Metrics(self._gauges)
         self._store = cluster.store(session_name(settings.executor_id))
-        self._runs = Runs(self._store, graphs, self._metrics)
+        self._runs = Runs(self._store, graphs, self._metrics, self._is_cancelled)
+        self._unknown: dict[str, float] = {}  # claimed runs that are not running here, and since when
+        self._own_claims = 0  # runs that DBOS says this worker has
         self._presence = Presence(
             cluster.dsn, cluster.application, settings.executor_id, patience=settings.patience
         )
@@ -148,7 +166,10 @@ class Worker:
 
     def wait(self) -> None:
         """Wait until `leave` was called, or until another worker took over the id."""
-        self._leave.wait()
+        # Python calls the handler of a signal between two instructions of the main thread. A signal that
+        # arrives just before this thread sleeps, or in another thread, does not end its sleep.
+        while not self._leave.wait(_AWAKE):
+            pass
 
     def stop(self) -> None:
         """Drain and stop: claim no more runs, let running ones end, requeue those that take too long."""
@@ -165,8 +186,12 @@ class Worker:
 
     def _hand_over(self) -> None:
         self._is_handing_over = True
-        for dbos_id in self._runs.live:
-            self._runs.stop(dbos_id)
+        self._runs.stop_all()
+
+    def abandon(self) -> None:
+        """Release what still runs after `stop`, for a process that ends now: its runs did not crash."""
+        with suppress(CheckpointError):  # other workers find the process dead
+            self._store.backend.release_all()
 
     def _end(self) -> None:
         global _worker  # noqa: PLW0603
@@ -174,7 +199,11 @@ class Worker:
         self._leave.set()
         self._ended.set()
         _worker = None
-        self._runs.close()
+        with suppress(Exception):  # claimed, and never started; other workers find them as well
+            if self._presence.is_held:
+                self._cluster.requeue(
+                    self._cluster.pending(name=NAMES, executor_id=self.settings.executor_id)
+                )
         self._presence.end()
         self._cluster.close()
         if self._server is not None:
@@ -205,9 +234,35 @@ class Worker:
         for dbos_id in self._cluster.statuses(self._runs.live, status="CANCELLED"):
             self._runs.stop(dbos_id)
 
+    def _is_cancelled(self, dbos_id: str) -> bool:
+        try:
+            return bool(self._cluster.statuses([dbos_id], status="CANCELLED"))
+        except Exception:  # asked again after the next try
+            return False
+
+    def _reconcile(self, claimed: Iterable[Any]) -> None:
+        """Requeue runs that are claimed by this worker and not running in it.
+
+        The answer to the claim was lost with its connection, or the end of the run could not be written.
+        """
+        own = {each.workflow_id: each for each in claimed if each.executor_id == self.settings.executor_id}
+        now, live = time.monotonic(), self._runs.live
+        self._own_claims = len(own)
+        self._unknown = {name: self._unknown.get(name, now) for name in own if name not in live}
+        limit = now - 3 * self.settings.interval - _STARTING
+        lost = [own[name] for name, since in self._unknown.items() if since < limit]
+        if lost:
+            count = self._cluster.requeue(lost)
+            logger.warning("%d claimed runs were not running here: they are back in their queues", count)
+            self._metrics.count("hypergraph_reconciled_total", count)
+
     def _recover(self) -> None:
         """Requeue the runs of dead workers; of several workers that notice, one does it."""
-        others = {status.executor_id for status in self._cluster.pending(name=NAMES)}
+        claimed = self._cluster.pending(name=NAMES)
+        self._reconcile(claimed)
+        if self._presence.is_settling:
+            return  # other workers may not have replaced their lost sessions yet
+        others = {status.executor_id for status in claimed}
         for executor_id in sorted(others - {self.settings.executor_id, None}):
             with self._presence.takeover(executor_id) as is_dead:
                 if not is_dead:
@@ -224,12 +279,21 @@ class Worker:
         """Return the document of `/health`: whether this worker works, and if not, why."""
         age = self._presence.age
         is_late = age > max(self.settings.patience, 3 * self.settings.interval)
-        problem = "draining" if self.is_draining else "no contact with the database" if is_late else None
+        problem = None
+        if self.is_draining:
+            problem = "draining"
+        elif is_late:
+            problem = "no contact with the database"
+        elif self._unknown:
+            problem = f"{plural(len(self._unknown), 'claimed run')} not running here"
+        elif not self._watcher.is_alive():
+            problem = "the thread of the heartbeat has ended"
         return {
             "ok": problem is None,
             "problem": problem,
             "executor_id": self.settings.executor_id,
             "live": len(self._runs.live),
+            "claimed": self._own_claims,
             "heartbeat_age": round(age, 3),
         }
 
@@ -248,20 +312,56 @@ class Worker:
     # -- calls, as DBOS makes them ---------------------------------------------------------------------
 
     async def _run(self, dbos_id: str, call: Call) -> str:
+        if call.graph not in self._runs.graphs and await self._pass_on(dbos_id, call):
+            return ""
         result = await self._runs.run(dbos_id, call)
         if result.stopped and self._is_handing_over:
             await asyncio.to_thread(self._requeue, dbos_id)
         return outcome(result)
 
     async def _map(self, dbos_id: str, call: Call) -> str:
-        graph = self._runs.graph_of(call)
-        try:
-            return await run_map(self._cluster, self._store, graph, call, lambda: self.is_draining)
-        except DrainedError:
-            await asyncio.to_thread(self._requeue, dbos_id)
+        if call.graph not in self._runs.graphs and await self._pass_on(dbos_id, call):
             return ""
-        except (HypergraphError, ValueError, TypeError) as error:
-            raise portable_error(error) from error
+        graph = self._runs.graph_of(call)
+
+        def check() -> None:
+            if self.is_draining:
+                raise DrainedError
+            if self._runs.is_stopping(dbos_id):
+                raise CancelledMapError
+
+        with self._runs.registered(dbos_id, call.workflow_id):
+            while True:
+                try:
+                    return await run_map(self._cluster, self._store, graph, call, check)
+                except DrainedError:
+                    await asyncio.to_thread(self._requeue, dbos_id)
+                    return ""
+                except CancelledMapError:
+                    return json.dumps({"status": "stopped"})
+                except (*INTERRUPTIONS, OperationalError) as error:
+                    logger.warning("map %s was interrupted and is tried again: %s", call.workflow_id, error)
+                except (HypergraphError, ValueError, TypeError) as error:
+                    raise portable_error(error) from error
+                await asyncio.sleep(self.settings.interval)
+
+    async def _pass_on(self, dbos_id: str, call: Call) -> bool:
+        """Return a run whose graph this worker does not have to its queue, for a worker that has it.
+
+        Returns False when the run has waited too long for one.
+        """
+        with self._runs.registered(dbos_id, call.workflow_id):
+            found = (await asyncio.to_thread(self._cluster.statuses, [dbos_id])).get(dbos_id)
+            began = max(found.created_at / 1000 if found is not None else 0.0, call.not_before)
+            if self._store.backend.database.now().timestamp() - began > self.settings.graph_patience:
+                return False
+            self._metrics.count("hypergraph_passed_on_total")
+            for _ in range(10):
+                if self._runs.is_stopping(dbos_id) or self.is_draining:
+                    break
+                await asyncio.sleep(_PASS_ON / 10)
+            await asyncio.to_thread(self._requeue, dbos_id)
+            return True
 
     def _requeue(self, dbos_id: str) -> None:
         count = self._cluster.requeue(self._cluster.statuses([dbos_id]).values())

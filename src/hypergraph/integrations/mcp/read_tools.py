@@ -85,7 +85,7 @@ def _with_filters(tool: Any) -> Any:
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
             annotation=Annotated[
-                list[str] | str | None if each.many else str | None,
+                (list[str] | str if each.many else str if each.value else bool) | None,
                 Field(description=f"{each.help[0].upper()}{each.help[1:]}"),
             ],
         )

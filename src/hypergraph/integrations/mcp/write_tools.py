@@ -15,7 +15,7 @@ from pydantic import Field
 from hypergraph import AsyncRunner, Graph
 from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.display import did_you_mean
-from hypergraph.exceptions import HypergraphError
+from hypergraph.exceptions import HypergraphError, InvalidAnswerError
 from hypergraph.integrations.mcp.read_tools import FAR, Answer, Source, Wf
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import NOT_FOUND, REFUSED, USAGE, Problem
@@ -140,6 +140,8 @@ class RunTools:
         start = partial(AsyncRunner(checkpointer=store).run, graph, values or {}, workflow_id=wf)
         try:
             anyio.run(partial(start, error_handling="continue", on_internal_override="ignore", **options))
+        except InvalidAnswerError as error:
+            raise Problem(USAGE, str(error)) from error
         except (Problem, HypergraphError):
             raise
         except (ValueError, TypeError) as error:

@@ -5,8 +5,12 @@
  */
 
 /** @typedef {{status: string, runs: number, duration: number, row: number}} Facts */
+/** @typedef {{rows: number[], supersteps: number[], total: number[], chosen: Map<string, number>}} Visits */
 
-/** Return how many of the sorted numbers are at most `limit`. @param {number[]} sorted @param {number} limit */
+/**
+ * Return how many of the sorted numbers are at most `limit`.
+ * @param {number[]} sorted @param {number} limit
+ */
 export function countUpTo(sorted, limit) {
   let low = 0;
   let high = sorted.length;
@@ -18,24 +22,26 @@ export function countUpTo(sorted, limit) {
   return low;
 }
 
-const LISTS = ["index", "superstep", "start_ms", "duration_ms", "status", "visit", "attempt", "child"];
+const LISTS = ["index", "superstep", "start_ms", "duration_ms", "status", "visit", "attempt", "child", "replayed"];
 
 export class Columns {
   constructor() {
     /** @type {string[]} */
     this.nodes = [];
     /** @type {Record<string, any[]>} */
-    this.rows = Object.fromEntries([...LISTS, "node"].map((name) => [name, []]));
+    this.rows = Object.fromEntries([...LISTS, "decision", "node"].map((name) => [name, []]));
     /** When the workflow began, in milliseconds: what times count from. @type {number | null} */
     this.origin = null;
     this.last = -1;
     this.end_ms = 0;
     /** @type {Map<string, number>} */
     this._places = new Map();
-    /** Of each node: its rows, their supersteps, and how long it took up to each. */
-    this._visits = /** @type {{rows: number[], supersteps: number[], total: number[]}[]} */ ([]);
+    /** Of each node: its rows, their supersteps, how long it took up to each, and when it first chose a target. */
+    this._visits = /** @type {Visits[]} */ ([]);
     /** @type {Map<number, number>} */
     this._byIndex = new Map();
+    /** The first superstep with a step that waits: such a step is completed in place. */
+    this._waiting = Infinity;
   }
 
   get length() {
@@ -48,8 +54,19 @@ export class Columns {
     const given = document.rows;
     for (let i = 0; i < given.index.length; i++) this._add(given, i, places[given.node[i]]);
     this.origin = document.origin ? Date.parse(document.origin) : null;
-    this.last = Math.max(this.last, document.last ?? -1);
     return this;
+  }
+
+  /**
+   * Return the steps that cannot change any more. Those of the last superstep may be followed by others that
+   * began beside them, and one that waits for an answer is completed in place.
+   */
+  settled() {
+    const kept = countUpTo(this.rows.superstep, Math.min(this.last, this._waiting) - 1);
+    const copy = new Columns();
+    copy.origin = this.origin;
+    for (let row = 0; row < kept; row++) copy._add(this.rows, row, copy._place(this.nodeOf(row)));
+    return copy;
   }
 
   /** @param {string} name */
@@ -58,7 +75,7 @@ export class Columns {
     if (place === undefined) {
       place = this.nodes.push(name) - 1;
       this._places.set(name, place);
-      this._visits.push({ rows: [], supersteps: [], total: [] });
+      this._visits.push({ rows: [], supersteps: [], total: [], chosen: new Map() });
     }
     return place;
   }
@@ -66,7 +83,10 @@ export class Columns {
   /** @param {Record<string, any[]>} given @param {number} i @param {number} place */
   _add(given, i, place) {
     const row = this.length;
+    const superstep = given.superstep[i];
+    const decision = given.decision?.[i] ?? null;
     for (const name of LISTS) this.rows[name].push(given[name][i]);
+    this.rows.decision.push(decision);
     this.rows.node.push(place);
     const status = given.status[i];
     if (status === "completed" && (given.cached?.[i] || given.replayed?.[i])) {
@@ -74,9 +94,14 @@ export class Columns {
     }
     const visits = this._visits[place];
     visits.rows.push(row);
-    visits.supersteps.push(given.superstep[i]);
+    visits.supersteps.push(superstep);
     visits.total.push((visits.total.at(-1) ?? 0) + (given.duration_ms[i] ?? 0));
+    for (const target of decision === null ? [] : [decision].flat()) {
+      if (!visits.chosen.has(target)) visits.chosen.set(target, superstep);
+    }
+    if (status === "paused") this._waiting = Math.min(this._waiting, superstep);
     this._byIndex.set(given.index[i], row);
+    this.last = Math.max(this.last, superstep);
     this.end_ms = Math.max(this.end_ms, (given.start_ms[i] ?? 0) + (given.duration_ms[i] ?? 0));
   }
 
@@ -118,5 +143,36 @@ export class Columns {
     if (runs === 0) return null;
     const row = visits.rows[runs - 1];
     return { status: this.rows.status[row], runs, duration: visits.total[runs - 1], row };
+  }
+
+  /** Tell whether a gate had chosen a target by a superstep. @param {string} gate @param {string} target @param {number} superstep */
+  chose(gate, target, superstep) {
+    const place = this._places.get(gate);
+    return place !== undefined && (this._visits[place].chosen.get(target) ?? Infinity) <= superstep;
+  }
+
+  /**
+   * Tell whether a node ran after another one by a superstep, so that it can have taken something from it.
+   * @param {string} source @param {string} target @param {number} superstep
+   */
+  followed(source, target, superstep) {
+    const [from, to] = [source, target].map((name) => this._visits[this._places.get(name) ?? -1]?.supersteps);
+    if (!from?.length || !to?.length) return false;
+    const runs = countUpTo(to, superstep);
+    return runs > 0 && from[0] < to[runs - 1];
+  }
+
+  /** Return the last step that failed and was not run again, -1 if there is none. */
+  failedRow() {
+    for (let row = this.length - 1; row >= 0; row--) {
+      if (this.rows.status[row] !== "failed") continue;
+      if (this.rowsOf(this.nodeOf(row)).at(-1) === row) return row;
+    }
+    return -1;
+  }
+
+  /** Return the first step that was not copied from the workflow a fork began with, -1 if there is none. */
+  firstNewRow() {
+    return this.rows.replayed.findIndex((copied) => !copied);
   }
 }

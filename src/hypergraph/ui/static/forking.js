@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { html } from "hg/html.js";
 import { post } from "hg/api.js";
 import { Dialog } from "hg/dialogs.js";
+import { AnswerForm, firstAnswer, hasForm, isAnswered } from "hg/answering.js";
 import { ValueEdits, areReady, problemOf, valuesOf } from "hg/editing.js";
 import { plain } from "hg/format.js";
 import { openWorkflow } from "hg/store.js";
@@ -52,16 +53,20 @@ function KeyChoice({ keys, chosen, onChoose }) {
 
 /** @param {{workflow: any}} props */
 export function AnswerDialog({ workflow }) {
-  const open = /** @type {any[]} */ (workflow.questions.filter((/** @type {any} */ question) => !question.answered));
+  const open = /** @type {any[]} */ (workflow.questions.filter((/** @type {any} */ question) => !question.answered && question.reason !== "timer"));
   const keys = /** @type {string[]} */ (open.flatMap((question) => Object.values(question.response_keys)));
   const [key, setKey] = useState(workflow.pause.response_key);
   const pause = open.find((question) => Object.values(question.response_keys).includes(key)) ?? workflow.pause;
   const runs = !whyNoRun(workflow) && !workflow.parent;
   const [text, setText] = useState("");
   const [isText, setIsText] = useState(false);
-  const problem = isText ? null : problemOf(text);
+  const schema = (pause.answer_schemas ?? {})[key];
+  const [typed, setTyped] = useState(/** @type {any} */ ({})); // by key
+  const form = hasForm(schema);
+  const value = key in typed ? typed[key] : form ? firstAnswer(schema) : undefined;
+  const problem = form ? (isAnswered(schema, value) ? null : "incomplete") : isText ? null : problemOf(text);
   const answer = async () => {
-    await post("answer", { id: workflow.id, key, answer: isText ? text : JSON.parse(text), ...graphOf(workflow) });
+    await post("answer", { id: workflow.id, key, answer: form ? value : isText ? text : JSON.parse(text), ...graphOf(workflow) });
     return () => openWorkflow(workflow.id);
   };
   const quick = (/** @type {string} */ value) => html`<button type="button" onClick=${() => { setIsText(false); setText(value); }}>${value}</button>`;
@@ -69,9 +74,10 @@ export function AnswerDialog({ workflow }) {
     <p><span class="mono">${plain(pause.node)}</span> asks${pause.reason && pause.reason !== "interrupt" ? `: ${plain(pause.reason)}` : ""}</p>
     <pre class="prompt" tabindex="0">${plain(typeof pause.prompt.value === "string" ? pause.prompt.value : pause.prompt.text)}</pre>
     <${KeyChoice} keys=${keys} chosen=${key} onChoose=${setKey} />
-    <div class="editor"><div class="editor-head"><label for="answer" class="v-key">${plain(key)}</label><span class="gap"></span>${quick("true")}${quick("false")}
+    ${form ? html`<${AnswerForm} schema=${schema} value=${value} onChange=${(/** @type {any} */ next) => setTyped({ ...typed, [key]: next })} />` : html`<div class="editor"><div class="editor-head"><label for="answer" class="v-key">${plain(key)}</label><span class="gap"></span>${quick("true")}${quick("false")}
         <label class="check"><input type="checkbox" checked=${isText} onChange=${(/** @type {any} */ event) => setIsText(event.target.checked)} /> plain text</label></div>
       <textarea id="answer" class="mono" rows="4" value=${text} placeholder=${isText ? "any text" : '{"in": "JSON"}'} onInput=${(/** @type {any} */ event) => setText(event.target.value)}></textarea>
-      ${problem && text.trim() ? html`<p class="problem note" role="alert">${plain(problem)}</p>` : null}</div>
+      ${problem && text.trim() ? html`<p class="problem note" role="alert">${plain(problem)}</p>` : null}</div>`}
+    ${pause.due ? html`<p class="soft">Until ${plain(pause.due)}, then ${pause.default === null ? "the run fails" : plain(pause.default)}</p>` : null}
   <//>`;
 }

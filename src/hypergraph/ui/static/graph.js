@@ -3,9 +3,9 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { html } from "hg/html.js";
 import { cut, duration, plain } from "hg/format.js";
-import { at, graph, graphFailure, columns } from "hg/opened.js";
+import { columns, graph, graphFailure, scope, scopeColumns, scopeNames } from "hg/opened.js";
 import { selectNode } from "hg/moves.js";
-import { overlay, runsAtAll } from "hg/overlay.js";
+import { isTaken, overlay, runsAtAll } from "hg/overlay.js";
 import { Failure, Panel, settled, statusClass, useSize } from "hg/parts.js";
 import { selection } from "hg/store.js";
 import { useViewport } from "hg/viewport.js";
@@ -110,12 +110,12 @@ function sameFacts(a, b) {
 
 const SettledBox = settled(Box, (a, b) => a.box === b.box && a.chosen === b.chosen && a.reachable === b.reachable && a.current === b.current && sameFacts(a.facts, b.facts));
 
-/** @param {{edge: any, done: boolean}} props */
-function Edge({ edge, done }) {
+/** @param {{edge: any, name: string, done: boolean}} props */
+function Edge({ edge, name, done }) {
   const kind = edge.type === "control" || edge.type === "ordering" ? edge.type : "data";
   const { d, head } = useMemo(() => ({ d: pathOf(edge.curve), head: headOf(edge.curve) }), [edge]);
   const label = edge.label_box;
-  return html`<g class="edge ${kind} ${done ? "done" : "pale"}">
+  return html`<g class="edge ${kind} ${done ? "done" : "pale"}" data-edge=${name}>
     ${edge.title && html`<title>${plain(edge.title)}</title>`}
     <path class="line" d=${d} /><path class="head" d=${head} />
     ${label && html`<rect class="chip" x=${label[0]} y=${label[1]} width=${label[2]} height=${label[3]} rx="8" />
@@ -143,24 +143,27 @@ function walk(event, boxes) {
   event.stopPropagation();
 }
 
-/** @param {any} layout @param {Map<string, any>} facts */
-function edgesDone(layout, facts) {
-  const paths = new Map(layout.boxes.map((/** @type {any} */ box) => [box.id, box]));
-  const isDone = (/** @type {string} */ id) => {
-    const known = facts.get(paths.get(id).path);
-    return known ? known.status !== "pending" : true;
-  };
-  return layout.edges.map((/** @type {any} */ edge) => isDone(edge.source) && isDone(edge.target));
+/** @param {any} layout */
+function edgesDone(layout) {
+  const boxes = new Map(layout.boxes.map((/** @type {any} */ box) => [box.id, box]));
+  return layout.edges.map((/** @type {any} */ edge) => isTaken(edge, boxes.get(edge.source), boxes.get(edge.target)));
+}
+
+/** @param {any} layout */
+function edgeNames(layout) {
+  const paths = new Map(layout.boxes.map((/** @type {any} */ box) => [box.id, box.path]));
+  return layout.edges.map((/** @type {any} */ edge) => `${paths.get(edge.source)} ${paths.get(edge.target)}`);
 }
 
 /** @param {{layout: any, size: {width: number, height: number}, view: any}} props */
 function Drawing({ layout, size, view }) {
   const facts = overlay.value;
   const chosen = selection.node.value;
-  const known = columns.value;
-  const row = known?.length ? known.lastRow(at.value) : -1;
-  const current = known && row >= 0 ? known.nodeOf(row) : null;
-  const done = edgesDone(layout, facts);
+  const known = scopeColumns.value;
+  const row = known?.length ? known.lastRow(scope.value.at) : -1;
+  const current = known && row >= 0 ? [...scopeNames.value, known.nodeOf(row)].join("/") : null;
+  const done = edgesDone(layout);
+  const names = useMemo(() => edgeNames(layout), [layout]);
   const isDown = layout.direction === "TD";
   const first = layout.boxes.find(runsAtAll)?.path;
   const reachable = facts.has(chosen ?? "") ? chosen : first;
@@ -171,7 +174,7 @@ function Drawing({ layout, size, view }) {
     onKeyDown=${(/** @type {any} */ event) => walk(event, layout.boxes)} ...${view.handlers}>
     <g transform="translate(${view.x} ${view.y}) scale(${view.k})">
       ${layout.boxes.filter((/** @type {any} */ box) => box.open).map(drawn)}
-      ${layout.edges.map((/** @type {any} */ edge, /** @type {number} */ i) => html`<${SettledEdge} key=${i} edge=${edge} done=${done[i]} />`)}
+      ${layout.edges.map((/** @type {any} */ edge, /** @type {number} */ i) => html`<${SettledEdge} key=${i} edge=${edge} name=${names[i]} done=${done[i]} />`)}
       ${layout.boxes.filter((/** @type {any} */ box) => !box.open).map(drawn)}
     </g>
   </svg>`;
@@ -192,7 +195,8 @@ export function GraphPanel() {
   const tools = html`<button type="button" class="icon" aria-label="Zoom out" title="Zoom out" onClick=${() => view.zoom(1 / 1.3)}>−</button>
     <button type="button" class="icon" aria-label="Zoom in" title="Zoom in" onClick=${() => view.zoom(1.3)}>+</button>
     <button type="button" onClick=${view.fit}>fit</button>`;
-  const note = columns.value?.length ? `status as of superstep ${at.value}` : "";
+  const within = scopeNames.value.length ? ` of ${cut(scopeNames.value.join("/"), 40)}` : "";
+  const note = columns.value?.length ? `status as of superstep ${scope.value.at}${within}` : "";
   return html`<${Panel} title="graph" note=${note} class="graph-panel" tools=${tools}>
     <div class="canvas" ref=${place}>
       ${graphFailure.value ? html`<${Failure} error=${graphFailure.value} />` : null}

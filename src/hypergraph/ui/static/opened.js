@@ -3,8 +3,8 @@
  * The workflow that is open: its summary, its steps and those of nested runs, its graph. Loaded once, extended
  * when the store changes; panels read the signals.
  */
-import { computed, effect, signal } from "@preact/signals";
-import { get, isStale } from "hg/api.js";
+import { batch, computed, effect, signal } from "@preact/signals";
+import { ApiError, get, isStale } from "hg/api.js";
 import { Columns } from "hg/columns.js";
 import { changed, select, selection } from "hg/store.js";
 
@@ -26,9 +26,56 @@ export const critical = signal(/** @type {Set<string> | null} */ (null));
 
 export const columns = computed(() => runs.value.get(selection.workflow.value ?? "") ?? null);
 export const lastSuperstep = computed(() => Math.max(0, columns.value?.last ?? 0));
-/** The superstep that everything is shown as of. */
-export const at = computed(() => Math.min(selection.superstep.value ?? lastSuperstep.value, lastSuperstep.value));
+
+/** The step that each nested run is the inside of. @typedef {{run: string, row: number}} Place */
+const origins = computed(() => {
+  /** @type {Map<string, Place>} */
+  const found = new Map();
+  for (const [run, known] of runs.value) {
+    known.rows.child.forEach((child, row) => child && found.set(child, { run, row }));
+  }
+  return found;
+});
+
+/** Return the step of which a run is the inside, if it is loaded; an item lies in a map. @param {string} id */
+export function originOf(id) {
+  return origins.value.get(id) ?? origins.value.get(id.slice(0, id.lastIndexOf("/"))) ?? null;
+}
+
+/**
+ * The cursor: the runs from the open workflow to the one that is looked into, each with the superstep it is
+ * shown as of. `row` is the step that leads to the next level.
+ * @typedef {{run: string, at: number, row: number}} Level
+ */
+export const cursor = computed(() => {
+  const root = selection.workflow.value ?? "";
+  const target = selection.run.value ?? root;
+  const known = runs.value.get(target);
+  const end = Math.max(0, known?.last ?? 0);
+  /** @type {Level[]} */
+  const levels = [{ run: target, at: Math.min(selection.superstep.value ?? end, end), row: -1 }];
+  while (levels[0].run !== root) {
+    const place = known?.length ? originOf(levels[0].run) : null;
+    if (!place) return [{ run: root, at: lastSuperstep.value, row: -1 }]; // what is around it is not loaded yet
+    const superstep = runs.value.get(place.run)?.rows.superstep[place.row];
+    levels.unshift({ run: place.run, at: superstep, row: place.row });
+  }
+  return levels;
+});
+
+/** The level that the slider moves in. */
+export const scope = computed(() => /** @type {Level} */ (cursor.value.at(-1)));
+export const scopeColumns = computed(() => runs.value.get(scope.value.run) ?? null);
+export const scopeLast = computed(() => Math.max(0, scopeColumns.value?.last ?? 0));
+/** The names of the nodes that the scope lies in. */
+export const scopeNames = computed(() =>
+  cursor.value.slice(0, -1).map(({ run, row }) => runs.value.get(run)?.nodeOf(row) ?? ""),
+);
+/** The superstep of the open workflow that everything is shown as of. */
+export const at = computed(() => cursor.value[0].at);
 export const isLast = computed(() => at.value === lastSuperstep.value);
+/** Whether the newest superstep is shown, whatever comes. */
+export const following = computed(() => selection.superstep.value === null);
 
 /** @type {Map<string, Promise<void>>} */
 const asked = new Map();
@@ -39,18 +86,23 @@ function positionAfter(known) {
   return known.length ? `${superstep.at(-1)}.${index.at(-1)}` : undefined;
 }
 
-/** Fetch the steps of a run that are not known yet. @param {string} id */
-async function extend(id) {
-  const known = runs.peek().get(id) ?? new Columns();
+/** @param {string} id @param {Columns} known */
+async function fetchAfter(id, known) {
   let after = positionAfter(known);
   for (;;) {
     const document = await get("columns", { id, after });
     known.append(document);
-    if (!document.next_cursor) break;
+    if (!document.next_cursor) return document.total === known.length;
     after = document.next_cursor;
   }
-  const copy = Object.assign(Object.create(Columns.prototype), known); // a new identity: something changed
-  runs.value = new Map(runs.peek()).set(id, copy);
+}
+
+/** Fetch the steps of a run that are new or may have changed. @param {string} id */
+async function extend(id) {
+  let known = runs.peek().get(id)?.settled() ?? new Columns();
+  const isComplete = await fetchAfter(id, known);
+  if (!isComplete) await fetchAfter(id, (known = new Columns())); // a step was recorded late, among settled ones
+  runs.value = new Map(runs.peek()).set(id, known);
 }
 
 /** Load the steps of a run once. @param {string} id @returns {Promise<void>} */
@@ -82,15 +134,54 @@ async function reloadItems(id) {
   itemPages.value = new Map(itemPages.peek()).set(id, page);
 }
 
-/** @param {any} found */
-function preselect(found) {
-  if (selection.step.peek() !== null || selection.superstep.peek() !== null) return;
-  const paused = found.pause ? columns.peek()?.rows : null;
-  const place = paused ? paused.status.lastIndexOf("paused") : -1;
-  if (paused && place >= 0) select({ step: paused.index[place], tab: "step" }, { replace: true });
-  const error = found.first_error;
-  if (!error || found.status === "completed") return;
-  select({ run: error.workflow, step: error.index, tab: "step" }, { replace: true }); // the waterfall does the rest
+/**
+ * Return the step that a run failed with: the last one that was not run again, where it happened.
+ * @param {string} id @returns {Promise<{run: string, index: number} | null>}
+ */
+async function failureIn(id) {
+  await loadRun(id);
+  const known = runs.peek().get(id);
+  if (!known?.length) {
+    if (!itemPages.peek().has(id)) await loadItems(id);
+    const item = itemPages.peek().get(id)?.items[0];
+    return item?.status === "failed" ? failureIn(item.id) : null;
+  }
+  const row = known.failedRow();
+  if (row < 0) return null;
+  const child = known.rows.child[row];
+  const inner = child ? await failureIn(child).catch(() => null) : null;
+  return inner ?? { run: id, index: known.rows.index[row] };
+}
+
+/** Return what of a workflow is of interest first. @param {any} found @returns {Promise<{run: string, index: number} | null>} */
+async function firstInterest(found) {
+  const known = runs.peek().get(found.id);
+  const { index, status } = known?.rows ?? { index: [], status: [] };
+  const paused = found.pause ? status.lastIndexOf("paused") : -1;
+  if (paused >= 0) return { run: found.id, index: index[paused] };
+  if (found.status === "failed" || found.status === "partial") return failureIn(found.id);
+  const fresh = found.forked_from ? (known?.firstNewRow() ?? -1) : -1;
+  return fresh >= 0 ? { run: found.id, index: index[fresh] } : null;
+}
+
+/** The step that was selected without being asked for. @type {{run: string, index: number} | null} */
+let preselected = null;
+
+/**
+ * Select what is of interest, unless the user has chosen something else.
+ * @param {any} found @param {() => boolean} isOpen
+ */
+async function preselect(found, isOpen) {
+  const isFree = () => selection.step.peek() === null && selection.superstep.peek() === null;
+  const isOurs = () => preselected?.run === selection.run.peek() && preselected?.index === selection.step.peek();
+  if (!isFree() && !isOurs()) return;
+  const wanted = await firstInterest(found);
+  if (!isOpen() || (!isFree() && !isOurs())) return;
+  if (wanted?.run === preselected?.run && wanted?.index === preselected?.index && !isFree()) return;
+  const had = preselected !== null && isOurs();
+  preselected = wanted;
+  if (wanted) select({ run: wanted.run, step: wanted.index, superstep: null, node: null, tab: "step" }, { replace: true });
+  else if (had) select({ run: null, step: null, superstep: null, node: null, tab: null }, { replace: true });
 }
 
 /** @param {string} id @param {number} steps @param {() => boolean} isOpen */
@@ -114,7 +205,7 @@ async function load(id, isOpen) {
   });
   const [found] = await Promise.all([summary, loadRun(id)]);
   if (!isOpen()) return;
-  preselect(found);
+  preselect(found, isOpen).catch(() => {});
   if (found.children.is_map) loadItems(id).catch(() => {});
   if (found.steps) markCritical(id, found.steps, isOpen).catch(() => {});
 }
@@ -145,6 +236,7 @@ async function loadGraph(id, isOpen) {
 /** @param {string | null} id */
 function open(id) {
   detail.value = graph.value = failure.value = graphFailure.value = critical.value = null;
+  preselected = null;
   runs.value = new Map();
   itemPages.value = new Map();
   asked.clear();
@@ -167,12 +259,17 @@ async function refresh(id) {
     const nested = [...runs.peek().keys()].filter((run) => run !== id);
     const [found] = await Promise.all([get("workflow", { id }), extend(id), ...nested.map(extend)]);
     if (!isOpen()) return;
-    detail.value = found;
+    batch(() => {
+      detail.value = found;
+      failure.value = graphFailure.value = null; // the workflow may have been missing before
+    });
+    asked.set(id, Promise.resolve());
+    preselect(found, isOpen).catch(() => {});
     loadGraph(id, isOpen);
     for (const map of itemPages.peek().keys()) reloadItems(map).catch(() => {});
     if (found.steps) markCritical(id, found.steps, isOpen).catch(() => {});
-  } catch {
-    // the next change tries again
+  } catch (error) {
+    if (isOpen() && error instanceof ApiError && error.status === 503) failure.value = error; // the database is gone
   } finally {
     busy = false;
     const now = selection.workflow.peek();

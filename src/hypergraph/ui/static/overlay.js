@@ -1,7 +1,8 @@
 // @ts-check
 /** What is known of each box of the graph as of a superstep. */
 import { computed } from "@preact/signals";
-import { at, columns, detail, graph, isLast, loadRun, runs } from "hg/opened.js";
+import { locate } from "hg/moves.js";
+import { columns, detail, following, graph, loadRun, runs } from "hg/opened.js";
 
 /** @typedef {{status: string, runs: number, duration: number | null}} BoxFacts */
 
@@ -13,35 +14,38 @@ function told(path) {
   return known ? { status: known.status, runs: known.runs, duration: known.duration_ms } : PENDING;
 }
 
-/**
- * Look into the run inside a step. What a run inside a map did is told for all items together.
- * @param {string[]} names @param {string} child @param {string} path @returns {BoxFacts}
- */
-function inside(names, child, path) {
-  const known = runs.value.get(child);
+/** @param {string} path @returns {BoxFacts} */
+function factsOf(path) {
+  if (!columns.value?.length) return told(path); // a map: there are no supersteps of its own
+  const isLive = following.value && detail.value?.status === "active" && told(path).status === "active";
+  if (isLive) return told(path);
+  const place = locate(path);
+  if (!place) return PENDING;
+  const known = runs.value.get(place.run);
   if (!known) {
-    loadRun(child).catch(() => {}); // then the overview of the whole run must do
+    loadRun(place.run).catch(() => {}); // then the overview of the whole run must do
     return told(path);
   }
-  if (!known.length) return told(path);
-  const facts = known.facts(names[0], Infinity);
-  if (!facts) return PENDING;
-  if (names.length === 1) return facts;
-  const deeper = known.rows.child[facts.row];
-  return deeper ? inside(names.slice(1), deeper, path) : told(path);
+  if (!known.length) return told(path); // what the items of a map did is told together
+  return known.facts(place.name, place.limit) ?? PENDING;
 }
 
-/** @param {string} path @param {number} superstep @returns {BoxFacts} */
-function factsAt(path, superstep) {
-  const known = columns.value;
-  if (!known || !known.length) return told(path); // a map: there are no supersteps of its own
-  const names = path.split("/");
-  const facts = known.facts(names[0], superstep);
-  if (isLast.value && detail.value?.status === "active" && told(path).status === "active") return told(path);
-  if (!facts) return PENDING;
-  if (names.length === 1) return facts;
-  const child = known.rows.child[facts.row];
-  return child ? inside(names.slice(1), child, path) : PENDING;
+/**
+ * Tell whether something went along an edge: a gate chose its target, or a node ran after the one it takes from.
+ * @param {any} edge @param {any} source @param {any} target
+ */
+export function isTaken(edge, source, target) {
+  const [from, to] = [source.path.split("/"), target.path.split("/")];
+  const isDone = (/** @type {any} */ box) => !runsAtAll(box) || overlay.value.get(box.path)?.status !== "pending";
+  if (!runsAtAll(source) || (!runsAtAll(target) && target.kind !== "end")) return isDone(source) && isDone(target);
+  let shared = 0;
+  while (shared < Math.min(from.length, to.length) - 1 && from[shared] === to[shared]) shared++;
+  const place = locate(from.slice(0, shared + 1).join("/"));
+  const known = place && runs.value.get(place.run);
+  if (!place || !known?.length) return edge.type !== "control" && isDone(source) && isDone(target);
+  if (edge.type === "control") return known.chose(from[shared], to[shared], place.limit);
+  if (from[shared] === to[shared] && from.length + to.length > 2 * (shared + 1)) return isDone(source) && isDone(target);
+  return known.followed(from[shared], to[shared], place.limit);
 }
 
 const VALUES = new Set(["input", "optional", "bound", "entry", "output", "end"]);
@@ -55,9 +59,8 @@ export function runsAtAll(box) {
 export const overlay = computed(() => {
   /** @type {Map<string, BoxFacts>} */
   const found = new Map();
-  const superstep = at.value;
   for (const box of graph.value?.layout.boxes ?? []) {
-    if (runsAtAll(box)) found.set(box.path, factsAt(box.path, superstep));
+    if (runsAtAll(box)) found.set(box.path, factsOf(box.path));
   }
   return found;
 });

@@ -1,14 +1,15 @@
 // @ts-check
 /** The rows of the waterfall: steps in order, unfolded runs below the step they belong to, map items in pages. */
 import { computed, signal } from "@preact/signals";
-import { graph, itemPages, loadItems, loadRun, runs } from "hg/opened.js";
-import { outlook } from "hg/moves.js";
+import { cursor, graph, itemPages, loadItems, loadRun, runs } from "hg/opened.js";
+import { pathOf, selectStep } from "hg/moves.js";
 import { selection } from "hg/store.js";
 
 /**
- * @typedef {{kind: "step", run: string, row: number, depth: number, superstep: number, child: string | null}} StepRow
- * @typedef {{kind: "item", run: string, item: any, depth: number, superstep: number, child: string}} ItemRow
- * @typedef {{kind: "more", run: string, left: number, depth: number, superstep: number, child: null}} MoreRow
+ * @typedef {{run: string, depth: number, superstep: number, up: Row | null}} Any
+ * @typedef {Any & {kind: "step", row: number, child: string | null}} StepRow
+ * @typedef {Any & {kind: "item", item: any, child: string}} ItemRow
+ * @typedef {Any & {kind: "more", left: number, child: null}} MoreRow
  * @typedef {StepRow | ItemRow | MoreRow} Row
  */
 
@@ -52,20 +53,23 @@ async function loadInside(id) {
   if (runs.peek().get(id)?.length === 0 && !itemPages.peek().has(id)) await loadItems(id);
 }
 
-/** @param {Row[]} out @param {string} id @param {number} depth @param {number} superstep */
-function addItems(out, id, depth, superstep) {
+/** @param {Row[]} out @param {string} id @param {number} depth @param {Row | null} up */
+function addItems(out, id, depth, up) {
   const page = itemPages.value.get(id);
   if (!page) return;
+  const superstep = up?.superstep ?? 0;
   for (const item of page.items) {
-    out.push({ kind: "item", run: id, item, depth, superstep, child: item.id });
-    if (chosen.value.get(item.id)) addRun(out, item.id, depth + 1, superstep);
+    /** @type {ItemRow} */
+    const line = { kind: "item", run: id, item, depth, superstep, child: item.id, up };
+    out.push(line);
+    if (chosen.value.get(item.id)) addRun(out, item.id, depth + 1, line);
   }
   const left = page.total - page.items.length;
-  if (left > 0) out.push({ kind: "more", run: id, left, depth, superstep, child: null });
+  if (left > 0) out.push({ kind: "more", run: id, left, depth, superstep, child: null, up });
 }
 
-/** @param {Row[]} out @param {string} id @param {number} depth @param {number | null} superstep */
-function addRun(out, id, depth, superstep) {
+/** @param {Row[]} out @param {string} id @param {number} depth @param {Row | null} up */
+function addRun(out, id, depth, up) {
   const known = runs.value.get(id);
   if (!known) {
     loadInside(id).catch(() => {});
@@ -73,24 +77,36 @@ function addRun(out, id, depth, superstep) {
   }
   if (!known.length) {
     if (depth > 0 && !itemPages.value.has(id)) loadItems(id).catch(() => {});
-    addItems(out, id, depth, superstep ?? 0);
+    addItems(out, id, depth, up);
     return;
   }
-  const { superstep: supersteps, child } = known.rows;
+  const { superstep, child } = known.rows;
   for (let row = 0; row < known.length; row++) {
-    const when = superstep ?? supersteps[row];
     /** @type {StepRow} */
-    const line = { kind: "step", run: id, row, depth, superstep: when, child: child[row] };
+    const line = { kind: "step", run: id, row, depth, superstep: superstep[row], child: child[row], up };
     out.push(line);
-    if (line.child !== null && depth < DEEPEST && isOpen(line)) addRun(out, line.child, depth + 1, when);
+    if (line.child !== null && depth < DEEPEST && isOpen(line)) addRun(out, line.child, depth + 1, line);
   }
+}
+
+/**
+ * Tell whether a row comes before the cursor, at it, or after it. A row of a run that the cursor does not lead
+ * through is where the step is that it belongs to.
+ * @param {Row} row @returns {"past" | "now" | "future"}
+ */
+export function phaseOf(row) {
+  const levels = cursor.value;
+  const level = row.kind === "step" ? levels.find(({ run }) => run === row.run) : undefined;
+  if (level) return row.superstep < level.at ? "past" : row.superstep > level.at ? "future" : "now";
+  if (row.kind === "item" && levels.some(({ run }) => run === row.child)) return "now";
+  return row.up ? phaseOf(row.up) : "past";
 }
 
 /** Tell whether a step ran a graph once for each item, as the stored structure says. @param {StepRow} row */
 function isMapped(row) {
   let nodes = graph.value?.structure?.nodes;
   let found = null;
-  for (const name of outlook(row.run, row.row).path.split("/")) {
+  for (const name of pathOf(row.run, row.row).split("/")) {
     found = nodes?.find((/** @type {any} */ node) => node.name === name);
     nodes = found?.graph?.nodes;
   }
@@ -133,3 +149,15 @@ export const positions = computed(() => {
   });
   return found;
 });
+
+/** Select the step before or after the selected one, in the order of the rows. @param {number} step */
+export function selectBeside(step) {
+  const list = rows.peek();
+  const known = runs.peek().get(selection.run.peek() ?? "");
+  const row = selection.step.peek() === null ? undefined : known?.rowOf(selection.step.peek() ?? -1);
+  const here = row === undefined ? -1 : (positions.peek().get(selection.run.peek() ?? "")?.[row] ?? -1);
+  let place = here < 0 ? (step > 0 ? 0 : list.length - 1) : here + step;
+  while (list[place] && list[place].kind !== "step") place += step;
+  const found = list[place];
+  if (found?.kind === "step") selectStep(found.run, runs.peek().get(found.run)?.rows.index[found.row] ?? 0, { replace: true });
+}

@@ -8,6 +8,7 @@ import { Badge, Failure, useAnswer } from "hg/parts.js";
 import { format } from "hg/route.js";
 import { selection } from "hg/store.js";
 import { Branch } from "hg/tree.js";
+import { TracebackForm } from "hg/viewer.js";
 
 /** @param {{value: any, run: string, index: number, side: string}} props */
 function StepValue({ value, run, index, side }) {
@@ -37,13 +38,14 @@ function Trouble({ data }) {
   if (!data.error && !data.attempt_errors.length) return null;
   return html`<section class="trouble" aria-label="Error">
     ${data.error ? html`<p class="error-line"><b>${plain(data.error_type ?? "Error").replace(/^builtins\./, "")}</b>: ${plain(data.error)}</p>` : null}
+    ${Object.entries(data.error_attributes ?? {}).map(([name, value]) => html`<p class="note">${plain(name)}: ${plain(JSON.stringify(value))}</p>`)}
     ${data.attempt_errors.map((/** @type {string} */ text, /** @type {number} */ i) => html`<p class="note">attempt ${i + 1}: ${plain(text)}</p>`)}
   </section>`;
 }
 
 /** @param {{text: string}} props */
 function Traceback({ text }) {
-  return html`<section class="traceback" aria-label="Traceback"><h3>traceback</h3><pre tabindex="0">${plain(text)}</pre></section>`;
+  return html`<section class="traceback" aria-label="Traceback"><h3>traceback</h3><${TracebackForm} text=${text} /></section>`;
 }
 
 /** @param {{data: any}} props */

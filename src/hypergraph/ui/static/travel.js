@@ -3,26 +3,41 @@
 import { useEffect, useState } from "preact/hooks";
 import { html } from "hg/html.js";
 import { cut } from "hg/format.js";
-import { jumpToVisit, moveTo, visits } from "hg/moves.js";
-import { at, columns, lastSuperstep, runs } from "hg/opened.js";
+import { isTyped } from "hg/keys.js";
+import { followLatest, jumpToVisit, moveIn, moveOut, moveTo, visits } from "hg/moves.js";
+import { selectBeside } from "hg/rows.js";
+import { detail, following, runs, scope, scopeColumns, scopeLast, scopeNames } from "hg/opened.js";
 
 const PLAY_MS = 400;
 const PLAYED = 30_000; // about how long a long run takes to play
 const LISTED = 40; // visits up to which a list offers them
 
-/** Move by arrow keys and brackets, wherever the focus is, unless something there uses them. @param {KeyboardEvent} event */
-function keys(event) {
+/** @type {Record<string, () => void>} */
+const ANYWHERE = {
+  "[": () => jumpToVisit(visits().current - 1),
+  "]": () => jumpToVisit(visits().current + 1),
+  p: () => selectBeside(-1),
+  n: () => selectBeside(1),
+  f: followLatest,
+};
+/** @type {Record<string, () => void>} */
+const FREE = {
+  ArrowLeft: () => moveTo(scope.peek().at - 1),
+  ArrowRight: () => moveTo(scope.peek().at + 1),
+  Home: () => moveTo(0),
+  End: () => moveTo(scopeLast.peek()),
+  Enter: moveIn,
+  Backspace: moveOut,
+};
+
+/** Move by keys, wherever the focus is, unless something there uses them. @param {KeyboardEvent} event @param {() => void} flip */
+function keys(event, flip) {
+  if (isTyped(event)) return;
   const target = /** @type {HTMLElement} */ (event.target);
-  if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input:not([type=range]), textarea, select")) return;
-  const { current } = visits();
-  if (event.key === "[") jumpToVisit(current - 1);
-  else if (event.key === "]") jumpToVisit(current + 1);
-  else if (target.closest("input, [role=treegrid], [role=tree], [role=tablist], svg")) return;
-  else if (event.key === "ArrowLeft") moveTo(at.peek() - 1);
-  else if (event.key === "ArrowRight") moveTo(at.peek() + 1);
-  else if (event.key === "Home") moveTo(0);
-  else if (event.key === "End") moveTo(lastSuperstep.peek());
-  else return;
+  const isUsed = target.closest("input, button, a, [role=treegrid], [role=tree], [role=tablist], svg");
+  const move = ANYWHERE[event.key] ?? (isUsed ? undefined : event.key === " " ? flip : FREE[event.key]);
+  if (!move) return;
+  move();
   event.preventDefault();
 }
 
@@ -31,29 +46,32 @@ function usePlayer() {
   const [playing, setPlaying] = useState(false);
   useEffect(() => {
     if (!playing) return undefined;
-    const stride = Math.max(1, Math.round(lastSuperstep.peek() / (PLAYED / PLAY_MS)));
+    const stride = Math.max(1, Math.round(scopeLast.peek() / (PLAYED / PLAY_MS)));
     const timer = setInterval(() => {
-      moveTo(at.peek() + stride);
-      if (at.peek() >= lastSuperstep.peek()) setPlaying(false);
+      moveTo(scope.peek().at + stride);
+      if (scope.peek().at >= scopeLast.peek()) setPlaying(false);
     }, PLAY_MS);
     return () => clearInterval(timer);
   }, [playing]);
   /** @param {boolean} wanted */
   const play = (wanted) => {
-    if (wanted && at.peek() >= lastSuperstep.peek()) moveTo(0);
+    if (wanted && scope.peek().at >= scopeLast.peek()) moveTo(0);
     setPlaying(wanted);
   };
   return [playing, play];
 }
 
-/** @param {{label: string, rows: number[], current: number, numbers: number[]}} props */
-function VisitPicker({ label, rows, current, numbers }) {
+/** @param {string} status */
+const marks = (status) => (status === "failed" || status === "paused" ? ` ${status}` : "");
+
+/** @param {{label: string, rows: number[], current: number, statuses: string[]}} props */
+function VisitPicker({ label, rows, current, statuses }) {
   if (rows.length > LISTED) {
     const typed = (/** @type {any} */ event) => jumpToVisit(Number(event.target.value) - 1);
     return html`<input type="number" min="1" max=${rows.length} value=${current + 1} aria-label=${label} onChange=${typed} />`;
   }
   return html`<select aria-label=${label} value=${current} onChange=${(/** @type {any} */ event) => jumpToVisit(Number(event.target.value))}>
-    ${rows.map((row, i) => html`<option value=${i} selected=${i === current}>${numbers[row]}</option>`)}
+    ${rows.map((row, i) => html`<option value=${i} selected=${i === current}>${i + 1}${marks(statuses[row])}</option>`)}
   </select>`;
 }
 
@@ -65,7 +83,7 @@ function Visits() {
   const name = cut(known.nodeOf(rows[0]), 24);
   return html`<div class="visits" role="group" aria-label="Visits of ${name}">
     <button type="button" class="icon" disabled=${current <= 0} title="Earlier visit of ${name}: [" aria-label="Earlier visit" onClick=${() => jumpToVisit(current - 1)}>[</button>
-    <span class="node-name">${name}</span> ⟳ <${VisitPicker} label="Visit of ${name}" rows=${rows} current=${current} numbers=${known.rows.visit} />
+    <span class="node-name">${name}</span> ⟳ <${VisitPicker} label="Visit of ${name}" rows=${rows} current=${current} statuses=${known.rows.status} />
     <span>of ${rows.length.toLocaleString("en")}</span>
     <button type="button" class="icon" disabled=${current >= rows.length - 1} title="Later visit of ${name}: ]" aria-label="Later visit" onClick=${() => jumpToVisit(current + 1)}>]</button>
   </div>`;
@@ -73,7 +91,7 @@ function Visits() {
 
 /** The names of what ran in a superstep. @param {number} superstep */
 function ranAt(superstep) {
-  const known = columns.value;
+  const known = scopeColumns.value;
   if (!known) return "";
   const names = [];
   const end = known.lastRow(superstep);
@@ -85,19 +103,23 @@ function ranAt(superstep) {
 export function Travel() {
   const [playing, play] = usePlayer();
   useEffect(() => {
-    addEventListener("keydown", keys);
-    return () => removeEventListener("keydown", keys);
-  }, []);
-  if (!columns.value?.length) return null;
-  const [now, last] = [at.value, lastSuperstep.value];
+    const pressed = (/** @type {KeyboardEvent} */ event) => keys(event, () => play(!playing));
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, [playing]);
+  if (!scopeColumns.value?.length) return null;
+  const [now, last] = [scope.value.at, scopeLast.value];
+  const within = scopeNames.value;
   const names = ranAt(now);
+  const isLive = detail.value?.status === "active";
   return html`<section class="panel travel" aria-label="Time travel">
     <button type="button" class="icon" aria-label=${playing ? "Pause" : "Play"} title=${playing ? "Pause" : "Play"} onClick=${() => play(!playing)}>${playing ? "❚❚" : "▶"}</button>
     <button type="button" class="icon" aria-label="Previous superstep" title="Previous superstep: ←" disabled=${now <= 0} onClick=${() => moveTo(now - 1)}>‹</button>
     <input type="range" min="0" max=${last} step="1" value=${now} aria-label="Superstep" aria-valuetext="superstep ${now} of ${last}, ${names}"
       disabled=${last === 0} style=${{ "--done": `${last ? (now / last) * 100 : 0}%` }} onInput=${(/** @type {any} */ event) => moveTo(Number(event.target.value))} />
     <button type="button" class="icon" aria-label="Next superstep" title="Next superstep: →" disabled=${now >= last} onClick=${() => moveTo(now + 1)}>›</button>
-    <span class="where">superstep <b>${now.toLocaleString("en")}</b>/${last.toLocaleString("en")} · <span class="node-name">${cut(names, 40)}</span></span>
+    <span class="where">${within.length ? html`<button type="button" class="link" title="To the run around it: Backspace" onClick=${moveOut}>${cut(within.join(" / "), 30)}</button> ` : null}superstep <b>${now.toLocaleString("en")}</b>/${last.toLocaleString("en")} · <span class="node-name">${cut(names, 40)}</span></span>
     <${Visits} />
+    ${isLive ? html`<button type="button" class="follow" aria-pressed=${following.value} title="Show the newest superstep, as it comes" onClick=${followLatest}>follow</button>` : null}
   </section>`;
 }

@@ -1,13 +1,13 @@
 // @ts-check
 /** When each step ran: only the rows that are seen are in the document, whatever the length of the run. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { html } from "hg/html.js";
 import { cut, duration, plain, plural } from "hg/format.js";
-import { at, columns, critical, detail, itemPages, loadItems, runs } from "hg/opened.js";
+import { columns, critical, detail, itemPages, loadItems, runs, scope, scopeColumns } from "hg/opened.js";
 import { loadAround, selectStep, settle } from "hg/moves.js";
 import { Panel, statusClass, useSize } from "hg/parts.js";
 import { format } from "hg/route.js";
-import { isOpen, itemsOf, positions, rows, unfold, unfoldAround } from "hg/rows.js";
+import { isOpen, itemsOf, phaseOf, positions, rows, unfold, unfoldAround } from "hg/rows.js";
 import { openWorkflow, select, selection } from "hg/store.js";
 import { Strip } from "hg/strip.js";
 
@@ -68,11 +68,10 @@ function Fold({ row }) {
 function choose(row, shift) {
   if (row.kind === "more") loadItems(row.run).catch(() => {}); // the row stays, to be clicked again
   else if (row.kind === "item") openWorkflow(row.child);
-  else if (shift && row.superstep !== at.peek()) {
-    const pair = [row.superstep, at.peek()].sort((a, b) => a - b);
+  else if (shift && row.run === scope.peek().run && row.superstep !== scope.peek().at) {
+    const pair = [row.superstep, scope.peek().at].sort((a, b) => a - b);
     select({ from: pair[0], superstep: pair[1], tab: "changes" });
   } else {
-    select({ from: null }, { replace: true });
     selectStep(row.run, runs.peek().get(row.run)?.rows.index[row.row] ?? 0);
   }
 }
@@ -116,14 +115,13 @@ function ItemCells({ row }) {
 
 /** @param {{row: any, place: number, span: Span, chosen: boolean, pointed: boolean}} props */
 function RowLine({ row, place, span, chosen, pointed }) {
-  const now = at.value;
   const known = runs.value.get(row.run);
   const index = row.kind === "step" ? known?.rows.index[row.row] : null;
   const kinds = ["wrow", `row-${row.kind}`];
-  if (row.superstep > now) kinds.push("future");
+  const phase = phaseOf(row);
   const from = selection.from.value;
-  const begin = from !== null && from < now ? from + 1 : now;
-  if (row.superstep >= begin && row.superstep <= now && columns.value?.length) kinds.push("now");
+  const isBetween = from !== null && row.run === scope.value.run && row.superstep > from && phase === "past";
+  if (columns.value?.length) kinds.push(isBetween ? "now" : phase);
   if (chosen) kinds.push("chosen");
   if (pointed) kinds.push("pointed");
   if (critical.value?.has(`${row.run}:${index}`)) kinds.push("critical");
@@ -177,8 +175,9 @@ function Lines({ place, size, zoomed }) {
   const [pointed, point] = useState(-1);
   const list = rows.value;
   const chosen = chosenPlace();
-  const known = columns.value;
-  const now = known?.length ? (positions.value.get(selection.workflow.value ?? "")?.[known.firstRow(at.value)] ?? -1) : -1;
+  const known = scopeColumns.value;
+  const level = scope.value;
+  const now = known?.length ? (positions.value.get(level.run)?.[known.firstRow(level.at)] ?? -1) : -1;
   const focus = pointed >= 0 && pointed < list.length ? pointed : chosen >= 0 ? chosen : now;
   useEffect(() => point(-1), [chosen]);
   useEffect(() => showRow(place.current, focus), [focus, size.height]);

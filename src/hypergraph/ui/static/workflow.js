@@ -29,12 +29,15 @@ function Title({ found }) {
     <span class="amount" title=${moment(found.created_at)}>${took} · ${amount}</span>
     ${found.parent ? html`<a class="note" href=${hrefOf(found.parent)} title=${plain(found.parent)}>inside ${cut(found.parent, 26)}</a>` : null}
     ${found.forked_from ? html`<a class="note" href=${hrefOf(found.forked_from)} title=${plain(found.forked_from)}>fork of ${cut(found.forked_from, 22)} at ${found.forked_at ?? "its end"}</a>` : null}
+    ${found.forked_from && hasView("compare") ? html`<a class="note" href=${format({ view: "compare", params: { a: found.forked_from, b: found.id } })}>compare with parent</a>` : null}
     ${Object.entries(found.tags).slice(0, 3).map(([name, value]) => html`<span class="tag">${cut(name, 16)}=${cut(value, 16)}</span>`)}`;
 }
 
 /** @param {{found: any}} props */
 function Actions({ found }) {
-  const compare = hasView("compare") ? html`<a class="button" href=${format({ view: "compare", params: { a: found.id } })}>compare</a>` : null;
+  const compare = hasView("compare")
+    ? html`<a class="button" href=${format({ view: "compare", params: { a: found.id } })}>compare</a>`
+    : null;
   const context = { workflow: found, superstep: at.value, readOnly: about.value?.read_only ?? true };
   return html`${compare}${headerActions.map((Action) => html`<${Action} ...${context} />`)}`;
 }

@@ -1,4 +1,4 @@
-"""The clock of stores, for display and for pruning; nothing is ordered by it.
+"""The wall clock: times that are stored, deadlines and timers; nothing is ordered by it.
 
 `clock` is read at every call, so that a test can put another in its place.
 """

@@ -1,0 +1,388 @@
+"""Types of answers: as a JSON Schema that is stored with the question, as a check, and as a conversion.
+
+A schema is plain data, so that an answer can be checked where the code of the graph is unknown. It has the
+keywords that `schema_of` writes and pydantic writes for usual models; other keywords are ignored.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+import re
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from hypergraph.display import preview
+from hypergraph.exceptions import InvalidAnswerError
+
+Schema = dict[str, Any]
+
+WORDS = {
+    **dict.fromkeys(("true", "yes", "y", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "n", "off", "0"), False),
+}
+_DEEPEST = 20  # levels of a type that is described; below, anything is accepted
+_TYPES: dict[str, tuple[type, ...]] = {
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "string": (str,),
+    "array": (list, tuple),
+    "object": (Mapping,),
+    "null": (type(None),),
+}
+_CALLED = {"boolean": "true or false", "integer": "a whole number", "number": "a number", "string": "a text"}
+_CALLED |= {"array": "a list", "object": "an object", "null": "null"}
+_LIMITS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_LENGTHS = {"min_length": "minLength", "max_length": "maxLength", "pattern": "pattern"}
+_TEXTS = {  # how a text is written, by the name of the type
+    "DateTimeType": "date-time",
+    "DateType": "date",
+    "TimeType": "time",
+    "TimeDeltaType": "duration",
+    "UUIDType": "uuid",
+    "DecimalType": "decimal",
+    "BytesType": "base64",
+}
+_FORMATS: dict[str, Callable[[str], Any]] = {
+    "date-time": datetime.fromisoformat,
+    "date": date.fromisoformat,
+    "uuid": UUID,
+    "decimal": Decimal,
+}
+
+
+def schema_of(declared: Any) -> Schema | None:
+    """Return the JSON Schema of a type without None, None for a type that says nothing about an answer.
+
+    >>> schema_of(bool | None)
+    {'type': 'boolean'}
+    """
+    wanted = without_none(declared)
+    if wanted is None or isinstance(wanted, str):
+        return None
+    from msgspec import inspect
+
+    found: Schema | None
+    try:
+        found = _schema(inspect.type_info(wanted), _DEEPEST)
+    except Exception:  # a class that nothing is known of: any answer is left to the graph
+        found = _of_model(wanted)
+    return found or None
+
+
+def without_none(declared: Any) -> Any:
+    """Return a type without None, and None for no type at all."""
+    if typing.get_origin(declared) not in (typing.Union, types.UnionType):
+        return None if declared in (None, type(None), Any, object) else declared
+    members = [member for member in typing.get_args(declared) if member is not type(None)]
+    return typing.Union[tuple(members)] if members else None  # noqa: UP007 - made at run time
+
+
+def _schema(info: Any, depth: int) -> Schema:  # noqa: PLR0912 - one line for each kind of type
+    kind = type(info).__name__
+    if depth == 0:
+        return {}
+    if kind == "Metadata":
+        return _schema(info.type, depth)
+    if kind == "BoolType":
+        return {"type": "boolean"}
+    if kind in ("IntType", "FloatType"):
+        return {"type": "integer" if kind == "IntType" else "number", **_named(info, _LIMITS)}
+    if kind == "StrType":
+        return {"type": "string", **_named(info, _LENGTHS)}
+    if kind in _TEXTS:
+        return {"type": "string", "format": _TEXTS[kind]}
+    if kind == "LiteralType":
+        return {"enum": list(info.values)}
+    if kind == "EnumType":
+        return _of_enum(info.cls)
+    if kind in ("DataclassType", "TypedDictType", "StructType"):
+        return _of_fields(info, depth)
+    if kind in ("ListType", "VarTupleType", "SetType", "FrozenSetType"):
+        return {"type": "array", **_inside("items", _schema(info.item_type, depth - 1))}
+    if kind == "TupleType":
+        items = [_schema(item, depth - 1) for item in info.item_types]
+        return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+    if kind == "DictType":
+        return {"type": "object", **_inside("additionalProperties", _schema(info.value_type, depth - 1))}
+    if kind == "NoneType":
+        return {"type": "null"}
+    if kind == "UnionType":
+        choices = [_schema(member, depth - 1) for member in info.types]
+        return {"anyOf": choices} if all(choices) else {}
+    return _of_model(info.cls) or {} if kind == "CustomType" else {}
+
+
+def _named(info: Any, names: Mapping[str, str]) -> Schema:
+    found = {keyword: getattr(info, name) for name, keyword in names.items()}
+    return {keyword: value for keyword, value in found.items() if value is not None}
+
+
+def _inside(keyword: str, schema: Schema) -> Schema:
+    return {keyword: schema} if schema else {}
+
+
+def _of_enum(kind: type[enum.Enum]) -> Schema:
+    members = list(kind)
+    if not all(isinstance(member.value, (str, int)) for member in members):
+        return {}
+    names = {"x-names": [member.name for member in members]}
+    return {"title": kind.__name__, "enum": [member.value for member in members], **names}
+
+
+def _of_fields(info: Any, depth: int) -> Schema:
+    fields = {field.encode_name: _schema(field.type, depth - 1) for field in info.fields}
+    return {
+        "title": info.cls.__name__,
+        "type": "object",
+        "properties": fields,
+        "required": [field.encode_name for field in info.fields if field.required],
+        "additionalProperties": False,
+    }
+
+
+def _of_model(kind: Any) -> Any:
+    """Return the schema of a pydantic model with its definitions put in place."""
+    describe = getattr(kind, "model_json_schema", None)
+    if describe is None:
+        return None
+    found = describe()
+    return _resolved(found, found.get("$defs", {}), _DEEPEST)
+
+
+def _resolved(schema: Any, known: Mapping[str, Any], depth: int) -> Any:
+    if isinstance(schema, list):
+        return [_resolved(part, known, depth) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    reference = schema.get("$ref")
+    if reference is not None:
+        target = known.get(str(reference).rpartition("/")[2])
+        return _resolved(target, known, depth - 1) if target is not None and depth else {}
+    return {name: _resolved(part, known, depth) for name, part in schema.items() if name != "$defs"}
+
+
+# -- checking -----------------------------------------------------------------------------------------
+
+
+def check(key: str, value: Any, schema: Schema | None) -> None:
+    """Raise InvalidAnswerError, with the name of the field, for an answer that does not fit.
+
+    >>> check("approved", "maybe", {"type": "boolean"})
+    Traceback (most recent call last):
+        ...
+    hypergraph.exceptions.InvalidAnswerError: 'approved' must be true or false, not 'maybe'
+    """
+    if not schema:
+        return
+    for place, problem in _problems(plain(value), schema, ""):
+        raise InvalidAnswerError(f"{key + place!r} {problem}", key=key, field=(key + place))
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: fields of objects by name, members of an Enum as their values."""
+    if value is None or (isinstance(value, (str, int, float)) and not isinstance(value, enum.Enum)):
+        return value
+    import msgspec  # loaded on first use: most graphs ask nothing
+
+    try:
+        return msgspec.to_builtins(value, enc_hook=_dumped, str_keys=True)
+    except Exception:  # a class of the user's own, which fits no schema
+        return value
+
+
+def _dumped(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)
+    if dump is None:
+        raise NotImplementedError
+    return dump(mode="json")
+
+
+def _problems(value: Any, schema: Schema, place: str) -> Iterator[tuple[str, str]]:
+    shown = preview(value)
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if choices:
+        tried = [list(_problems(value, choice, place)) for choice in choices]
+        if all(tried):
+            deepest = max((found[0] for found in tried), key=lambda found: len(found[0]))
+            yield deepest if deepest[0] != place else (place, f"must be {described(schema)}, not {shown}")
+        return
+    if "const" in schema or "enum" in schema:
+        known = schema["enum"] if "enum" in schema else [schema["const"]]
+        if not any(type(value) is type(one) and value == one for one in known):
+            yield place, f"must be {described(schema)}, not {shown}"
+        return
+    kind = schema.get("type")
+    if isinstance(kind, str) and not _is_of(value, kind):
+        yield place, f"must be {_CALLED.get(kind, kind)}, not {shown}"
+        return
+    if isinstance(value, str):
+        yield from ((place, problem) for problem in _wrong_text(value, schema, shown))
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield from ((place, problem) for problem in _wrong_number(value, schema, shown))
+    elif isinstance(value, Mapping):
+        yield from _wrong_object(value, schema, place)
+    elif isinstance(value, (list, tuple)):
+        yield from _wrong_list(value, schema, place)
+
+
+def _is_of(value: Any, kind: str) -> bool:
+    known = _TYPES.get(kind)
+    if known is None:
+        return True
+    return isinstance(value, known) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def _wrong_text(value: str, schema: Schema, shown: str) -> Iterator[str]:
+    if len(value) < schema.get("minLength", 0):
+        yield f"must have at least {schema['minLength']} characters, not {len(value)}"
+    if len(value) > schema.get("maxLength", len(value)):
+        yield f"must have at most {schema['maxLength']} characters, not {len(value)}"
+    pattern = schema.get("pattern")
+    if pattern is not None and not re.search(pattern, value):
+        yield f"must match {pattern!r}, not {shown}"
+    read = _FORMATS.get(schema.get("format", ""))
+    if read is not None:
+        try:
+            read(value)
+        except (ValueError, ArithmeticError):
+            yield f"must be a {schema['format']}, not {shown}"
+
+
+def _wrong_number(value: float, schema: Schema, shown: str) -> Iterator[str]:
+    if not math.isfinite(value):
+        yield f"must be a finite number, not {shown}"
+    if "minimum" in schema and value < schema["minimum"]:
+        yield f"must be at least {schema['minimum']}, not {shown}"
+    if "exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"]:
+        yield f"must be above {schema['exclusiveMinimum']}, not {shown}"
+    if "maximum" in schema and value > schema["maximum"]:
+        yield f"must be at most {schema['maximum']}, not {shown}"
+    if "exclusiveMaximum" in schema and value >= schema["exclusiveMaximum"]:
+        yield f"must be below {schema['exclusiveMaximum']}, not {shown}"
+
+
+def _wrong_object(value: Mapping[Any, Any], schema: Schema, place: str) -> Iterator[tuple[str, str]]:
+    fields, more = schema.get("properties", {}), schema.get("additionalProperties", True)
+    for name in schema.get("required", ()):
+        if name not in value:
+            yield f"{place}.{name}", "is missing"
+    for name, part in value.items():
+        if name in fields:
+            yield from _problems(part, fields[name], f"{place}.{name}")
+        elif more is False:
+            known = ", ".join(fields) or "none"
+            yield f"{place}.{name}", f"is not a field; the fields are {known}"
+        elif isinstance(more, dict):
+            yield from _problems(part, more, f"{place}.{name}")
+
+
+def _wrong_list(value: list[Any] | tuple[Any, ...], schema: Schema, place: str) -> Iterator[tuple[str, str]]:
+    if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+        yield place, f"must have {schema.get('minItems', 0)} items, not {len(value)}"
+        return
+    first, rest = schema.get("prefixItems", ()), schema.get("items")
+    for number, part in enumerate(value):
+        wanted = first[number] if number < len(first) else rest
+        if isinstance(wanted, dict):
+            yield from _problems(part, wanted, f"{place}[{number}]")
+
+
+def described(schema: Schema | None) -> str:
+    """Return what an answer must be, in a few words, "anything" without a schema."""
+    if not schema:
+        return "anything"
+    if "enum" in schema:
+        return "one of " + ", ".join(map(repr, schema["enum"]))
+    if "const" in schema:
+        return repr(schema["const"])
+    if choices := schema.get("anyOf") or schema.get("oneOf"):
+        return " or ".join(described(choice) for choice in choices)
+    kind = schema.get("type", "")
+    if kind == "object" and "properties" in schema:
+        return f"an object with {', '.join(schema['properties']) or 'no fields'}"
+    if kind == "array" and isinstance(schema.get("items"), dict):
+        return f"a list, each item {described(schema['items'])}"
+    return _CALLED.get(kind, "anything")
+
+
+# -- converting ---------------------------------------------------------------------------------------
+
+
+def from_text(key: str, text: str, schema: Schema | None) -> Any:
+    """Return the answer in a text that was typed: "no" is False where a bool is expected, and no int.
+
+    Raises:
+        InvalidAnswerError: the text does not fit.
+    """
+    value = _from_text(text, schema or {})
+    check(key, value, schema)
+    return value
+
+
+def _from_text(text: str, schema: Schema) -> Any:
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if choices:
+        for choice in sorted(choices, key=lambda choice: choice.get("type") == "string"):
+            value = _from_text(text, choice)
+            if not any(_problems(value, choice, "")):
+                return value
+        return text
+    if "enum" in schema or "const" in schema:
+        known = schema["enum"] if "enum" in schema else [schema["const"]]
+        named = dict(zip(schema.get("x-names", ()), known, strict=False))
+        return named.get(text, next((one for one in known if text in (one, _text(one))), text))
+    kind = schema.get("type")
+    if kind == "boolean":
+        return WORDS.get(text.strip().lower(), text)
+    if kind == "string":
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, (bool, type(None))) else str(value)
+
+
+def converted(key: str, value: Any, declared: Any) -> Any:
+    """Return an answer as the type that the handler declares: an object as its class, a value as its Enum.
+
+    Raises:
+        InvalidAnswerError: it does not fit.
+    """
+    wanted = without_none(declared)
+    if wanted is None or isinstance(wanted, str):
+        return value
+    schema = schema_of(declared)
+    if schema is None:
+        return value
+    check(key, value, schema)
+    if isinstance(wanted, type) and type(value) is wanted:
+        return value
+    import msgspec  # as above
+
+    validate = getattr(wanted, "model_validate", None)
+    try:
+        if validate is not None:
+            return value if isinstance(value, wanted) else validate(plain(value))
+        return msgspec.convert(plain(value), wanted, dec_hook=_built)
+    except (msgspec.ValidationError, ValueError) as error:
+        text = " ".join(str(error).split())
+        raise InvalidAnswerError(f"{key!r} does not fit: {text}", key=key, field=key) from error
+    except TypeError:  # a class that cannot be made from plain data
+        return value
+
+
+def _built(kind: Any, value: Any) -> Any:
+    validate = getattr(kind, "model_validate", None)
+    return validate(value) if validate is not None else value

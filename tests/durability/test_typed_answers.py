@@ -1,0 +1,222 @@
+"""Answers of the type that the question asks for: refused before anything is written, with the field."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
+
+import msgspec
+import pydantic
+import pytest
+from support.durable import On, durable, store
+
+from hypergraph import Graph, InvalidAnswerError, SyncRunner, interrupt, node
+from hypergraph.answers import check, described, from_text, schema_of
+from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
+
+__all__ = ["durable", "store"]  # fixtures
+
+
+class Size(enum.Enum):
+    SMALL = "s"
+    LARGE = "l"
+
+
+@dataclass
+class Refund:
+    amount: int
+    size: Size = Size.SMALL
+
+
+class Address(TypedDict):
+    street: str
+
+
+class Order(msgspec.Struct):
+    count: int
+    to: Address
+
+
+class Invoice(pydantic.BaseModel):
+    total: float = pydantic.Field(ge=0)
+    lines: list[str] = []
+
+
+def asking(declared: Any) -> Graph:
+    """Return a graph that asks for a value of a type, and keeps what it got."""
+
+    @interrupt("answer", answer=declared)
+    def ask(draft: str) -> None:
+        return None
+
+    @node(output_name="got")
+    def take(answer: Any) -> Any:
+        return answer
+
+    return Graph([ask, take], name="asking")
+
+
+ACCEPTED = [
+    (bool, False, False),
+    (str, "yes", "yes"),
+    (int, 3, 3),
+    (float, 3, 3.0),
+    (Literal["a", "b"], "b", "b"),
+    (Size, "l", Size.LARGE),
+    (Size, Size.LARGE, Size.LARGE),
+    (Refund, {"amount": 3, "size": "l"}, Refund(3, Size.LARGE)),
+    (Refund, Refund(2), Refund(2)),
+    (Address, {"street": "Main"}, {"street": "Main"}),
+    (Order, {"count": 1, "to": {"street": "Main"}}, Order(1, {"street": "Main"})),
+    (Invoice, {"total": 2, "lines": ["a"]}, Invoice(total=2, lines=["a"])),
+    (list[Refund], [{"amount": 1}, {"amount": 2}], [Refund(1), Refund(2)]),
+    (list[Invoice], [{"total": 1.5}], [Invoice(total=1.5)]),
+    (bool | str, "later", "later"),
+]
+REFUSED = [
+    (bool, "no", "'answer' must be true or false, not 'no'"),
+    (bool, 1, "'answer' must be true or false, not 1"),
+    (int, True, "'answer' must be a whole number, not True"),
+    (int, 1.5, "'answer' must be a whole number, not 1.5"),
+    (float, float("nan"), "'answer' must be a finite number, not nan"),
+    (str, 3, "'answer' must be a text, not 3"),
+    (str, None, "'answer' must be a text, not None"),
+    (Literal["a", "b"], "c", "'answer' must be one of 'a', 'b', not 'c'"),
+    (Size, "LARGE", "'answer' must be one of 's', 'l', not 'LARGE'"),
+    (Refund, {"amount": "3"}, "'answer.amount' must be a whole number, not '3'"),
+    (Refund, {"size": "s"}, "'answer.amount' is missing"),
+    (Refund, {"amount": 1, "by": "ann"}, "'answer.by' is not a field; the fields are amount, size"),
+    (Order, {"count": 1, "to": {"street": 5}}, "'answer.to.street' must be a text, not 5"),
+    (Invoice, {"total": -1}, "'answer.total' must be at least 0"),
+    (list[Refund], [{"amount": 1}, {"amount": "2"}], r"'answer\[1\].amount' must be a whole number, not '2'"),
+    (list[int], 3, "'answer' must be a list, not 3"),
+    (bool | str, 3, "'answer' must be true or false or a text, not 3"),
+]
+
+
+@pytest.mark.parametrize(("declared", "given", "wanted"), ACCEPTED)
+def test_an_answer_arrives_as_the_declared_type(declared: Any, given: Any, wanted: Any) -> None:
+    kept, graph = MemoryCheckpointer(), asking(declared)
+    runner = SyncRunner(checkpointer=kept)
+    runner.run(graph, draft="tea", workflow_id="w")
+    kept.answer("w", "answer", given, by="ann")
+    assert runner.run(graph, workflow_id="w")["got"] == wanted
+    assert SyncRunner().run(graph, draft="tea", answer=given)["got"] == wanted
+    assert type(runner.run(graph, draft="tea", answer=given, workflow_id="v")["got"]) is type(wanted)
+
+
+@pytest.mark.parametrize(("declared", "given", "text"), REFUSED)
+def test_an_answer_that_does_not_fit_is_refused_with_its_field(declared: Any, given: Any, text: str) -> None:
+    kept, graph = MemoryCheckpointer(), asking(declared)
+    runner = SyncRunner(checkpointer=kept)
+    runner.run(graph, draft="tea", workflow_id="w")
+    for attempt in (
+        lambda: kept.answer("w", "answer", given),
+        lambda: runner.run(graph, answer=given, workflow_id="w"),
+        lambda: runner.run(graph, draft="tea", answer=given, workflow_id="new"),
+        lambda: SyncRunner().run(graph, draft="tea", answer=given),
+    ):
+        with pytest.raises(InvalidAnswerError, match=text):
+            attempt()
+    assert kept.questions("w")[0].step.answer is None
+    assert [workflow.id for workflow in kept.workflows()] == ["w"]
+
+
+def test_the_return_annotation_is_the_type_and_no_annotation_takes_anything(
+    durable: On, store: Checkpointer
+) -> None:
+    @interrupt(("size", "note"))
+    def ask(draft: str) -> tuple[Size, str] | None:
+        return None
+
+    @interrupt("free")
+    def ask_freely(draft):
+        return None
+
+    graph = Graph([ask, ask_freely])
+    asked = durable.run(graph, {"draft": "tea"}, workflow_id="w")
+    schemas = {key: schema for pause in asked.pauses for key, schema in (pause.schemas or {}).items()}
+    assert schemas["size"]["enum"] == ["s", "l"]
+    assert "free" not in schemas
+    with pytest.raises(InvalidAnswerError, match=r"'note' must be a text, not 3") as refused:
+        store.answer_all("w", {"size": "s", "note": 3, "free": object})
+    assert (refused.value.key, refused.value.field) == ("note", "note")
+    store.answer_all("w", {"size": "s", "note": "x", "free": [1, None]})
+    done = durable.run(graph, workflow_id="w")
+    assert (done["size"], done["note"], done["free"]) == (Size.SMALL, "x", [1, None])
+
+
+def test_answers_in_maps_and_nested_graphs_are_checked_too(durable: On, store: Checkpointer) -> None:
+    inner = asking(bool)
+    outer = Graph([inner.as_node(name="one")])
+    durable.run(outer, {"draft": "tea"}, workflow_id="w")
+    with pytest.raises(InvalidAnswerError, match=r"'one.answer' must be true or false"):
+        store.answer("w", "one.answer", "yes")
+    with pytest.raises(InvalidAnswerError, match=r"'one.answer' must be true or false"):
+        durable.run(outer, {"one.answer": "yes"}, workflow_id="w")
+    with pytest.raises(InvalidAnswerError, match=r"'answer' must be true or false"):
+        durable.run(outer, {"answer": 3}, workflow_id="w")
+    durable.map(inner, {"draft": ["a", "b"]}, map_over="draft", workflow_id="m")
+    with pytest.raises(InvalidAnswerError, match=r"'item-1.answer' must be true or false"):
+        store.answer_all("m", {"item-0.answer": True, "item-1.answer": "yes"})
+    with pytest.raises(InvalidAnswerError, match=r"'answer' must be true or false"):
+        durable.map(inner, {"draft": ["a", "b"], "item-1.answer": 2}, map_over="draft", workflow_id="m")
+    assert all(question.step.answer is None for question in store.questions("m"))
+    store.answer_all("m", {"item-0.answer": True, "item-1.answer": False})
+    done = durable.map(inner, {"draft": ["a", "b"]}, map_over="draft", workflow_id="m")
+    assert [item["got"] for item in done] == [True, False]
+
+
+def test_an_answer_that_today_s_code_does_not_accept_is_kept_as_unused(
+    durable: On, store: Checkpointer
+) -> None:
+    durable.run(asking(str), {"draft": "tea"}, workflow_id="w")
+    store.answer("w", "answer", "plenty", by="ann")
+    with pytest.raises(InvalidAnswerError, match="'answer' must be a whole number, not 'plenty'"):
+        durable.run(asking(int), workflow_id="w")
+    assert durable.run(asking(int), workflow_id="w").pause.response_key == "answer"
+    store.answer("w", "answer", 3)
+    assert durable.run(asking(int), workflow_id="w")["got"] == 3
+    kept = [(step.status.value, step.answer, step.answered_by) for step in store.steps("w", node="ask")]
+    assert kept == [("failed", {"answer": "plenty"}, "ann"), ("completed", None, None)]
+
+
+TYPED = [
+    ({"type": "boolean"}, "no", False),
+    ({"type": "boolean"}, "Yes", True),
+    ({"type": "integer"}, "12", 12),
+    ({"type": "number"}, "1.5", 1.5),
+    ({"type": "string"}, "12", "12"),
+    (schema_of(Size), "LARGE", "l"),
+    (schema_of(Size), "l", "l"),
+    (schema_of(Literal[1, 2]), "2", 2),
+    (schema_of(Refund), '{"amount": 1}', {"amount": 1}),
+    (schema_of(bool | str), "later", "later"),
+    (schema_of(bool | str), "off", False),
+    (None, "[1]", [1]),
+]
+
+
+@pytest.mark.parametrize(("schema", "text", "wanted"), TYPED)
+def test_a_text_is_read_by_the_type(schema: Any, text: str, wanted: Any) -> None:
+    read = from_text("answer", text, schema)
+    assert (type(read), read) == (type(wanted), wanted)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"), [({"type": "integer"}, "no"), ({"type": "boolean"}, "2"), (schema_of(Refund), "3")]
+)
+def test_a_text_of_another_type_is_refused(schema: Any, text: str) -> None:
+    with pytest.raises(InvalidAnswerError):
+        from_text("answer", text, schema)
+
+
+def test_a_type_that_says_nothing_has_no_schema() -> None:
+    class Other:
+        pass
+
+    for declared in (None, Any, object, Other, Other | None, "Unknown"):
+        assert schema_of(declared) is None
+    check("answer", object(), None)
+    assert described(schema_of(list[Refund])) == "a list, each item an object with amount, size"
