@@ -41,7 +41,7 @@ def changed(path: Path, statement: str, *values: Any) -> SqliteCheckpointer:
 )
 def test_a_list_names_a_row_that_makes_no_sense(tmp_path: Path, column: str, value: Any) -> None:
     store = changed(sent(tmp_path, 2), f"UPDATE workflows SET {column} = ? WHERE id = 'w1'", value)
-    with pytest.raises(StoreCorruptError, match="A row of the store makes no sense") as caught:
+    with pytest.raises(StoreCorruptError, match="The store contains a damaged row") as caught:
         store.workflows()
     assert len(str(caught.value)) < 600
     if column != "status":

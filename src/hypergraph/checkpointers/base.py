@@ -9,6 +9,7 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
+from hypergraph.checkpointers import references
 from hypergraph.checkpointers.analysis import (
     Difference,
     Lineage,
@@ -117,6 +118,7 @@ class Checkpointer:
             by_name=by_name,
         )  # turns values into bytes, and bytes into values
         self.encoding.read_store_id = backend.store_id
+        self.encoding.look_up = partial(references.found, backend)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.backend.location!r})"
@@ -469,8 +471,8 @@ class Checkpointer:
     ) -> Iterator[StreamChunk]:
         """Yield what a node with `stream=True` gives to `context.stream`, each offset once.
 
-        A reader that was cut off goes on with the offset after the last one it has. An entry of the kind
-        "restart" says that the node was called again and begins anew, one of the kind "gap" that earlier
+        A reader that was cut off continues with the offset after the last one it has. An entry of the kind
+        "restart" says that the node was called again, one of the kind "gap" that earlier
         chunks are gone: they were more than `CheckpointPolicy.stream_limit`, or ended too long ago.
 
         Args:
