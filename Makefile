@@ -71,7 +71,7 @@ chaos: .venv/.dev ## 1,000 runs on a cluster that is disturbed for ten minutes; 
 	@echo "==> disturbing a cluster (about ten minutes)"
 	@$(RUN) tests/chaos.py
 
-bench: .venv/.dev ## measure everything beside other libraries, write docs/benchmarks.md
+bench: .venv/.dev ## compare everything with other libraries, write docs/benchmarks.md
 	@echo "==> measuring (about ten minutes; the first time three more, to install the libraries into .bench)"
 	@$(RUN) -m benchmarks.run
 	@echo "==> trying what docs/explanation/comparison.md says of them"
