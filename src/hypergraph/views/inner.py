@@ -27,6 +27,7 @@ class InnerStepView(TypedDict):
     visit: int
     duration_ms: float | None
     started_at: str | None
+    began_ms: float | None  # the same in milliseconds since 1970
     attempt: int
     call: str  # the function and its arguments, as text
     error: str | None
@@ -53,6 +54,7 @@ def inner_view(
         "visit": step.visit,
         "duration_ms": step.duration_ms,
         "started_at": iso(began),
+        "began_ms": None if step.started_at is None else round(step.started_at * 1000, 3),
         "attempt": step.attempt,
         "call": jsonable(bounded(f"{step.function}({', '.join(arguments)})", _TEXT)),
         "error": jsonable(step.error),

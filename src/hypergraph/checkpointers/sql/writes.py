@@ -41,6 +41,7 @@ from hypergraph.checkpointers.sql.columns import (
     VALUE_COLUMNS,
     Row,
     micros,
+    or_corrupt,
     time_of,
 )
 from hypergraph.checkpointers.sql.connection import Connection, Database, Locks
@@ -222,6 +223,7 @@ def claim(
     return _take(connection, database, workflow_id, row, force)
 
 
+@or_corrupt
 def _take(connection: Connection, database: Database, workflow_id: str, row: Row, force: bool) -> Ownership:
     locks = database.locks
     key, status, fence, pid, address, _, crashes = row
@@ -474,7 +476,10 @@ _PARTS = (
 _DROP = f"UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}', base = NULL WHERE workflow = :key"  # noqa: S608 - fixed names
 _TRIM = f"""{_DROP} AND superstep < :before AND data IS NOT NULL
 AND name NOT IN {APART} AND NOT (%s)
-AND (kind IN ({OTHER}, {INNER}) OR EXISTS (
+AND (kind = {OTHER} OR kind = {INNER} AND EXISTS (
+    SELECT 1 FROM steps WHERE steps.workflow = vals.workflow AND steps.node = vals.node
+    AND steps.status = 'completed' AND steps.superstep >= vals.superstep)
+OR kind <> {INNER} AND EXISTS (
     SELECT 1 FROM vals AS newer
     WHERE newer.workflow = vals.workflow AND newer.kind = vals.kind AND newer.name = vals.name
     AND newer.superstep <= :before
