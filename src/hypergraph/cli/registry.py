@@ -94,6 +94,11 @@ COMMANDS = {
         DO,
         ("fork order-1 --at 2", "fork order-1 --at 2 price=3.5"),
     ),
+    "replay": Command(
+        "walk stored runs with the code of today, and show where they would differ",
+        DO,
+        ("replay runs.db shop:orders", "replay runs.db shop:orders order-1 --execute price --json"),
+    ),
     "cancel": Command("stop a running or paused workflow", DO, ("cancel order-1",)),
     "worker": Command(
         "run workflows submitted to a cluster on Postgres",
