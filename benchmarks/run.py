@@ -19,6 +19,7 @@ from benchmarks.engine import Bar, engine_bars, memory_bars
 from benchmarks.environments import OURS, ROOT
 from benchmarks.executors import executor_bars
 from benchmarks.growth import growth_bars
+from benchmarks.inner import inner_bars
 from benchmarks.side_by_side import compared, machine
 from benchmarks.stores import store_bars
 from benchmarks.values import value_bars
@@ -27,6 +28,7 @@ DOCS = ROOT / "docs"
 SECTIONS = {
     "The engine, against bare calls": lambda: [*engine_bars(), *memory_bars()],
     "Stored runs, against the same rows and bytes committed by hand": durable_bars,
+    "Inside of nodes, against stored nodes and commits of their own": inner_bars,
 }
 LONGER = {
     "Stores that fill, large against small": store_bars,

@@ -12,24 +12,27 @@ import pytest
 
 import hypergraph
 
-DECORATORS = ["node", "route", "ifelse", "interrupt"]
+DECORATORS = ["node", "route", "ifelse", "interrupt", "pause_until", "pause_for"]
 NODE_CLASSES = [
     *("HyperNode", "FunctionNode", "GraphNode", "GateNode", "RouteNode", "IfElseNode", "InterruptNode"),
-    *("END", "NodeContext", "Replace", "RetryPolicy"),
+    *("TimerNode", "END", "NodeContext", "Replace", "RetryPolicy"),
 ]
 RUNNERS = ["BaseRunner", "SyncRunner", "AsyncRunner", "ErrorHandling"]
 RESULTS = [
     *("RunResult", "MapResult", "RunStatus", "PauseInfo", "RunLog", "MapLog", "NodeRecord", "NodeStats"),
+    "InnerStep",
 ]
 ERRORS = [
     *("HypergraphError", "GraphConfigError", "GraphWarning", "RenameError", "MissingInputError"),
     "IncompatibleRunnerError",
     *("InfiniteLoopError", "MaxIterationsError", "NodeError", "PanicError", "CancellationError"),
-    *("RunTimeoutError", "NodeTimeoutError"),
+    *("RunTimeoutError", "NodeTimeoutError", "InvalidAnswerError", "QuestionExpiredError"),
+    *("BudgetExceededError", "MissingServiceError", "StepUsageError", "TransactionError"),
 ]
 EVENTS = [
     *("BaseEvent", "Event", "RunStartEvent", "RunEndEvent", "SuperstepStartEvent", "NodeStartEvent"),
     *("NodeEndEvent", "NodeErrorEvent", "NodeRetryEvent", "CacheHitEvent", "RouteDecisionEvent"),
+    "NodeProgressEvent",
     *("InterruptEvent", "StopRequestedEvent", "StreamingChunkEvent", "CheckpointSavedEvent"),
 ]
 PROCESSORS = ["EventDispatcher", "EventProcessor", "AsyncEventProcessor", "TypedEventProcessor"]
@@ -80,7 +83,7 @@ MODULES = {
         *("WorkflowStatus", "WorkflowList", "Serializer", "JsonSerializer", "MsgpackSerializer"),
         *("PickleSerializer", "register", "Undecodable", "Codec", "ZlibCodec", "ZstdCodec", "AesGcmCodec"),
         *("CodecChain", "ArtifactRef", "ArtifactStore", "FileArtifactStore", "MemoryArtifactStore"),
-        *("ObjectArtifactStore", "PostgresCheckpointer", "Question"),
+        *("ObjectArtifactStore", "PostgresCheckpointer", "Question", "Progress", "StreamChunk"),
     ],
     "hypergraph.cli": ["main"],
     "hypergraph.integrations.dbos": ["DBOSRunner", "ExecutorInUseError", "Submitted"],

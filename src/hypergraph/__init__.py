@@ -4,9 +4,12 @@ Public names are loaded on first use, so that importing the package is cheap: a 
 does not load the engine.
 """
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+TYPE_CHECKING = False  # type checkers take it for typing.TYPE_CHECKING, which takes long to import
 if TYPE_CHECKING:
+    from typing import Any
+
     from hypergraph.cache import CacheBackend, DiskCache, InMemoryCache
     from hypergraph.checkpointers import Checkpointer, CheckpointPolicy, SqliteCheckpointer
     from hypergraph.events import (
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
         InterruptEvent,
         NodeEndEvent,
         NodeErrorEvent,
+        NodeProgressEvent,
         NodeRetryEvent,
         NodeStartEvent,
         RouteDecisionEvent,
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     )
     from hypergraph.events.rich_progress import RichProgressProcessor
     from hypergraph.exceptions import (
+        BudgetExceededError,
         CancellationError,
         GraphConfigError,
         GraphWarning,
@@ -41,12 +46,15 @@ if TYPE_CHECKING:
         InvalidAnswerError,
         MaxIterationsError,
         MissingInputError,
+        MissingServiceError,
         NodeError,
         NodeTimeoutError,
         PanicError,
         QuestionExpiredError,
         RenameError,
         RunTimeoutError,
+        StepUsageError,
+        TransactionError,
     )
     from hypergraph.graph import Graph, InputSpec, chain
     from hypergraph.nodes import (
@@ -69,7 +77,7 @@ if TYPE_CHECKING:
         pause_until,
         route,
     )
-    from hypergraph.records import NodeRecord, PauseInfo, RunStatus
+    from hypergraph.records import InnerStep, NodeRecord, PauseInfo, RunStatus
     from hypergraph.runners import AsyncRunner, BaseRunner, ErrorHandling, SyncRunner
     from hypergraph.runs import MapLog, MapResult, NodeStats, RunLog, RunResult
 
@@ -82,15 +90,16 @@ _NAMES = {
     "graph": "Graph chain InputSpec",
     "runners": "BaseRunner SyncRunner AsyncRunner ErrorHandling",
     "runs": "RunResult MapResult RunLog MapLog NodeStats",
-    "records": "RunStatus PauseInfo NodeRecord",
+    "records": "RunStatus PauseInfo NodeRecord InnerStep",
     "exceptions": (
         "HypergraphError GraphConfigError GraphWarning RenameError MissingInputError IncompatibleRunnerError "
         "InfiniteLoopError MaxIterationsError NodeError PanicError CancellationError "
-        "RunTimeoutError NodeTimeoutError InvalidAnswerError QuestionExpiredError"
+        "RunTimeoutError NodeTimeoutError InvalidAnswerError QuestionExpiredError BudgetExceededError "
+        "MissingServiceError StepUsageError TransactionError"
     ),
     "events": (
         "BaseEvent Event RunStartEvent RunEndEvent SuperstepStartEvent NodeStartEvent "
-        "NodeEndEvent NodeErrorEvent NodeRetryEvent CacheHitEvent RouteDecisionEvent "
+        "NodeEndEvent NodeErrorEvent NodeProgressEvent NodeRetryEvent CacheHitEvent RouteDecisionEvent "
         "InterruptEvent StopRequestedEvent StreamingChunkEvent CheckpointSavedEvent "
         "EventDispatcher EventProcessor AsyncEventProcessor TypedEventProcessor"
     ),
@@ -137,6 +146,7 @@ __all__ = [
     "RunLog",
     "MapLog",
     "NodeRecord",
+    "InnerStep",
     "NodeStats",
     # errors
     "HypergraphError",
@@ -154,6 +164,10 @@ __all__ = [
     "NodeTimeoutError",
     "InvalidAnswerError",
     "QuestionExpiredError",
+    "BudgetExceededError",
+    "MissingServiceError",
+    "StepUsageError",
+    "TransactionError",
     # events
     "BaseEvent",
     "Event",
@@ -163,6 +177,7 @@ __all__ = [
     "NodeStartEvent",
     "NodeEndEvent",
     "NodeErrorEvent",
+    "NodeProgressEvent",
     "NodeRetryEvent",
     "CacheHitEvent",
     "RouteDecisionEvent",

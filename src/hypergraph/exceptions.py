@@ -130,6 +130,20 @@ class QuestionExpiredError(HypergraphError):
         self.due = due  # when the deadline was
 
 
+class MissingServiceError(HypergraphError, LookupError):
+    """A node asks for a service that was not given; pass it to run() or to the runner."""
+
+    def __init__(self, node_name: str, name: str, known: tuple[str, ...] = ()) -> None:
+        listed = f"Given are: {', '.join(known)}." if known else "None are given."
+        super().__init__(
+            f"Node {node_name!r} asks for the service {name!r}. {listed} "
+            f"How to fix: runner.run(..., services={{{name!r}: ...}})."
+        )
+        self.node_name = node_name  # the node
+        self.name = name  # what it asks for
+        self.known = known  # the names that are given
+
+
 class IncompatibleRunnerError(HypergraphError):
     """The graph needs a capability that this runner lacks; use AsyncRunner."""
 
@@ -324,6 +338,14 @@ class RunTimeoutError(CancellationError, TimeoutError):
         self.timeout = timeout  # in seconds
 
 
+class BudgetExceededError(CancellationError):
+    """The run has used up its budget; run it again with a larger one to continue."""
+
+    def __init__(self, node_name: str, cause: BaseException, *, name: str = "", **about: Any) -> None:
+        super().__init__(node_name, cause, **about)
+        self.name = name  # what was used up, as in "cost"
+
+
 class StopRequested(Exception):
     """A stop request; the cause of a CancellationError."""
 
@@ -416,7 +438,7 @@ class WorkflowError(CheckpointError):
 
 
 class WorkflowNotFoundError(WorkflowError, LookupError):
-    """There is no workflow with this id."""
+    """The workflow does not exist."""
 
 
 class InvalidWorkflowIdError(WorkflowError):
@@ -485,6 +507,22 @@ class AmbiguousStepError(StepError):
 
 class CrashLoopError(StepError):
     """The process died three times in the same node; fix the node, then resume with force=True."""
+
+
+class StepUsageError(HypergraphError):
+    """A node used `ctx.step` or `ctx.record` in a way that cannot be repeated; the message says how."""
+
+    def __init__(self, message: str | None = None, *, node_name: str | None = None) -> None:
+        super().__init__(message)
+        self.node_name = node_name  # the node
+
+
+class TransactionError(HypergraphError):
+    """A node with transaction=True tried to end its transaction itself, or has none."""
+
+    def __init__(self, message: str | None = None, *, node_name: str | None = None) -> None:
+        super().__init__(message)
+        self.node_name = node_name  # the node
 
 
 class ArtifactMissingError(CheckpointError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Any, Literal
@@ -39,6 +39,41 @@ class Decision(list[str]):
     __hash__ = None  # a list is not hashable
 
 
+InnerStatus = Literal["completed", "failed", "running"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class InnerStep:
+    """One call that a node function made with `ctx.step`.
+
+    "running" says that a call with repeatable=False was announced and left no result.
+    """
+
+    key: str  # unique within one visit of the node
+    status: InnerStatus  # how the call ended
+    duration_ms: float | None = None  # how long it took
+    error: str | None = None  # the message of a failure
+    error_type: str | None = None  # its class, with the module
+    attempt: int = 1  # how many attempts it took
+    replayed: bool = False  # whether the result was taken from the record, without a call
+    usage: dict[str, float] | None = None  # what it recorded with `ctx.record`
+    node_name: str = ""  # which node made the call; like all that follows, of stored steps only
+    superstep: int = 0  # in which superstep
+    visit: int = 1  # in which visit of the node
+    index: int = 0  # its place among the calls of the visit
+    function: str = ""  # the name of the function that was called
+    args: tuple[Any, ...] = ()  # its arguments by position
+    kwargs: dict[str, Any] = field(default_factory=dict)  # its arguments by name
+    value: Any = None  # what the call returned
+    problem: str | None = None  # why there is no value, if it cannot be read
+    started_at: float | None = None  # seconds since 1970
+
+    def __repr__(self) -> str:
+        how = "replayed" if self.replayed else self.status
+        took = "" if self.duration_ms is None else f" in {self.duration_ms:.3f} ms"
+        return f"<InnerStep {self.key!r}: {how}{took}>"
+
+
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
     """One execution of one node, as the run log keeps it: timing, status and decision, never values."""
@@ -53,6 +88,8 @@ class NodeRecord:
     span_id: str = ""  # of its events
     attempt: int = 1  # how many attempts it took
     log: Any = None  # None for leaves, a RunLog for one inner run, a MapLog for several
+    steps: tuple[InnerStep, ...] = ()  # what its function did with `ctx.step`, without values
+    usage: dict[str, float] | None = None  # what it recorded with `ctx.record`, its inner steps included
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from benchmarks import durable, engine, executors, measure, run
+from benchmarks import durable, engine, executors, inner, measure, run
 from benchmarks.cases import BY_NAME, GROUPS, group_of
 from benchmarks.environments import BY_NAME as LIBRARIES
 from benchmarks.environments import FLOOR, OURS, Library
@@ -35,6 +35,12 @@ def test_every_bar_of_the_engine_is_within_reach(short_slices):
 @pytest.mark.slow
 def test_every_bar_of_stored_runs_is_within_reach(short_slices):
     over = [run.line(bar) for bar in durable.durable_bars() if bar.ratio > FORGIVING * bar.limit]
+    assert not over, "\n".join(over)
+
+
+@pytest.mark.slow
+def test_every_bar_of_what_happens_inside_of_nodes_is_within_reach(short_slices):
+    over = [run.line(bar) for bar in inner.inner_bars() if bar.ratio > FORGIVING * bar.limit]
     assert not over, "\n".join(over)
 
 

@@ -300,15 +300,17 @@ def test_an_input_of_an_unknown_class_is_compared_and_must_be_given_again(store:
     assert calls == [1, 2]
 
 
-def test_items_that_were_not_stored_need_a_key(store: Checkpointer) -> None:
+def test_items_that_cannot_be_stored_need_a_key(store: Checkpointer) -> None:
     def size(thing):  # type: ignore[no-untyped-def]
         return 1
 
     graph, runner = Graph([FunctionNode(size, "size", "n")], name="g"), SyncRunner(checkpointer=store)
+    with pytest.raises(ValueError, match="key="):
+        runner.map(graph, thing=[object()], map_over="thing", workflow_id="m")
     with pytest.warns(UserWarning, match="cannot be stored"):
-        runner.map(graph, thing=[object()], map_over="thing", workflow_id="m")
+        runner.map(graph, thing=[object()], map_over="thing", workflow_id="m", key=lambda item: "a")
     with pytest.raises(ItemChangedError, match="key="):
-        runner.map(graph, thing=[object()], map_over="thing", workflow_id="m")
+        runner.map(graph, thing=[1], map_over="thing", workflow_id="m")
 
 
 def test_a_default_does_not_replace_an_input_that_was_not_stored(store: Checkpointer) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hypergraph import AsyncRunner, FunctionNode, Graph, SyncRunner, node
+from hypergraph import AsyncRunner, FunctionNode, Graph, SyncRunner, interrupt, node
 from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer, StepStatus
 from hypergraph.exceptions import StoreError
 
@@ -140,6 +140,33 @@ def test_a_run_begins_beside_a_locked_file_without_stopping_the_loop(tmp_path: P
         return await task
 
     assert asyncio.run(main())["a"] == 1
+
+
+def test_an_answer_that_begins_a_run_is_not_written_by_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @node(output_name="draft")
+    async def write(said: str) -> str:
+        return f"draft for {said}"
+
+    @interrupt(output_name="said")
+    def ask(draft: str) -> None:
+        return None
+
+    store = SqliteCheckpointer(tmp_path / "runs.db")
+    plain, waited = store.backend.write, []
+
+    def watched(commit: Any) -> None:
+        waited.extend(threading.current_thread() is threading.main_thread() for _ in commit.inputs)
+        plain(commit)
+
+    monkeypatch.setattr(store.backend, "write", watched)
+    result = asyncio.run(
+        AsyncRunner(checkpointer=store).run(Graph([write, ask]), said="tea", workflow_id="w")
+    )
+    assert result.pause.value == "draft for tea"
+    assert store.inputs("w") == {"said": "tea"}
+    assert not any(waited)
 
 
 def test_how_long_a_lock_is_waited_for_is_a_setting(tmp_path: Path) -> None:

@@ -20,15 +20,25 @@ DEFAULTS = {
     types.RunStartEvent: {"graph_name": "", "workflow_id": None, "is_map": False, "map_size": None},
     types.RunEndEvent: {"graph_name": "", "status": RunStatus.COMPLETED, "error": None, "duration_ms": 0.0},
     types.SuperstepStartEvent: {"graph_name": "", "superstep": 0},
-    types.NodeStartEvent: {**NODE, "replayed": False},
-    types.NodeEndEvent: {**NODE, "duration_ms": 0.0, "cached": False, "inner_logs": (), "replayed": False},
-    types.NodeErrorEvent: {**NODE, "error": "", "error_type": ""},
+    types.NodeStartEvent: {**NODE, "replayed": False, "inputs": None},
+    types.NodeEndEvent: {
+        **NODE,
+        "duration_ms": 0.0,
+        "cached": False,
+        "inner_logs": (),
+        "replayed": False,
+        "outputs": None,
+        "steps": (),
+        "usage": None,
+    },
+    types.NodeErrorEvent: {**NODE, "error": "", "error_type": "", "steps": (), "usage": None},
     types.NodeRetryEvent: {**NODE, "attempt": 1, "error": "", "error_type": "", "delay_s": 0.0},
     types.CacheHitEvent: {**NODE, "cache_key": ""},
     types.RouteDecisionEvent: {**NODE, "decision": None},
     types.InterruptEvent: {**NODE, "workflow_id": None, "value": None, "response_param": ""},
     types.StopRequestedEvent: {"workflow_id": None, "info": None},
     types.StreamingChunkEvent: {**NODE, "chunk": None, "chunk_index": 0},
+    types.NodeProgressEvent: {**NODE, "done": 0.0, "total": None, "text": ""},
     types.CheckpointSavedEvent: {"workflow_id": None, "superstep": 0, "steps": ()},
 }
 HANDLERS = {
@@ -44,6 +54,7 @@ HANDLERS = {
     types.InterruptEvent: "on_interrupt",
     types.StopRequestedEvent: "on_stop_requested",
     types.StreamingChunkEvent: "on_streaming_chunk",
+    types.NodeProgressEvent: "on_node_progress",
     types.CheckpointSavedEvent: "on_checkpoint_saved",
 }
 every_event = pytest.mark.parametrize("kind", DEFAULTS, ids=lambda kind: kind.__name__)

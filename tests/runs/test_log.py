@@ -103,8 +103,8 @@ def test_a_map_log_shows_its_items_and_the_statistics_over_all_of_them() -> None
         "\n"
         "  Item  Nodes  Duration  Status\n"
         "  ────  ─────  ────────  ──────────────────────────────\n"
-        "     0      2    490ms   completed\n"
         "     1      2        —   FAILED: book: ledger is locked\n"
+        "     0      2    490ms   completed\n"
         "\n"
         "  Node       Runs  Total  Avg     Errors  Cached\n"
         "  ─────────  ────  ─────  ──────  ──────  ──────\n"
@@ -185,7 +185,7 @@ def test_outcomes_tell_what_no_record_tells() -> None:
     log = MapLog("g", 5, tuple(run_log(item=n) for n in range(4)), outcomes)
     assert log.summary() == "4 items | 1 completed, 1 failed, 1 paused, 1 stopped | 5ms | 1 error"
     statuses = [line.split(maxsplit=3)[3] for line in str(log).splitlines()[4:]]
-    assert statuses == ["paused", "stopped", "FAILED: MissingInputError: x", "completed"]
+    assert statuses == ["FAILED: MissingInputError: x", "paused", "stopped", "completed"]
 
 
 # --- figures ------------------------------------------------------------------------------------
@@ -241,8 +241,12 @@ def test_a_dict_holds_all_fields_of_a_step_and_its_inner_log() -> None:
                 "decision": "END",
                 "span_id": "s",
                 "attempt": 2,
+                "steps": [],
+                "usage": None,
                 "inner_log": inner.to_dict(),
             }
         ],
-        "node_stats": {"sub": {"count": 1, "total_ms": 1.5, "avg_ms": 1.5, "errors": 0, "cached": 0}},
+        "node_stats": {
+            "sub": {"count": 1, "total_ms": 1.5, "avg_ms": 1.5, "errors": 0, "cached": 0, "usage": {}}
+        },
     }

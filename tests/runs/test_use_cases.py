@@ -328,10 +328,12 @@ def test_an_agent_gets_the_same_as_a_dict_of_json_primitives(run: Runs) -> None:
     ]
     assert set(told["steps"][0]) == {
         *("node_name", "superstep", "duration_ms", "status", "error", "cached", "decision", "span_id"),
-        *("attempt", "inner_log"),
+        *("attempt", "inner_log", "steps", "usage"),
     }
     assert told["node_stats"]["generate"]["errors"] == 1
-    assert set(told["node_stats"]["generate"]) == {"count", "total_ms", "avg_ms", "errors", "cached"}
+    assert set(told["node_stats"]["generate"]) == {
+        *("count", "total_ms", "avg_ms", "errors", "cached", "usage"),
+    }
 
 
 def test_an_agent_follows_a_failure_down_to_its_inputs(run: Runs) -> None:

@@ -123,7 +123,11 @@ SCHEMAS = {
     "another view": (f"CREATE VIEW more AS {ENDLESS}",),
     "another trigger": ("CREATE TRIGGER mine AFTER UPDATE ON workflows BEGIN DELETE FROM vals; END",),
     "another index": ("CREATE INDEX mine ON vals (length(data))",),
-    "another table": ("CREATE TABLE mine (x)",),
+    "a trigger on a table of one's own": (
+        "CREATE TABLE mine (x)",
+        "CREATE TRIGGER more AFTER INSERT ON mine BEGIN DELETE FROM vals; END",
+    ),
+    "a table made of a view": ("CREATE TABLE mine (x)", "CREATE VIEW more AS SELECT x FROM mine"),
     "a table with a check": (
         "DROP TABLE erased",
         "CREATE TABLE erased (key INTEGER PRIMARY KEY CHECK (key > 0))",
@@ -132,6 +136,14 @@ SCHEMAS = {
     "a missing table": ("DROP TABLE lengths",),
     "a missing trigger": ("DROP TRIGGER added",),
 }
+
+
+def test_plain_tables_of_the_user_are_left_alone(tmp_path: Path) -> None:
+    path = sent(tmp_path)
+    with_schema(path, "CREATE TABLE mine (x UNIQUE, y)", "CREATE INDEX by_y ON mine (y)")
+    store = SqliteCheckpointer(path)
+    assert store.workflows().total
+    store.close()
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)

@@ -51,6 +51,10 @@ class _Forked:
         self._process = _forks.Process(target=_run, args=(arguments, environment, said), daemon=True)
         self._process.start()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid or 0
+
     def poll(self) -> int | None:
         return self._process.exitcode
 
@@ -75,6 +79,7 @@ class WorkerProcess:
         *options: str,
         inside: str | None = None,
         quick: bool = False,
+        target: str = GRAPHS,
         **environment: str,
     ) -> None:
         prefix = ["ip", "netns", "exec", inside] if inside else []  # a network namespace
@@ -82,7 +87,7 @@ class WorkerProcess:
             "--db",
             dsn,
             "worker",
-            GRAPHS,
+            target,
             "--executor-id",
             executor_id,
             *options,
@@ -114,6 +119,11 @@ class WorkerProcess:
                 return self
             time.sleep(0.02)
         raise AssertionError(f"worker {self.executor_id} ended: {self.words()}")
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return int(self.process.pid)
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
@@ -165,12 +175,17 @@ class TestCluster:
         self.connection = psycopg.connect(self.dsn, autocommit=True)
 
     def start(
-        self, *executor_ids: str, options: tuple[str, ...] = (), inside: str | None = None, **environment: str
+        self,
+        *executor_ids: str,
+        options: tuple[str, ...] = (),
+        inside: str | None = None,
+        target: str = GRAPHS,
+        **environment: str,
     ) -> list[WorkerProcess]:
         """Start workers and wait until they work."""
-        often = ("--interval", "0.5", "--patience", "3", *options)
+        often = ("--interval", "0.5", "--patience", "3", "--graph-patience", "1", *options)
         variables = {"TRACE_DSN": self.dsn, **environment}
-        start = partial(WorkerProcess, inside=inside, quick=self._quick, **variables)
+        start = partial(WorkerProcess, inside=inside, quick=self._quick, target=target, **variables)
         started = [start(self.dsn, name, *often) for name in executor_ids]
         self.workers += started
         return [worker.ready() for worker in started]

@@ -13,19 +13,26 @@ from typing import Any
 
 import psycopg
 
-from hypergraph import Graph, interrupt, node
+from hypergraph import Graph, interrupt, node, pause_for
 
 NODES = int(os.environ.get("NODES", "10"))
 PAUSE = float(os.environ.get("NODE_SECONDS", "0.02"))
 _connections: dict[int, Any] = {}
 
 
-def _trace(run: str, number: int) -> None:
+_BEGAN = "INSERT INTO bodies VALUES (%s, %s, %s)"
+_ENDED = """
+UPDATE bodies SET ended = clock_timestamp() WHERE run = %s AND number = %s AND pid = %s AND ended IS NULL
+"""
+
+
+def _trace(run: str, number: int, statement: str = _BEGAN) -> None:
     while True:
         try:
-            _connection().execute("INSERT INTO bodies VALUES (%s, %s, %s)", [run, number, os.getpid()])
+            _connection().execute(statement, [run, number, os.getpid()])
             return
-        except psycopg.OperationalError:  # the server is restarted now and then
+        except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction):
+            # The server is restarted now and then, or refuses to write.
             _connections.clear()
             time.sleep(0.1)
 
@@ -43,6 +50,8 @@ def link(run: str, before: int) -> int:
         _trace(run, before)
     if PAUSE:
         time.sleep(PAUSE)
+    if os.environ.get("TRACE_ENDS"):
+        _trace(run, before, _ENDED)
     return before + 1
 
 
@@ -109,4 +118,5 @@ leaving = Graph([leave], name="leaving")
 holding = Graph([hold], name="holding")
 complaining = Graph([complain], name="complaining")
 locking = Graph([lock, double], name="locking")
+timed = Graph([pause_for("wait", 0.3, hold=0), double], name="timed")
 graphs = [chain, doubling, dividing, asking, leaving, holding, complaining, locking]

@@ -27,6 +27,8 @@ IDS = ["health", "..", "%2e%2e", 'it\'s "quoted" & <b>', "ünïcødé ☃", "a b
 # One question of each kind, about the runs of `write_story`.
 ASKED: dict[str, dict[str, Any]] = {
     "workflows": {},
+    "glances": {"id": ["loop-1", "map-1"]},
+    "counts": {},
     "workflow": {"id": "loop-1"},
     "steps": {"id": "loop-1"},
     "step": {"id": "loop-1", "index": 1},
@@ -34,6 +36,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "items": {"id": "map-1"},
     "state": {"id": "loop-1", "at": 2},
     "value": {"id": "loop-1", "key": "n"},
+    "content": {"id": "loop-1", "key": "n"},
     "changes": {"id": "loop-1", "first": 0, "second": 4},
     "diff": {"a": "loop-1", "b": "health"},
     "why": {"id": "loop-1", "key": "n"},

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.artifacts.files import FileArtifactStore
     from hypergraph.checkpointers.artifacts.objects import ObjectArtifactStore
     from hypergraph.checkpointers.base import Checkpointer
+    from hypergraph.checkpointers.live import Progress, StreamChunk
     from hypergraph.checkpointers.memory import MemoryCheckpointer
     from hypergraph.checkpointers.policy import CheckpointPolicy
     from hypergraph.checkpointers.postgres.store import PostgresCheckpointer
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _LAZY = {
     "Checkpoint": "hypergraph.checkpointers.records",
     "Question": "hypergraph.checkpointers.questions",
+    "Progress": "hypergraph.checkpointers.live",
+    "StreamChunk": "hypergraph.checkpointers.live",
     "CheckpointPolicy": "hypergraph.checkpointers.policy",
     "StepRecord": "hypergraph.checkpointers.records",
     "StepStatus": "hypergraph.checkpointers.status",
@@ -54,9 +57,11 @@ __all__ = [
     "CheckpointPolicy",
     # what they hold
     "Checkpoint",
+    "Progress",
     "Question",
     "StepRecord",
     "StepStatus",
+    "StreamChunk",
     "Workflow",
     "WorkflowList",
     "WorkflowStatus",

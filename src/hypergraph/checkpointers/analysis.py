@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
@@ -180,6 +180,7 @@ class NodeStats:
     error_rate: float  # the fraction that failed
     cache_rate: float  # the fraction that came from the cache
     total_ms: float = 0.0  # of all executions, however they ended
+    usage: dict[str, float] = field(default_factory=dict)  # what they recorded with `ctx.record`, added up
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as JSON primitives."""
@@ -218,10 +219,19 @@ def survey(
     for step in scan(store, graph=graph, node=node, since=since):
         if not step.replayed:
             by_node.setdefault(step.node_name, []).append(step)
-    return {name: _figures(by_node[name]) for name in sorted(by_node)}
+    places = {
+        (step.workflow_id, step.superstep, step.node_name) for found in by_node.values() for step in found
+    }
+    used: dict[str, dict[str, float]] = {}
+    for workflow_id in dict.fromkeys(place[0] for place in places):
+        for row in store.backend.read_usage(workflow_id):
+            if (workflow_id, row.superstep, row.node) in places:
+                amounts = used.setdefault(row.node, {})
+                amounts[row.name] = amounts.get(row.name, 0) + row.amount
+    return {name: _figures(by_node[name], used.get(name, {})) for name in sorted(by_node)}
 
 
-def _figures(steps: Sequence[StepRecord]) -> NodeStats:
+def _figures(steps: Sequence[StepRecord], usage: dict[str, float]) -> NodeStats:
     times = sorted(
         step.duration_ms
         for step in steps
@@ -234,6 +244,7 @@ def _figures(steps: Sequence[StepRecord]) -> NodeStats:
         error_rate=sum(step.status is StepStatus.FAILED for step in steps) / len(steps),
         cache_rate=sum(step.cached for step in steps) / len(steps),
         total_ms=sum(step.duration_ms or 0.0 for step in steps),
+        usage=usage,
     )
 
 

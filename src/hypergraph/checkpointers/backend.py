@@ -4,7 +4,7 @@ A backend keeps records and encoded values; it knows no serializer. Verbs that r
 handed the `Encoding` of the store. All verbs are synchronous and may be called from any thread. Reading an
 unknown id gives nothing, never an error. Trouble with the place itself is a CheckpointError.
 
-Twenty-one verbs are abstract. Those below "with a default" are answered from them, and overridden where a
+Twenty-three verbs are abstract. Those below "with a default" are answered from them, and overridden where a
 backend has a shorter way.
 """
 
@@ -28,6 +28,7 @@ from hypergraph.checkpointers.records import (
     Payload,
     StepRecord,
     Turn,
+    Usage,
     Workflow,
     each_of,
     no_copy,
@@ -39,6 +40,7 @@ from hypergraph.exceptions import CheckpointError
 if TYPE_CHECKING:
     from hypergraph.checkpointers.background import Writer
     from hypergraph.checkpointers.encoding import Encoding
+    from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress
     from hypergraph.checkpointers.policy import CheckpointPolicy
 
 T = TypeVar("T")
@@ -116,6 +118,7 @@ class Backend(ABC):
 
     kind: ClassVar[str]  # as in "sqlite"
     writer: Writer | None = None  # writes in the background, once a run asks for that
+    transactional: ClassVar[bool] = False  # whether users can write in the transaction of a step
     commit_seconds: float = 0.0  # the time that the last fully synced commit took
 
     @property
@@ -172,6 +175,19 @@ class Backend(ABC):
         self.write(commit)
         return True
 
+    def transact(
+        self, claim: Ownership, node: str, call: Callable[[Any], tuple[Commit, T]]
+    ) -> tuple[Commit, T]:
+        """Return what `call` returns: a commit that is written in the transaction of the call, and a result.
+
+        It is called with a connection of the driver, inside of the transaction. What it raises ends the
+        transaction, and is raised. Only a backend in a database has transactions.
+
+        Raises:
+            OwnershipLostError: the claim is not the newest, or a step is recorded already.
+        """
+        raise NotImplementedError(f"{self.kind} has no transactions")
+
     def is_locked(self) -> bool:
         """Return whether a read or write would have to wait now, for a lock or for the answer of a server."""
         return False
@@ -208,7 +224,7 @@ class Backend(ABC):
 
         Raises:
             WorkflowLockedError: the workflow has an owner.
-            WorkflowNotFoundError: there is no such workflow.
+            WorkflowNotFoundError: the workflow does not exist.
         """
 
     @abstractmethod
@@ -220,7 +236,7 @@ class Backend(ABC):
         """Set tags, also of a workflow with an owner, remove those under None, and return the result.
 
         Raises:
-            WorkflowNotFoundError: there is no such workflow.
+            WorkflowNotFoundError: the workflow does not exist.
         """
 
     @abstractmethod
@@ -243,6 +259,40 @@ class Backend(ABC):
             last = self.last_superstep(workflow_id) or 0
             self.trim(workflow_id, encoding, before=last + 1 - (policy.window or 1))
 
+    # --- what running nodes show --------------------------------------------------------------
+
+    @abstractmethod
+    def open_stream(self, claim: Ownership, node: str) -> int:
+        """Begin a stream of a node, after a mark if it had one before; return the offset of its first chunk.
+
+        Chunks of streams that ended long enough ago are dropped. All methods that write here raise
+        OwnershipLostError when the claim is not the newest.
+        """
+
+    @abstractmethod
+    def write_chunks(self, claim: Ownership, node: str, batches: Sequence[ChunkBatch], limit: int) -> None:
+        """Add chunks to a stream; the oldest are dropped where it is longer than `limit` bytes."""
+
+    @abstractmethod
+    def end_stream(self, claim: Ownership, node: str, until: datetime) -> None:
+        """Say until when the chunks of a stream are kept."""
+
+    @abstractmethod
+    def read_chunks(self, workflow_id: str, node: str, offset: int, limit: int) -> ChunkPage | None:
+        """Return up to `limit` batches from an offset on, None if the node has no stream."""
+
+    @abstractmethod
+    def write_progress(self, claim: Ownership, rows: Sequence[Progress]) -> None:
+        """Keep how far nodes are, in place of what they said before."""
+
+    @abstractmethod
+    def clear_progress(self, claim: Ownership, node: str) -> None:
+        """Forget how far a node was."""
+
+    @abstractmethod
+    def read_progress(self, workflow_id: str) -> list[Progress]:
+        """Return how far the running nodes of a workflow are, and of the runs below it."""
+
     # --- reading ------------------------------------------------------------------------------
 
     @abstractmethod
@@ -255,7 +305,7 @@ class Backend(ABC):
 
     @abstractmethod
     def read_fence(self, workflow_id: str) -> int | None:
-        """Return the fence of the newest claim, None while that is held or there is no such workflow.
+        """Return the fence of the newest claim, None while that is held or if the workflow does not exist.
 
         A claim whose fence is the next one finds what was read at this moment: nothing was written since.
         """
@@ -309,7 +359,35 @@ class Backend(ABC):
     def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
         """Return the processes that hold claims on these workflows; those without an owner are left out."""
 
+    @abstractmethod
+    def read_inner(
+        self, workflow_id: str, *, node: str | None = None, visit: int | None = None
+    ) -> list[tuple[str, Payload]]:
+        """Return the encoded inner steps, of one node or visit or of all, each with the name of its node.
+
+        They come in the order in which they began. The version of a payload is the visit of the node.
+        """
+
+    @abstractmethod
+    def read_usage(self, workflow_id: str) -> list[Usage]:
+        """Return what the nodes of a workflow have recorded; what it has copied from another is not there."""
+
     # --- with a default -----------------------------------------------------------------------
+
+    def total_usage(self, workflow_ids: Iterable[str]) -> dict[str, dict[str, float]]:
+        """Return the sums of what was recorded in each workflow and those below it, if there are any."""
+        found: dict[str, dict[str, float]] = {}
+        for workflow_id in workflow_ids:
+            total: dict[str, float] = {}
+            family = [workflow_id]
+            while family:
+                below = family.pop()
+                family += [child.id for child in self.children(below)]
+                for row in self.read_usage(below):
+                    total[row.name] = total.get(row.name, 0) + row.amount
+            if total:
+                found[workflow_id] = total
+        return found
 
     def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
         """Make commits durable together, each on its own; return the error of each, None for success.
@@ -355,6 +433,22 @@ class Backend(ABC):
             )
             for alike, found in groups.items()
         ]
+
+    def tally_items(self, workflow_id: str) -> list[StepTally]:
+        """Return the number of steps of all items of a map, by node, status and cached."""
+        groups: dict[tuple[str, StepStatus, bool], list[StepTally]] = {}
+        for item in self.read_items(workflow_id):
+            for tally in self.tally_steps(item.id):
+                groups.setdefault((tally.node, tally.status, tally.cached), []).append(tally)
+        found = [
+            StepTally(
+                *(*alike, sum(tally.steps for tally in same), sum(tally.total_ms for tally in same)),
+                *(min(tally.first for tally in same), max(tally.last for tally in same)),
+                max(tally.superstep for tally in same),
+            )
+            for alike, same in groups.items()
+        ]
+        return sorted(found, key=lambda tally: (tally.first, tally.node, tally.status.value))
 
     def last_visit(self, workflow_id: str, node: str) -> int:
         """Return how often a node has completed, by its last completed step; 0 if it has not."""

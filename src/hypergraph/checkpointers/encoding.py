@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from hypergraph.checkpointers.records import (
     APART,
     ERROR,
     PAUSE,
+    STREAM,
     Claim,
     Commit,
     CommitOptions,
@@ -31,6 +33,7 @@ from hypergraph.checkpointers.records import (
     gap,
     owned,
 )
+from hypergraph.checkpointers.references import REFERENCE, Found, Reference
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.clock import now
 from hypergraph.exceptions import CheckpointError, DecryptionError
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
 THRESHOLD = 128 * 1024  # bytes above which a value goes to the artifact store, if there is one
 _PAUSE_FIELDS = tuple(field.name for field in fields(PauseInfo))
 _NO_CODECS = CodecChain()
+_PRINT = "#"  # in a format, before the fingerprint of an input that was redacted
+_PROCESS_KEY = os.urandom(16)  # of stores in memory
 
 
 def checked_threshold(threshold: int | None) -> int:
@@ -61,8 +66,8 @@ class Encoding:
     """
 
     __slots__ = (
-        *("_given", "_store_id", "artifacts", "by_name", "chain", "format", "read_store_id", "redact"),
-        *("serializer", "tag", "threshold", "verifies"),
+        *("_given", "_key", "_store_id", "artifacts", "by_name", "chain", "format", "look_up"),
+        *("read_store_id", "redact", "serializer", "tag", "threshold", "verifies"),
     )
     serializer: Serializer
     tag: str  # the serializer in stored formats
@@ -86,6 +91,8 @@ class Encoding:
         self.redact = redact
         self.read_store_id: Callable[[], bytes] = bytes  # the id of the store, to which values are bound
         self._store_id: bytes | None = None
+        self._key: bytes | None = None
+        self.look_up: Callable[[str, Payload], Found] | None = None  # what references mean
         self.verifies = False  # whether steps that are read are checked against their seals
         if serializer is not None:
             self._use(serializer)
@@ -112,7 +119,8 @@ class Encoding:
         found = Encoding(
             serializer or self._given, self.chain, kept, self.threshold, self.redact, by_name=by_name
         )
-        found.read_store_id, found._store_id = self.read_store_id, self._store_id
+        found.read_store_id, found._store_id, found._key = self.read_store_id, self._store_id, self._key
+        found.look_up = self.look_up
         return found
 
     def verifying(self) -> Encoding:
@@ -122,6 +130,24 @@ class Encoding:
         found = self.varied()
         found.verifies = True
         return found
+
+    def fingerprint(self, name: str, value: Any) -> str | None:
+        """Return a fingerprint of a value, keyed by this store, None if the value cannot be stored."""
+        import hashlib  # only stores with a redaction need it
+        import hmac
+
+        if self._key is None:
+            self._key = self.read_store_id() or _PROCESS_KEY
+        try:
+            form = _canonical(value, self.serializer_of(name).without_types().serialize)
+        except Exception:  # it cannot be stored either
+            return None
+        return hmac.new(self._key, form, hashlib.sha256).hexdigest()[:32]
+
+    def is_redacted(self, payload: Payload, value: Any) -> bool:
+        """Say whether a stored input is the redacted form of a value."""
+        _, _, mark = payload.format.partition("+")[0].rstrip("@").partition(_PRINT)
+        return bool(mark) and payload.data is not None and mark == self.fingerprint(payload.name, value)
 
     def serializer_of(self, name: str) -> Serializer:
         """Return the serializer of the value with this name."""
@@ -203,11 +229,18 @@ class Encoding:
         return EncodedStep(record, payloads, self.seal(record) if self.chain.encrypts else None)
 
     def payload(
-        self, name: str, version: int, value: Any, place: Place, growth: Growth | None = None
+        self,
+        name: str,
+        version: int,
+        value: Any,
+        place: Place,
+        growth: Growth | None = None,
+        *,
+        raw: bytes | None = None,
     ) -> Payload:
         """Return the value as bytes; warn and return a gap when it cannot be encoded.
 
-        Raises CheckpointError when the artifact store fails.
+        What is serialized already is given as `raw`. Raises CheckpointError when the artifact store fails.
         """
         try:
             base, tag, serializer = None, self.tag, self.serializer
@@ -216,12 +249,14 @@ class Encoding:
                 tag = f"{serializer.id}/{serializer.version}"
             if type(value) is Added:
                 base, tag, value = value.begin, tag + value.mark, value.items
-            if self.redact is not None and name not in APART:
-                value = self.redact(place.node, name, value)
-            try:
-                raw = serializer.serialize(value)
-            except UnknownClassError as error:
-                raw = self._for_comparison(name, value, place, error)
+            if raw is None:
+                if self.redact is not None and name not in APART and name != STREAM:
+                    value, mark = self._redacted(self.redact, name, value, place)
+                    tag += mark
+                try:
+                    raw = serializer.serialize(value)
+                except UnknownClassError as error:
+                    raw = self._for_comparison(name, value, place, error)
             if growth is None or base is not None:
                 pass
             elif len(raw) < LEAST:
@@ -252,6 +287,12 @@ class Encoding:
         payload = Payload(name, version, written, crc32(data), data, place.superstep, place.idx, base)
         is_small = place.artifact is None and len(data) <= self.threshold
         return payload if is_small else self._placed(payload, place)
+
+    def _redacted(self, redact: Redact, name: str, value: Any, place: Place) -> tuple[Any, str]:
+        """Return what is stored of a value, and of a changed input the mark that later calls compare."""
+        kept = redact(place.node, name, value)
+        mark = self.fingerprint(name, value) if place.node is None and kept is not value else ""
+        return kept, f"{_PRINT}{mark}" if mark else ""
 
     def _for_comparison(self, name: str, value: Any, place: Place, error: UnknownClassError) -> bytes:
         """Return an input of an unknown class as bytes, with a warning: it can be compared, not restored."""
@@ -299,7 +340,12 @@ class Encoding:
     def inputs(self, workflow_id: str, given: Mapping[str, Any]) -> list[Payload]:
         """Return what a workflow starts with as bytes, as first versions."""
         place = Place(workflow_id, 0, -1)
-        return [self.payload(name, 1, value, place) for name, value in given.items()]
+        return [
+            Payload(name, 1, REFERENCE, crc32(data := value.data()), data, place.superstep, place.idx)
+            if type(value) is Reference
+            else self.payload(name, 1, value, place)
+            for name, value in given.items()
+        ]
 
     def versioned(self, workflow_id: str, payloads: Iterable[Payload]) -> dict[str, tuple[int, Any]]:
         """Return the version and the value of each payload, by name."""
@@ -310,6 +356,8 @@ class Encoding:
         if payload.data is None:
             return Undecodable(f"not stored: {payload.format[1:]}")
         try:
+            if payload.format == REFERENCE:
+                return self._referred(workflow_id, payload)
             if payload.base is not None and payload.is_added:
                 return self._list(workflow_id, payload)
             # The bytes are not kept meanwhile: they may be as large as the value.
@@ -323,11 +371,23 @@ class Encoding:
             ours = isinstance(error, ValueError | CheckpointError)
             return Undecodable(str(error) if ours else f"{type(error).__name__}: {error}")
 
+    def _referred(self, workflow_id: str, payload: Payload) -> Any:
+        """Return a value of the workflow around this one. Raises ValueError if it is not there any more."""
+        if self.look_up is None:
+            raise ValueError("a reference, which this store cannot follow")
+        owner, target, size = self.look_up(workflow_id, payload)
+        value = self.value(owner, target)
+        if size >= 0 and not isinstance(value, Undecodable) and len(value) != size:
+            raise ValueError(f"{target.name!r} of {owner!r} has been replaced since")
+        return value
+
     def whole(self, workflow_id: str, payload: Payload) -> bytes:
         """Return the serialized bytes of a value, patches applied.
 
         Raises ValueError for what this store cannot read, CheckpointError for what is gone or locked away.
         """
+        if payload.format == REFERENCE:
+            return self.serializer_of(payload.name).serialize(self._referred(workflow_id, payload))
         if payload.base is None:
             return self._raw(workflow_id, payload)
         if payload.is_added:
@@ -553,7 +613,21 @@ def _in_order(payload: Payload) -> list[Payload]:
 @lru_cache(maxsize=1024)
 def _tag(written: str) -> str:
     """Return the serializer that wrote a format."""
-    return written.partition("+")[0].partition("&")[0].rstrip("~@")
+    return written.partition("+")[0].partition("&")[0].partition(_PRINT)[0].rstrip("~@")
+
+
+def _canonical(value: Any, serialize: Callable[[Any], bytes]) -> bytes:
+    """Return bytes that are the same for equal sets and dicts, whatever their order."""
+    kind = type(value)
+    if kind in (list, tuple):
+        parts = [_canonical(item, serialize) for item in value]
+    elif kind in (set, frozenset):
+        parts = sorted(_canonical(item, serialize) for item in value)
+    elif kind is dict:
+        parts = sorted(_canonical([*item], serialize) for item in value.items())
+    else:
+        return serialize(value)
+    return kind.__name__.encode() + b"".join(b"%d:%s" % (len(part), part) for part in parts)
 
 
 def _facts(record: StepRecord, store_id: bytes) -> bytes:

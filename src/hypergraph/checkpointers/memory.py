@@ -14,9 +14,10 @@ from typing import Any, Self, TypeVar
 from hypergraph.checkpointers.backend import START, Backend, Owner, Page, Position, StepOutline, position_of
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress
 from hypergraph.checkpointers.names import changed, check_workflow_id, moved
 from hypergraph.checkpointers.policy import CheckpointPolicy
-from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.query import Query, ordered_by
 from hypergraph.checkpointers.records import (
     ANSWER,
     APART,
@@ -31,6 +32,7 @@ from hypergraph.checkpointers.records import (
     Payload,
     StepRecord,
     Turn,
+    Usage,
     Workflow,
     locked,
     not_asking,
@@ -127,6 +129,8 @@ class MemoryBackend(Backend):
                 steps[place(step)] = bare(step)
             row.steps.update(steps)  # none of them before all are checked
             row.inputs += [(commit.at, payload) for payload in commit.inputs]
+            row.add_inner(commit.inner)
+            row.usage |= {usage[:4]: usage for usage in commit.usage}
             if commit.running is not None:
                 row.intents.add((commit.at, commit.running))
             if commit.code is not None:
@@ -210,6 +214,63 @@ class MemoryBackend(Backend):
             row.refuse_if_owned()
             row.put(bare(step), encoding)
             row.fence += 1
+
+    # --- what running nodes show --------------------------------------------------------------
+
+    def open_stream(self, claim: Ownership, node: str) -> int:
+        """Begin a stream of a node; return the offset of its first chunk."""
+        with self._lock:
+            row, moment = self._owned(claim), now()
+            for stream in (stream for each in self._rows.values() for stream in each.streams.values()):
+                if stream.until is not None and stream.until < moment:
+                    stream.batches, stream.kept, stream.until = [], stream.next, None
+            if node not in row.streams:
+                row.streams[node] = MemoryStream()
+                return 0
+            stream = row.streams[node]
+            stream.batches.append(ChunkBatch(stream.next, 1, None))
+            stream.next, stream.until = stream.next + 1, None
+            return stream.next
+
+    def write_chunks(self, claim: Ownership, node: str, batches: Sequence[ChunkBatch], limit: int) -> None:
+        """Add chunks to a stream, within a limit of bytes."""
+        with self._lock:
+            self._owned(claim).streams[node].add(batches, limit)
+
+    def end_stream(self, claim: Ownership, node: str, until: datetime) -> None:
+        """Say until when the chunks of a stream are kept."""
+        with self._lock:
+            self._owned(claim).streams[node].until = until
+
+    def read_chunks(self, workflow_id: str, node: str, offset: int, limit: int) -> ChunkPage | None:
+        """Return the next batches of a stream."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            stream = None if row is None else row.streams.get(node)
+            if stream is None:
+                return None
+            found = [batch for batch in stream.batches if batch.first + batch.length > offset]
+            return ChunkPage(stream.kept, found[:limit])
+
+    def write_progress(self, claim: Ownership, rows: Sequence[Progress]) -> None:
+        """Keep how far nodes are."""
+        with self._lock:
+            self._owned(claim).progress.update({row.node: row for row in rows})
+
+    def clear_progress(self, claim: Ownership, node: str) -> None:
+        """Forget how far a node was."""
+        with self._lock:
+            self._owned(claim).progress.pop(node, None)
+
+    def read_progress(self, workflow_id: str) -> list[Progress]:
+        """Return how far the running nodes of a workflow are, and of the runs below it."""
+        with self._lock:
+            rows = [
+                row
+                for row in self._rows.values()
+                if row.workflow.id == workflow_id or row.workflow.id.startswith(f"{workflow_id}/")
+            ]
+            return sorted((each for row in rows for each in row.progress.values()), key=lambda p: p.at)
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -296,6 +357,26 @@ class MemoryBackend(Backend):
             row = self._rows.get(workflow_id)
             return turns_of((at, payload.name) for at, payload in (row.given() if row else ()))
 
+    def read_inner(
+        self, workflow_id: str, *, node: str | None = None, visit: int | None = None
+    ) -> list[tuple[str, Payload]]:
+        """Return the encoded inner steps, each with the name of its node."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            kept = list(row.inner.values()) if row else []
+        chosen = [
+            (name, payload)
+            for name, payload in kept
+            if node in (None, name) and visit in (None, payload.version)
+        ]
+        return sorted(chosen, key=lambda found: (found[1].superstep, found[0], found[1].idx))
+
+    def read_usage(self, workflow_id: str) -> list[Usage]:
+        """Return what the nodes of a workflow have recorded."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            return sorted(row.usage.values()) if row else []
+
     def find(self, query: Query) -> Page:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""
         with self._lock:
@@ -307,6 +388,8 @@ class MemoryBackend(Backend):
             ]
         if query.cursor is not None and not query.cursor.isdecimal():
             raise ValueError(f"Invalid cursor: {query.cursor!r} is not the next_cursor of an earlier list")
+        if query.order:
+            return _sorted_page(query, [workflow for _, workflow in matching])
         rest = [item for item in matching if query.cursor is None or item[0] < int(query.cursor)]
         page = rest[: query.limit]
         cursor = str(page[-1][0]) if len(page) < len(rest) else None
@@ -353,6 +436,7 @@ class MemoryBackend(Backend):
         origin = self._rows.get(new.forked_from or "") if new.copies else None
         if origin is not None:
             row.copy(origin, new.forked_at)
+            row.copy_inner(origin, new.forked_at, keep=new.keep_steps)
         self._keep_limit()
         return row
 
@@ -376,6 +460,29 @@ Place = tuple[int, str]  # the superstep and node of a step
 Dated = tuple[int, Payload]  # a payload and the superstep from which on it counts
 
 
+@dataclass
+class MemoryStream:
+    """The chunks of one node."""
+
+    batches: list[ChunkBatch] = field(default_factory=list)
+    next: int = 0
+    kept: int = 0
+    until: datetime | None = None
+
+    def add(self, batches: Sequence[ChunkBatch], limit: int) -> None:
+        """Add batches; the oldest go where there are more bytes than the limit, but never the newest."""
+        self.batches += batches
+        self.next = batches[-1].first + batches[-1].length
+        sizes = [0 if b.payload is None else len(b.payload.data or b"") for b in self.batches]
+        surplus, gone = sum(sizes) - limit, 0
+        while surplus > 0 and gone < len(sizes) - 1:
+            surplus -= sizes[gone]
+            gone += 1
+        if gone:
+            self.kept = self.batches[gone].first
+            del self.batches[:gone]
+
+
 @dataclass(slots=True)
 class Row:
     """A workflow, its owner, its steps and its inputs."""
@@ -387,6 +494,10 @@ class Row:
     steps: dict[Place, EncodedStep] = field(default_factory=dict)
     inputs: list[Dated] = field(default_factory=list)
     intents: set[Place] = field(default_factory=set)
+    streams: dict[str, MemoryStream] = field(default_factory=dict)
+    progress: dict[str, Progress] = field(default_factory=dict)
+    inner: dict[tuple[Any, ...], tuple[str, Payload]] = field(default_factory=dict)
+    usage: dict[tuple[Any, ...], Usage] = field(default_factory=dict)
 
     @classmethod
     def of(cls, key: int, workflow_id: str, new: NewWorkflow) -> Row:
@@ -424,6 +535,23 @@ class Row:
                 )
                 self.steps[at] = step._replace(record=record)
         self.inputs += [item for item in origin.inputs if upto is None or item[0] <= upto]
+
+    def add_inner(self, rows: Iterable[tuple[str, Payload]]) -> None:
+        """Add inner steps, or replace those of the same place."""
+        for node, payload in rows:
+            self.inner[payload.name, payload.superstep, payload.idx, node] = (node, payload)
+
+    def copy_inner(self, origin: Row, upto: int | None, *, keep: bool) -> None:
+        """Take over the inner steps of what is completed, and of what is not if they are to be kept."""
+        done: dict[str, int] = {}
+        for step in self.steps.values():
+            if step.record.status is StepStatus.COMPLETED:
+                name = step.record.node_name
+                done[name] = max(done.get(name, 0), step.record.visit)
+        for at, (node, payload) in origin.inner.items():
+            last = done.get(node, 0)
+            if payload.version <= last or (keep and payload.version == last + 1):
+                self.inner[at] = (node, payload)
 
     @property
     def finished(self) -> bool:
@@ -496,6 +624,15 @@ class Row:
             if at[0] <= before:
                 kept = [_kept(payload, needed, at[0] < before) for payload in step.payloads]
                 self.steps[at] = step._replace(payloads=kept)
+        done: dict[str, int] = {}  # those of a visit that has not ended are needed to resume it
+        for superstep, node in (
+            at for at, s in self.steps.items() if s.record.status is StepStatus.COMPLETED
+        ):
+            done[node] = max(done.get(node, -1), superstep)
+        self.inner = {
+            at: (node, _kept(payload, {}, payload.superstep < min(before, done.get(node, -1) + 1)))
+            for at, (node, payload) in self.inner.items()
+        }
         given = {_at(payload): payload for payload in latest(self.given(), before)} | needed
         self.inputs = [(at, _kept(payload, given, at < before)) for at, payload in self.inputs]
 
@@ -580,3 +717,19 @@ def _kept(payload: Payload, needed: dict[tuple[str, int, int], Payload], is_old:
     if not is_old or payload.data is None or payload.name in APART:
         return payload
     return payload._replace(data=None, checksum=0, format=DROPPED, base=None)
+
+
+def _sorted_page(query: Query, matching: list[Workflow]) -> Page:
+    """Return one page in another order than that of time; workflows without the value come last."""
+    attribute, is_down = ordered_by(query.order)
+    without = [workflow for workflow in matching if getattr(workflow, attribute) is None]
+    others = [workflow for workflow in matching if getattr(workflow, attribute) is not None]
+    others.sort(key=lambda workflow: _comparable(getattr(workflow, attribute)), reverse=is_down)
+    begin = int(query.cursor or 0)
+    page = [*others, *without][begin:][: query.limit]
+    end = begin + len(page)
+    return page, len(matching), str(end) if end < len(matching) else None
+
+
+def _comparable(value: Any) -> Any:
+    return getattr(value, "value", value)  # a status is sorted by its name

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 CHILDREN = 20  # listed, those that failed first
 FORKS = 20  # listed
-ITEMS = 2000  # of a map whose steps are counted
+ITEMS = 2000  # of a map that are searched for the first error
 LONG = 20_000  # steps; to find the next nodes takes all of them
 _BROKEN = frozenset({WorkflowStatus.FAILED, WorkflowStatus.PARTIAL})
 # Those of interest first; each status is one seek in an index, however many items a map has.
@@ -33,7 +33,7 @@ class Overview:
     owner: Owner | None  # None: no process holds it
     steps: list[StepRecord]  # the first ones by superstep and index, without values
     tallies: list[StepTally]  # executions by node, status and cached
-    item_tallies: list[StepTally]  # the same of the items of a map; empty beyond ITEMS of them
+    item_tallies: list[StepTally]  # the same of all items of a map
     children: list[Workflow]  # at most CHILDREN: those that failed first, then by item
     child_counts: dict[str, int]  # status -> how many children have it
     is_map: bool  # the children are items of a map
@@ -42,6 +42,7 @@ class Overview:
     questions: list[Question]  # open ones, of nested runs and items too; artifacts are not fetched
     next: tuple[str, ...] | None  # nodes that would run next; None if the history is longer than LONG
     forks: list[str]  # ids, at most FORKS
+    usage: dict[str, float]  # what was recorded in it and below it
 
 
 def overview_of(store: Checkpointer, workflow_id: str, *, steps: int = 20) -> Overview | None:
@@ -63,7 +64,7 @@ def _overview(store: Checkpointer, workflow_id: str, steps: int) -> Overview | N
         owner=_owner(store, workflow),
         steps=store.steps(workflow_id, limit=steps, values=False) if steps else [],
         tallies=tallies,
-        item_tallies=_of_items(store, workflow_id, sum(counts.values())) if is_map else [],
+        item_tallies=store.backend.tally_items(workflow_id) if is_map else [],
         children=children,
         child_counts=counts,
         is_map=is_map,
@@ -72,6 +73,7 @@ def _overview(store: Checkpointer, workflow_id: str, steps: int) -> Overview | N
         questions=[] if workflow.status is WorkflowStatus.COMPLETED else store.questions(workflow_id),
         next=() if is_map else _next(store, workflow, tallies),
         forks=[fork.id for fork in forks],
+        usage=store.usage(workflow_id),
     )
 
 
@@ -104,16 +106,6 @@ def some_children(store: Checkpointer, workflow_id: str) -> tuple[list[Workflow]
 
 def _order(child: Workflow) -> tuple[bool, int, str]:
     return child.status is not WorkflowStatus.FAILED, child.item or 0, child.id
-
-
-def _of_items(store: Checkpointer, workflow_id: str, count: int) -> list[StepTally]:
-    if count > ITEMS:
-        return []
-    return [
-        tally
-        for item in store.backend.read_items(workflow_id)
-        for tally in store.backend.tally_steps(item.id)
-    ]
 
 
 def _first_error(

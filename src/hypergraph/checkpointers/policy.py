@@ -33,6 +33,8 @@ class CheckpointPolicy:
     window: int | None = None  # how many supersteps a window has
     ttl: timedelta | float | None = None  # a number counts seconds
     granularity: Granularity = "step"  # store every step, nested graphs as one each, or none
+    stream_ttl: timedelta | float = 60.0  # how long chunks of a stream are kept after their step has ended
+    stream_limit: int = 64 * 1024 * 1024  # bytes of one stream that are kept; the oldest chunks go first
 
     def __post_init__(self) -> None:
         for name, kind in _NAMES.items():
@@ -45,6 +47,17 @@ class CheckpointPolicy:
             raise ValueError(f"window must be a positive int, not {self.window!r}")
         if self.ttl is not None and not _is_positive(self.ttl):
             raise ValueError(f"ttl must be a positive timedelta or number of seconds, not {self.ttl!r}")
+
+        if not _is_positive(self.stream_ttl):
+            raise ValueError(f"stream_ttl must be a positive timedelta or seconds, not {self.stream_ttl!r}")
+        if type(self.stream_limit) is not int or self.stream_limit < 1:
+            raise ValueError(f"stream_limit must be a positive number of bytes, not {self.stream_limit!r}")
+
+    @property
+    def stream_seconds(self) -> float:
+        """The time for which chunks are kept after the end of their step, in seconds."""
+        ttl = self.stream_ttl
+        return ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
 
     @property
     def ttl_seconds(self) -> float | None:

@@ -204,6 +204,28 @@ Status = WorkflowStatus | str
 Moment = datetime | timedelta | str
 
 
+ORDERS = {  # what lists can be sorted by -> the attribute of a workflow
+    "id": "id",
+    "status": "status",
+    "graph": "graph_name",
+    "steps": "step_count",
+    "duration": "duration_ms",
+    "created": "created_at",
+}
+
+
+def ordered_by(order: str) -> tuple[str, bool]:
+    """Return the attribute that an order sorts by, and whether the greatest comes first.
+
+    Raises:
+        ValueError: the order is unknown.
+    """
+    name, _, way = order.rpartition("-")
+    if name not in ORDERS or way not in ("up", "down"):
+        raise ValueError(f"Invalid sort {order!r}: expected one of {', '.join(ORDERS)} with -up or -down")
+    return ORDERS[name], way == "down"
+
+
 class Query(NamedTuple):
     """What to find: every part narrows the choice, an empty one says nothing.
 
@@ -223,6 +245,7 @@ class Query(NamedTuple):
     limit: int | None = 100
     cursor: str | None = None
     due: datetime | None = None  # only those with a deadline or a timer up to this moment
+    order: str = ""  # one of ORDERS with "-up" or "-down"; newest first if it is empty
 
     def admits(self, workflow: Workflow, steps: Callable[[], Iterable[StepRecord]]) -> bool:
         """Return whether the workflow is among those asked for; its steps are read only if need be."""

@@ -330,6 +330,7 @@ class StoredHistory(NamedTuple):
     first: int = 0  # the superstep from which on `steps` has all steps
     fence: int | None = None  # of the newest claim; None while that is held
     versions: Mapping[str, int] = {}  # the latest version of every output
+    given: Mapping[str, Payload] = {}  # the latest inputs as they are stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +355,7 @@ class NewWorkflow:
     copies: bool = (
         False  # or a copy of everything in `forked_from`, up to and including superstep `forked_at`
     )
+    keep_steps: bool = False  # also the inner steps of what the copy has not completed
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,6 +391,7 @@ def _plain(value: Any) -> Any:
 
 PAUSE = ""  # the name under which the pause of a step is kept; no output can be called so
 ANSWER = "?"  # likewise, of an answer that is not used yet
+STREAM = "~"  # likewise, of chunks of a stream
 ERROR = "!"  # likewise, of the attributes of an error
 APART = (PAUSE, ANSWER, ERROR)  # payloads that are not values
 DROPPED = "!dropped by the retention policy"
@@ -482,6 +485,16 @@ def owned(claim: Claim) -> Ownership:
     return claim
 
 
+class Usage(NamedTuple):
+    """An amount that a node recorded, or one of its inner steps."""
+
+    superstep: int  # of the node
+    node: str  # its name
+    step: str  # the key of the inner step, empty for the node itself
+    name: str  # what was used, as in "cost"
+    amount: float
+
+
 class Commit(NamedTuple):
     """One unit of writing: all of it becomes durable, or nothing."""
 
@@ -497,6 +510,8 @@ class Commit(NamedTuple):
         None  # the graph and the hashes of its nodes, where they are no longer what they were
     )
     due: datetime | None = None  # with a status: when the workflow has something to do by itself
+    inner: tuple[tuple[str, Payload], ...] = ()  # steps inside of nodes, each with the name of the node
+    usage: tuple[Usage, ...] = ()
 
 
 def each_of(
@@ -578,7 +593,7 @@ def is_taken(error: CheckpointError) -> bool:
 def unknown(workflow_id: str) -> WorkflowNotFoundError:
     """Return the error for changing a workflow that does not exist."""
     return WorkflowNotFoundError(
-        f"There is no workflow {workflow_id!r}; create it first.", workflow_id=workflow_id
+        f"Workflow {workflow_id!r} not found; create it first.", workflow_id=workflow_id
     )
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from hypergraph.cli.output import duration, status
 from hypergraph.display import Table, bounded, execution_time, first_line, plural, run_time
-from hypergraph.runs.log import failed_status
+from hypergraph.runs.log import failed_status, with_usage
+from hypergraph.views.inner import InnerStepView
 from hypergraph.views.step import QuestionView, Step, StepValue
 from hypergraph.views.values import TEXT, Brief, Part, StepRef, StoredValue, ValueView
 from hypergraph.views.workflow import ChildCounts, NodeRow
@@ -15,24 +16,55 @@ from hypergraph.views.workflows import WorkflowSummary
 
 ROWS = 20  # of a table
 _PACKAGE_FRAME = r'  File "[^"]*[/\\]hypergraph[/\\](engine|runners|executors|durability)[/\\]'
+_STEP_COLUMNS = ("Step", "Superstep", "Node", "Duration", "Status", "Decision", "Run", "Value")
 _STATISTICS = ("Node", "Runs", "Total", "Avg", "Errors", "Cached")
 
 
 def step_table(steps: Sequence[Step], more: str = "") -> Table:
-    """Return a table with one row per step; empty columns are left out."""
-    columns: dict[str, list[object]] = {
-        "Step": [step["index"] for step in steps],
-        "Superstep": [step["superstep"] for step in steps],
-        "Node": [step["node"] for step in steps],
-        "Duration": [step_time(step) for step in steps],
-        "Status": [step_status(step) for step in steps],
-        "Decision": [decision(step) for step in steps],
-        "Run": [step["child"] or "" for step in steps],
-        "Value": [_outputs(step) for step in steps],
-    }
+    """Return a table with one row per step and, below it, its inner steps; empty columns are left out."""
+    columns: dict[str, list[object]] = {name: [] for name in _STEP_COLUMNS}
+    used: list[dict[str, float]] = []
+    for step in steps:
+        own = (step["index"], step["superstep"], step["node"], step_time(step), step_status(step))
+        cells: list[tuple[object, ...]] = [(*own, decision(step), step["child"] or "", _outputs(step))]
+        used.append(step.get("usage", {}))
+        has_values = "outputs" in step
+        for inner in step.get("inner", []):
+            cells.append(("", "", *inner_cells(inner), "", "", _inner_value(inner) if has_values else ""))
+            used.append(inner["usage"])
+        for row in cells:
+            for name, cell in zip(_STEP_COLUMNS, row, strict=True):
+                columns[name].append(cell)
     if columns["Step"] == columns["Superstep"]:
         del columns["Superstep"]
-    return _without_empty(columns, more)
+    return with_usage(_without_empty(columns, more), used)
+
+
+def inner_cells(inner: InnerStepView) -> tuple[str, str, str]:
+    """Return the key of an inner step, indented, its duration and its status."""
+    failed = inner["status"] == "failed"
+    how = failed_status(inner["error"]) if failed else inner["status"]
+    return f"  {inner['key']}", execution_time(None if failed else inner["duration_ms"]), how
+
+
+def inner_table(steps: Sequence[InnerStepView]) -> Table:
+    """Return a table with one row per inner step, its call and its value."""
+    rows = [
+        (
+            *(inner["node"], inner["key"], *inner_cells(inner)[1:]),
+            *(inner["call"], _inner_value(inner)),
+        )
+        for inner in steps
+    ]
+    table = Table(("Node", "Inner step", "Duration", "Status", "Call", "Value"), rows)
+    return with_usage(table, [inner["usage"] for inner in steps])
+
+
+def _inner_value(inner: InnerStepView) -> str:
+    view = inner["value"]
+    if view is None:
+        return f"({first_line(inner['problem'])})" if inner["problem"] else ""
+    return f"{view['type']} {view['text']}"[:TEXT]
 
 
 def step_status(step: Step) -> str:

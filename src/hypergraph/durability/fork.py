@@ -39,14 +39,14 @@ def origin_of(store: Checkpointer, options: RunOptions) -> Origin:
     """Return the history to start from.
 
     Raises:
-        WorkflowError: there is no such workflow, or no such superstep in it.
+        WorkflowError: the workflow or the superstep does not exist.
     """
     if options.fork_from is None:
         return _handed_over(store, options.history or ())
     workflow_id, upto = options.fork_from
     if store.backend.read_workflow(workflow_id) is None:
         raise WorkflowError(
-            f"There is no workflow {workflow_id!r} to fork from in {store!r}.", workflow_id=workflow_id
+            f"Cannot fork from workflow {workflow_id!r}: not found in {store!r}.", workflow_id=workflow_id
         )
     records = store.steps(workflow_id, superstep=upto, values=False)
     found = store.backend.last_superstep(workflow_id)
@@ -77,7 +77,13 @@ def _handed_over(store: Checkpointer, history: Sequence[StepRecord]) -> Origin:
 
 
 def begin(
-    store: Checkpointer, workflow_id: str, new: NewWorkflow, origin: Origin, *, force: bool = False
+    store: Checkpointer,
+    workflow_id: str,
+    new: NewWorkflow,
+    origin: Origin,
+    *,
+    force: bool = False,
+    keep_steps: bool = False,
 ) -> None:
     """Create the fork and its children.
 
@@ -90,7 +96,7 @@ def begin(
     if source is not None:
         for child in store.backend.children(source):
             if origin.upto is None or child.parent_superstep is None or child.parent_superstep <= origin.upto:
-                _copy_tree(store, child, source, workflow_id)
+                _copy_tree(store, child, source, workflow_id, keep_steps)
     steps = (
         []
         if not origin.handed_over
@@ -105,6 +111,7 @@ def begin(
         inputs=inputs,
         steps=steps,
         copies=source is not None and not origin.handed_over,
+        keep_steps=keep_steps,
     )
     claim = store.backend.claim(workflow_id, described, store.encoding, force=force)
     if claim.existing is not None:  # another process was faster
@@ -140,12 +147,12 @@ def _copied(record: StepRecord, workflow_id: str) -> StepRecord:
     )
 
 
-def _copy_tree(store: Checkpointer, child: Workflow, source: str, workflow_id: str) -> None:
+def _copy_tree(store: Checkpointer, child: Workflow, source: str, workflow_id: str, keep_steps: bool) -> None:
     """Copy a child and its descendants, unless it was copied before."""
     own = moved(child.id, source, workflow_id)
     for below in store.backend.children(child.id):
         if len(below.id) > len(child.id):  # the id of a child begins with its parent's; no circle does
-            _copy_tree(store, below, source, workflow_id)
+            _copy_tree(store, below, source, workflow_id, keep_steps)
     if store.backend.read_workflow(own) is not None:
         return
     new = NewWorkflow(
@@ -160,6 +167,7 @@ def _copy_tree(store: Checkpointer, child: Workflow, source: str, workflow_id: s
         fingerprint=child.fingerprint,
         forked_from=child.id,
         copies=True,
+        keep_steps=keep_steps,
     )
     claim = store.backend.claim(own, new, store.encoding)
     try:

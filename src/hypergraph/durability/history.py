@@ -12,7 +12,7 @@ from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import LazyState
-from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
+from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.engine.admission import Admission
 from hypergraph.engine.plan import ABSENT, Plan, Step
@@ -379,6 +379,7 @@ class Stored:
     fence: int | None = None  # of the newest claim when it was read; None if that was held
     versions: Mapping[str, int] = field(default_factory=dict)  # the latest version of every output
     edited_at: frozenset[int] = frozenset()  # supersteps before which a fork was given values
+    is_hidden: Callable[[str, Any], bool] | None = None  # whether a stored input is a value, redacted
 
     @property
     def given(self) -> dict[str, int]:
@@ -429,7 +430,9 @@ class Stored:
         news = {}
         for name, value in given.items():
             version, before = self.inputs.get(name, (0, None))
-            as_stored = version > 0 and not is_other(before, value)
+            as_stored = version > 0 and (
+                not is_other(before, value) or (self.is_hidden is not None and self.is_hidden(name, value))
+            )
             as_now = name in edits and name in self.state and not is_other(self.state[name], value)
             if name in again or not (as_stored or as_now):
                 news[name] = _next_version(self, name)
@@ -446,7 +449,22 @@ def stored_in(store: Checkpointer, workflow_id: str, graph: Graph | None = None)
     if found is None:
         return None
     facts = found._asdict()
-    return Stored(records=facts.pop("steps"), edited_at=edited, **facts)
+    hidden = _hidden(store, facts.pop("given"))
+    return Stored(records=facts.pop("steps"), edited_at=edited, is_hidden=hidden, **facts)
+
+
+def inputs_in(store: Checkpointer, workflow: Workflow) -> Stored:
+    """Return what a workflow was given, to compare it with what is given now."""
+    found = {payload.name: payload for payload in store.backend.read_inputs(workflow.id)}
+    inputs = store.encoding.versioned(workflow.id, found.values())
+    return Stored(workflow, [], inputs, is_hidden=_hidden(store, found))
+
+
+def _hidden(store: Checkpointer, given: Mapping[str, Payload]) -> Callable[[str, Any], bool] | None:
+    """Return what compares redacted inputs with values, None without a redaction."""
+    if store.encoding.redact is None:
+        return None
+    return lambda name, value: name in given and store.encoding.is_redacted(given[name], value)
 
 
 def edits_of(store: Checkpointer, workflow_id: str | None) -> frozenset[int]:

@@ -12,23 +12,28 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from hypergraph import clock
+from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.deltas import Added, Grown, Growth
+from hypergraph.checkpointers.inner_steps import by_step
 from hypergraph.checkpointers.records import (
     Commit,
     EncodedStep,
     NewWorkflow,
     Ownership,
     StepRecord,
+    Usage,
     fast_constructor,
 )
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import ResumeState, is_other
+from hypergraph.durability.inner_steps import InnerJournal
+from hypergraph.engine.inner_steps import usage_inside
 from hypergraph.engine.kernel import NOT_KNOWN
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
@@ -46,6 +51,9 @@ from hypergraph.nodes.options import Replace
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
 from hypergraph.values.undecodable import Undecodable
+
+if TYPE_CHECKING:
+    from hypergraph.durability.live import Live
 
 _STRIKES = 3
 
@@ -169,9 +177,11 @@ class Journal:
         self.superstep = -1  # of the last step
         self.waits_for_end = store.policy.durability == "exit"
         self.silent = is_detached or store.policy.granularity == "none"
+        self.live: Live | None = None  # what its nodes show while they run, if they do
         self.saved: deque[int] = deque()  # steps that have become durable and were not reported yet
         self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
         self.last_commit = _clock()
+        self._used_before: dict[tuple[int, str, str], dict[str, float]] | None = None
 
     def before(self, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
@@ -206,6 +216,13 @@ class Journal:
         self.must_wait = False
         return self._reported()
 
+    def version_of(self, name: str) -> int:
+        """Return the version of a value that the run has now; 0 if it was neither given nor made."""
+        if self.run.fixed:
+            admission = self.run.admission
+            return int(name in admission.given or name in admission.made)
+        return self.versions.get(name, 0)
+
     def _is_remade(self, step: Step) -> bool:
         """Say whether a step only makes again what was not kept."""
         return (
@@ -214,7 +231,12 @@ class Journal:
 
     def taken(self, name: str, version: int, value: Any) -> None:
         """Record an answer that was taken as an input, among those that came with this turn."""
-        self.put(self.store.encoding.commit(self.claim, inputs={name: (version, value)}, at=self.turn))
+        commit = self.store.encoding.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
+        if not self.concurrent or self.is_detached:
+            self.put(commit)
+            return
+        self.outbox.append({"inputs": commit.inputs, "at": commit.at})
+        self.lowest = -1  # written before the first step, without holding up the event loop
 
     def put(self, commit: Commit) -> None:
         """Write a commit now; what a best-effort store cannot write is tried once more at the end."""
@@ -250,6 +272,48 @@ class Journal:
             return self.store.encoding.serializer_of(name).serialize(value)
         except Exception:  # the warning comes from where it is stored
             return None
+
+    def inner(self, step: Step, superstep: int) -> InnerJournal | None:
+        """Return where the steps inside of a node are recorded, None if no steps are."""
+        return None if self.silent else InnerJournal(self, step, superstep)
+
+    def spent(self, step: Step, superstep: int, usage: Mapping[str, float]) -> None:
+        """Write down, with the next commit, what a node has used in this run."""
+        self.outbox.append({"usage": self.usage_rows(step, superstep, usage)})
+
+    def usage_rows(
+        self, step: Step, superstep: int, usage: Mapping[str, float], key: str = ""
+    ) -> tuple[Usage, ...]:
+        """Return what a node, or the inner step of a key, has used, as it is stored.
+
+        What an earlier run has recorded for the same step is added: a crash may have ended that run.
+        """
+        asked = self.waiting.get(step.name) if self.waiting else None
+        at = superstep if asked is None else asked.superstep
+        if self._used_before is None:
+            is_new = self.run.resumed is None
+            rows = [] if is_new else self.store.backend.read_usage(self.claim.workflow_id)
+            self._used_before = by_step(rows)
+        before = self._used_before.get((at, step.name, key), {})
+        amounts = {name: amount + before.get(name, 0) for name, amount in usage.items()}
+        return tuple(Usage(at, step.name, key, name, amount) for name, amount in amounts.items())
+
+    def _spent_inside(self, step: Step, superstep: int, outcome: StepOutcome | None) -> None:
+        """Write down what was used in a nested graph that has no history of its own."""
+        inner = None if outcome is None else outcome.inner
+        if inner is not None and inner.workflow_id is None and (usage := usage_inside(inner)):
+            self.spent(step, superstep, usage)
+
+    def add_inner(self, more: dict[str, Any], *, wait: bool, urgent: bool) -> bool:
+        """Write an inner step; return False if that would have to wait for a locked store."""
+        if self._trouble is not None:
+            raise self._trouble
+        self.outbox.append(more)
+        return self.waits_for_end or not urgent or self._write_out(wait=wait)
+
+    def input_versions(self, step: Step) -> dict[str, int]:
+        """Return the versions of what a step takes."""
+        return (_fixed_versions(self.run, step) if self.run.fixed else self._versions(step, {}))[0]
 
     def asks_the_same(self, step: Step) -> bool:
         """Say whether a question that was answered is asked about the same values now.
@@ -295,7 +359,19 @@ class Journal:
         """Write down a completed step."""
         if self.silent:
             return
+        self._note_done(step, superstep, value, seconds, outcome)
+        if not step.node.repeatable:
+            self.outbox.append({"full": True})
+            self.must_wait = not self._write_out(wait=not self.concurrent)
+        elif not self.waits_for_end and _clock() - self.last_commit > _EARLY:
+            self._write_out(wait=not self.concurrent)
+
+    def _note_done(
+        self, step: Step, superstep: int, value: Any, seconds: float, outcome: StepOutcome | None
+    ) -> None:
         facts = {} if outcome is None else _uncommon(outcome)
+        if step.kind == "graph":
+            self._spent_inside(step, superstep, outcome)
         single = None if value is ABSENT else step.output
         made = results_of(step, value) if single is None else {single: value}
         if step.is_gate:
@@ -307,11 +383,75 @@ class Journal:
         for name in made if self._handed else ():
             self._handed.pop(name, None)  # it is written anew, if only by changing it in place
         self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, made)
-        if not step.node.repeatable:
-            self.outbox.append({"full": True})
-            self.must_wait = not self._write_out(wait=not self.concurrent)
-        elif not self.waits_for_end and _clock() - self.last_commit > _EARLY:
-            self._write_out(wait=not self.concurrent)
+
+    def transact(
+        self, step: Step, superstep: int, outcome: StepOutcome, work: Callable[[], tuple[Any, float]]
+    ) -> Any:
+        """Commit a step together with what its function writes, and return what the function returned."""
+        run, name = self.run, step.name
+        self._write_out(wait=True)
+        if self.writer is not None:
+            self.writer.drain(self.claim)
+        before = (dict(self.versions), self.next_index, dict(self.numbers or {}), dict(self.waiting))
+
+        def call(connection: Any) -> tuple[Commit, Any]:
+            run.connections = {**(run.connections or {}), name: connection}
+            try:
+                value, seconds = work()
+            finally:
+                run.connections = {n: each for n, each in run.connections.items() if n != name}
+            if fault_points.hook is not None:
+                fault_points.point("transaction.called")
+            run.leave(step, outcome)
+            self._note_done(step, superstep, value, seconds, outcome)
+            unit = self._own_commit(step)
+            for payload in unit.steps[0].payloads:
+                if payload.data is None:
+                    raise TypeError(
+                        f"Node {name!r} has transaction=True, and its output {payload.name!r} cannot be "
+                        f"stored: {payload.format[1:]}. Return a value that can be."
+                    )
+            return unit, value
+
+        with self._writing:
+            try:
+                unit, value = self.store.backend.transact(self.claim, run.path_of(name), call)
+            except BaseException:
+                self._take_back(step, before)
+                raise
+        self.saved += (unit.steps[0].record.index,)
+        outcome.committed = True
+        return value
+
+    def _own_commit(self, step: Step) -> Commit:
+        """Return what was noted last of a step as a commit of its own; other steps may be noted meanwhile."""
+        found: list[EncodedStep] = []
+        more: dict[str, Any] = {}
+        for place in reversed(range(len(self.outbox))):
+            item = self.outbox[place]
+            if type(item) is not dict:
+                is_own = item.record.node_name == step.name  # type: ignore[union-attr]  # the other kind
+            else:
+                is_own = "usage" in item and item["usage"][0].node == step.name
+            if is_own:
+                del self.outbox[place]
+                if type(item) is dict:
+                    more |= item
+                else:
+                    found.append(item)  # type: ignore[arg-type]  # as above
+        return Commit(self.claim, (found[0],), **more)
+
+    def _take_back(self, step: Step, before: tuple[Any, ...]) -> None:
+        """Forget what was noted of a step whose transaction was rolled back."""
+        versions, self.next_index, numbers, waiting = before
+        if not self.run.fixed:
+            self.versions = versions
+        if self.numbers is not None and step.index in numbers:
+            self.numbers[step.index] = numbers[step.index]
+        self.waiting |= waiting
+        self.running.add(step.index)
+        for name in step.outputs:
+            self.growth.forget(name)
 
     def failed(self, step: Step, superstep: int, seconds: float, outcome: StepOutcome) -> None:
         """Write down a failed step, its error as text; what is ambiguous stays without a record."""
@@ -322,6 +462,8 @@ class Journal:
             return
         kind = type(error)
         facts = _uncommon(outcome)
+        if step.kind == "graph":
+            self._spent_inside(step, superstep, outcome)
         facts["error"] = safe_text(error) or kind.__name__
         facts["error_type"] = f"{kind.__module__}.{kind.__qualname__}"
         if error is not None:
@@ -395,6 +537,8 @@ class Journal:
         )
         self.superstep = superstep
         self.running.discard(step.index)
+        if self.live is not None:
+            self.live.ended(step.name)
         grows = past is not None or (not run.fixed and self._may_repeat(step))
         growth = self.growth if grows else None
         self.outbox.append(self._encoded(record, growth, step.node.artifact))
@@ -520,6 +664,8 @@ class Journal:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         self.is_closed = True
         duration = (self.run.stopped_at - self.run.started) * 1000 + self.active_time
+        if self.live is not None:
+            self.live.close()
         if self._trouble is not None:
             raise self._trouble
         if self.is_detached:

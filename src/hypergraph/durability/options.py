@@ -9,18 +9,23 @@ from hypergraph.checkpointers.names import check_tags
 from hypergraph.engine.options import RunOptions
 from hypergraph.records import fresh_run_id
 
-HISTORY_OPTIONS = frozenset(
-    ("history", "checkpoint", "fork_from", "code_change", "new_turn", "tags", "wait", "force", "key")
-)
+HISTORY_OPTIONS = frozenset((
+    *("history", "checkpoint", "fork_from", "code_change", "new_turn", "tags", "wait", "force", "key"),
+    *("restart", "keep_steps"),
+))  # fmt: skip
 
 
 def checked_history(options: RunOptions) -> RunOptions:
     """Return the options, those of a fork with a workflow id. Raises ValueError or TypeError."""
     if options.code_change not in ("keep", "rerun", "error"):
         raise ValueError(f'Invalid code_change: {options.code_change!r}. Use "keep", "rerun" or "error".')
+    if options.restart not in ("node", "item"):
+        raise ValueError(f'Invalid restart: {options.restart!r}. Use "node" or "item".')
     origins = [name for name in ("history", "checkpoint", "fork_from") if getattr(options, name) is not None]
     if len(origins) > 1:
         raise ValueError(f"A fork has one origin; pass either {' or '.join(origins)}.")
+    if options.keep_steps and options.fork_from is None:
+        raise ValueError("keep_steps=True keeps the inner steps of what is forked; pass fork_from with it.")
     if options.tags is not None:
         check_tags(options.tags)
     if options.history is not None:

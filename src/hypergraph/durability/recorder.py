@@ -15,6 +15,7 @@ from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.names import check_workflow_id
 from hypergraph.checkpointers.questions import Question, next_due, record_answers
 from hypergraph.checkpointers.records import Claim, NewWorkflow, Ownership, Workflow, taken_over
+from hypergraph.checkpointers.references import Reference
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.display import plural
 from hypergraph.durability import fork
@@ -27,8 +28,9 @@ from hypergraph.durability.code_changes import (
     refuse_other_rules,
     refuse_rerun,
 )
-from hypergraph.durability.history import Stored, active_time, produced, stored_in
+from hypergraph.durability.history import Stored, active_time, inputs_in, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
+from hypergraph.durability.live import live_of
 from hypergraph.durability.resume import (
     canonical,
     ended_elsewhere,
@@ -43,10 +45,10 @@ from hypergraph.durability.resume import (
     without_answered_items,
     without_repeated,
 )
-from hypergraph.engine.admission import answer_names, is_answer
+from hypergraph.engine.admission import answer_names, is_answer, transactional_node
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
-from hypergraph.engine.run import RECORD_SIZE, Run
+from hypergraph.engine.run import RECORD_SIZE, CallContext, Run
 from hypergraph.exceptions import (
     CheckpointError,
     CrashLoopError,
@@ -55,9 +57,12 @@ from hypergraph.exceptions import (
     WorkflowLockedError,
 )
 from hypergraph.graph.graph import Graph
+from hypergraph.nodes.base import HyperNode
 from hypergraph.records import RunStatus
-from hypergraph.values.undecodable import Undecodable
+from hypergraph.values.undecodable import Undecodable, public_text
 
+_PLAIN = frozenset((int, float, bool, str, bytes, type(None)))  # values that every serializer stores
+_LONG, _MANY = 256, 4  # characters of a text and items of a collection that nested runs do not copy
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
 
 
@@ -71,6 +76,11 @@ class WorkflowRecorder:
         self._has_reported = False
         if self.is_lenient:
             _refuse_unsafe(graph)
+        if not store.backend.transactional and (name := transactional_node(graph)) is not None:
+            raise ValueError(
+                f"Node {name!r} has transaction=True, and {store!r} has no transactions that a node could "
+                "write in. Use a SqliteCheckpointer or a PostgresCheckpointer."
+            )
         self.store = store.view(graph=graph)
         self.options = options
         self.writer = Writer.of(store.backend) if store.policy.durability == "async" else None
@@ -234,7 +244,8 @@ class WorkflowRecorder:
                 outdated_nodes(graph, before, "error")
             code = code_to_record(graph, before, before.finished)
             described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
-        fork.begin(self.store, run.workflow_id or "", described, origin, force=self.options.force)
+        keep = {"force": self.options.force, "keep_steps": self.options.keep_steps}
+        fork.begin(self.store, run.workflow_id or "", described, origin, **keep)
 
     def _stored(self, run: Run) -> Stored | None:
         """Return what is stored of a run."""
@@ -310,6 +321,8 @@ class WorkflowRecorder:
         What was seen before the claim may miss what another owner, who held the workflow then, wrote later.
         """
         refuse_crash_loop(claim, self.store)
+        if _is_outermost(run):
+            count_spent(self.store, run.context, claim.workflow_id)
         is_current = seen is not None and seen.fence is not None and seen.fence + 1 == claim.fence
         is_current = is_current or is_detached
         stored = seen if is_current else self._stored(run)
@@ -363,6 +376,22 @@ class WorkflowRecorder:
                 encoding.commit(claim, steps, inputs=given, at=run.resumed.entry, status=active, code=code)
             )
         return True
+
+    @staticmethod
+    def stream(run: Run, name: str, chunk: Any) -> None:
+        """Keep a chunk of a node, for readers in other processes."""
+        if (found := live_of(run, name)) is not None:
+            live, place = found
+            step = run.step_of(name)
+            visit = (run.visits(step), run.attempt_of(name)[0], id(run))
+            live.chunk(place, visit, chunk, step.outputs[0] if step.outputs else name)
+
+    @staticmethod
+    def show_progress(run: Run, name: str, done: float, total: float | None, text: str) -> None:
+        """Keep how far a node is."""
+        if (found := live_of(run, name)) is not None:
+            live, place = found
+            live.show(place, done, total, text)
 
     @property
     def is_slow(self) -> bool:
@@ -432,12 +461,58 @@ class WorkflowRecorder:
         inputs = {
             name: run.values[name] for name in run.begun if not isinstance(run.values[name], Undecodable)
         }
+        if run.parent is not None:
+            inputs = self._referring(run, run.parent, inputs)
         if run.map_run is None:
             return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
         number, key = run.map_run.number_of(run.item_index), self.maps.key_of(run)
         return replace(
             new, inputs=inputs, parent_id=run.map_run.workflow_id, item=number, fingerprint=key, tags={}
         )
+
+    def _referring(self, run: Run, parent: Run, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Return the inputs of a nested graph, references in place of larger values that its parent stores.
+
+        What the parent holds must be stored before: other modes write it later. A redaction goes by names.
+        """
+        journal: Journal | None = parent.journal
+        is_stored = self.store.policy.durability == "sync" and self.store.encoding.redact is None
+        if journal is None or journal.silent or not is_stored:
+            return inputs
+        step, given = parent.step_of(run.step_name), dict(inputs)
+        mapped = () if run.map_run is None else run.map_run.map_over
+        up = 1 if run.map_run is None else 2
+        kept = kept_names(parent)
+        for outer, inner in zip(step.node.inputs, step.node.inner_inputs, strict=True):
+            value: Any = given.get(inner)
+            version = journal.version_of(outer)
+            if inner not in mapped and version and outer in kept and _is_large(value):
+                size = len(value) if hasattr(value, "__len__") else -1
+                given[inner] = Reference(up, outer, version, size)
+        return given
+
+
+def kept_names(run: Run) -> frozenset[str]:
+    """Return the names of all values that the store keeps: inputs, and outputs without persist=False."""
+    memo = run.admission.graph.memo
+    if "kept" not in memo:
+        steps = run.plan.steps
+        lost = {name for step in steps if not step.node.persist for name in step.outputs}
+        memo["kept"] = frozenset(name for step in steps for name in step.node.inputs if name not in lost)
+    return memo["kept"]  # type: ignore[no-any-return]  # put there above
+
+
+def _is_large(value: Any) -> bool:
+    """Say whether a value is better referred to than copied."""
+    if isinstance(value, str | bytes | list | tuple | dict | set | frozenset):
+        return len(value) >= (_LONG if isinstance(value, str | bytes) else _MANY)
+    return type(value) not in _PLAIN
+
+
+def count_spent(store: Checkpointer, context: CallContext, workflow_id: str) -> None:
+    """Count what earlier runs of a workflow have used against the budget of this one."""
+    if context.budget is not None:
+        context.spend(store.backend.total_usage([workflow_id]).get(workflow_id, {}))
 
 
 def _is_outermost(run: Run) -> bool:
@@ -466,16 +541,7 @@ class MapRecorder:
         stored = None
         if parent is None or parent.resumed is not None:
             stored = self.store.backend.read_workflow(map_run.workflow_id)
-        items = self.store.backend.children(map_run.workflow_id) if stored is not None else []
-        if stored is not None:
-            _refuse_run(stored)
-            if parent is None:
-                refuse_other_graph(map_run.admission.graph, stored, self.options)
-        if self.options.key is not None and parent is None:
-            map_run.numbers = self._numbers(map_run, items)
-        else:
-            self._refuse_changes(map_run, items)
-            self._tell_missing(map_run, items)
+        items = self._checked_items(map_run, stored)
         numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
         self.others[map_run] = {item.status for item in items if item.item not in numbers}
         map_run.refuse_answers_to_no_item()
@@ -493,9 +559,57 @@ class MapRecorder:
             self.fresh.add(map_run)
             return
         self._record_answers(map_run, asked)
+        if parent is None:
+            count_spent(self.store, map_run.context, map_run.workflow_id)
         self.active_time[map_run] = active_time(claim.existing, items)
         if claim.existing.status is not WorkflowStatus.ACTIVE:
             self.store.backend.write(self.store.encoding.commit(claim, status=WorkflowStatus.ACTIVE))
+
+    def _checked_items(self, map_run: MapRun, stored: Workflow | None) -> list[Workflow]:
+        """Return the stored items of a map; raises for a call that does not fit them."""
+        parent = map_run.parent
+        if parent is None and self.options.workflow_id is not None and self.options.key is None:
+            self._refuse_unstorable(map_run)
+        items = self.store.backend.children(stored.id) if stored is not None else []
+        if stored is not None:
+            _refuse_run(stored)
+            if parent is None:
+                refuse_other_graph(map_run.admission.graph, stored, self.options)
+        if self.options.key is not None and parent is None:
+            map_run.numbers = self._numbers(map_run, items)
+        if parent is None and self.options.restart == "item":
+            items = self._without_failed(map_run, items)
+        if self.options.key is None or parent is not None:
+            self._refuse_changes(map_run, items)
+            self._tell_missing(map_run, items)
+        return items
+
+    def _refuse_unstorable(self, map_run: MapRun) -> None:
+        """Raise ValueError for an item that cannot be stored: a later call could not tell it from others."""
+        serializers = {name: self.store.encoding.serializer_of(name) for name in map_run.map_over}
+        for index, item in enumerate(map_run.items):
+            for name, serializer in serializers.items():
+                value = item.get(name)
+                try:
+                    if type(value) not in _PLAIN:
+                        serializer.without_types().serialize(value)
+                except Exception as error:
+                    reason = public_text(error)
+                    raise ValueError(
+                        f"Item {index} of {map_run.workflow_id!r} cannot be stored, so that a later call "
+                        f"could not compare it: {name!r}: {reason}. Pass key=..., a function that returns a "
+                        "text or an int for each item, or leave out workflow_id."
+                    ) from error
+
+    def _without_failed(self, map_run: MapRun, items: Sequence[Workflow]) -> list[Workflow]:
+        """Remove the history of failed items: they begin anew. Raises ValueError if one must not repeat."""
+        for node in map_run.admission.graph.iter_nodes():
+            _refuse_to_repeat(node)
+        numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
+        failed = {i.id for i in items if i.status is WorkflowStatus.FAILED and i.item in numbers}
+        if failed:
+            self.store.backend.delete(failed)
+        return [item for item in items if item.id not in failed]
 
     def _record_answers(self, map_run: MapRun, asked: Sequence[Question]) -> None:
         """Keep the answers to open questions of items, given to one item or to all of them."""
@@ -546,8 +660,7 @@ class MapRecorder:
                 continue
             known = map_run.admission.given  # what is bound may differ: it is no input
             given = {name: value for name, value in map_run.items[item.item].items() if name in known}
-            inputs = self.store.encoding.versioned(item.id, self.store.backend.read_inputs(item.id))
-            stored = Stored(item, [], inputs)
+            stored = inputs_in(self.store, item)
             changed = stored.news(given)
             self._refuse_unknown(map_run, item, stored)
             if changed and stored.inputs:
@@ -611,11 +724,22 @@ def _refuse_unrecorded(graph: Graph, granularity: str) -> None:
     for node in graph.iter_nodes():
         if node.nested_graph is not None:
             _refuse_unrecorded(node.nested_graph, "none")
-        elif granularity == "none" and not node.repeatable:
+        elif granularity == "none" and (not node.repeatable or node.transaction):
             raise ValueError(
                 f"Node {node.name!r} must not be repeated, and a policy with granularity='none' or "
                 "'top-level' does not store its step. Use granularity='step'."
             )
+
+
+def _refuse_to_repeat(node: HyperNode) -> None:
+    """Raise ValueError for a node that must not be repeated, or one inside of it."""
+    for inner in node.nested_graph.iter_nodes() if node.nested_graph is not None else ():
+        _refuse_to_repeat(inner)
+    if not node.repeatable:
+        raise ValueError(
+            f"Node {node.name!r} must not be repeated, and restart='item' runs failed items from their first "
+            "node. Leave out restart to continue them at the node that failed."
+        )
 
 
 def _refuse_unsafe(graph: Graph) -> None:
@@ -623,7 +747,7 @@ def _refuse_unsafe(graph: Graph) -> None:
     for node in graph.iter_nodes():
         if node.nested_graph is not None:
             _refuse_unsafe(node.nested_graph)
-        elif not node.repeatable:
+        elif not node.repeatable or node.transaction:
             raise ValueError(
                 f"Node {node.name!r} must not be repeated, and with durability='best-effort' a run continues "
                 "when its step cannot be stored. Use durability='sync'."

@@ -598,3 +598,15 @@ def _missing_text(graph: Graph, missing: Sequence[str], given: Iterable[str], sp
         else "How to fix: pass them in `values`, or bind them; bind returns a new graph."
     )
     return "\n".join(lines)
+
+
+def transactional_node(graph: Graph) -> str | None:
+    """Return the name of a node with transaction=True, at any depth; None if there is none."""
+    if "transactional" not in graph.memo:
+        found = None
+        for node in graph.iter_nodes():
+            inner = node.nested_graph
+            name = node.name if node.transaction else None if inner is None else transactional_node(inner)
+            found = found or name
+        graph.memo["transactional"] = found
+    return graph.memo["transactional"]  # type: ignore[no-any-return]  # put there above

@@ -23,6 +23,7 @@ from hypergraph.exceptions import (
     NodeTimeoutError,
     NotPicklableError,
     QuestionExpiredError,
+    TransactionError,
     WorkerLostError,
     annotate,
     safe_text,
@@ -130,7 +131,7 @@ async def _observed(run: Run, observer: EventObserver, course: Coroutine[Any, An
 async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: calls would cost too much
     context, values, record = run.context, run.values, run.records.extend
     watched, journal = frozenset() if run.fixed else run.watched, run.journal
-    step, course, quick = None, iter(course_of(run)), context.quick
+    step, course, quick, extra = None, iter(course_of(run)), context.quick, None
     run.started = now = clock()
     breath = now + context.kernel.stride
     try:
@@ -170,14 +171,18 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 run.fail(step, superstep, original(error), clock() - now, StepOutcome())
                 return await _finish_siblings(run, course, superstep)
             end = clock()
+            if run.inner is not None:
+                extra = run.leave(step)
             if journal is not None:
-                journal.done(step, superstep, value, end - now)
+                journal.done(step, superstep, value, end - now, extra)
             if step.is_gate:
-                record((superstep, step, end - now, value))
+                if extra is not None:
+                    extra.decision = value
+                record((superstep, step, end - now, value if extra is None else extra))
                 run.landed.append((step, value))
                 now = end
                 continue
-            record((superstep, step, end - now, None))
+            record((superstep, step, end - now, extra))
             now = end
             if watched and step.index in watched:
                 run.landed.append((step, value))
@@ -237,6 +242,8 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         duration = 0.0 if outcome.cached else clock() - started - outcome.waited
         outcome.decision = value if step.is_gate else None
     except PauseExecution as signal:
+        if run.inner is not None:
+            run.leave(step, outcome)
         run.ask(step, superstep, signal.pauses)
         if journal is not None:
             journal.paused(step, superstep, signal.pause, outcome)
@@ -252,9 +259,11 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
             run.fail(step, superstep, error, duration, outcome)
         finally:
             if observer is not None:
-                await observer.node_failed(run, step, outcome.span_id, outcome.error or error)
+                await observer.node_failed(run, step, outcome, outcome.error or error)
         return
-    if journal is not None:
+    if run.inner is not None:
+        run.leave(step, outcome)
+    if journal is not None and not outcome.committed:
         journal.done(step, superstep, value, duration, outcome)
         if journal.must_wait:
             await run.context.kernel.settle(journal.flush)
@@ -263,7 +272,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
     if observer is not None:
         if step.is_gate:
             await observer.decided(run, step, value)
-        await observer.node_ended(run, step, outcome, duration)
+        await observer.node_ended(run, step, outcome, duration, value)
 
 
 def refuse(step: Step, value: Any) -> None:
@@ -331,6 +340,8 @@ async def _attempts(run: Run, step: Step, superstep: int, outcome: StepOutcome) 
             if clock() >= context.halt_at:
                 raise context.halt_error(run.path_of(step.name), was_executing=True) from error
             outcome.attempts += 1
+            if run.inner is not None and step.name in run.inner:
+                run.inner[step.name].again()
         else:
             if type(result) is CoroutineType or type(result) is Replace:
                 refuse(step, result)
@@ -403,10 +414,35 @@ async def _result(
         call_async = _collect_async if node.is_generator else step.invoke
         given = (run, step, superstep) if node.is_generator else (run.values, run, superstep)
         return await kernel.within(call_async(*given), _earlier(*seconds))
+    if node.transaction:
+        call = partial(_transact, run, step, superstep, outcome)
+        return await kernel.settle(call)  # also a cancelled run waits for the commit, or the rollback
     call = partial(_collect if node.is_generator else _invoke, run, step, superstep)
     if kernel.offload_all or getattr(node, "offload", False):
         return await kernel.offload(call)
     return call()
+
+
+def _transact(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:
+    """Call a function inside of the transaction in which its step is committed."""
+    started, timeout = clock(), getattr(step.node, "timeout", None)
+
+    def work() -> tuple[Any, float]:
+        result = _invoke(run, step, superstep)
+        if type(result) is CoroutineType or type(result) is Replace:
+            refuse(step, result)
+        seconds = clock() - started
+        if timeout is not None and seconds > timeout:
+            raise NodeTimeoutError(run.path_of(step.name), timeout)
+        return _resolved(step, result), seconds
+
+    if run.journal is None:
+        raise TransactionError(
+            f"Node {run.path_of(step.name)!r} has transaction=True, and its step is not stored: it runs in "
+            'a nested graph without a history of its own (durability="atomic").',
+            node_name=run.path_of(step.name),
+        )
+    return run.journal.transact(step, superstep, outcome, work)
 
 
 def _invoke(run: Run, step: Step, superstep: int) -> Any:
@@ -572,28 +608,37 @@ def _left_undone(run: Run) -> list[str]:
         for gate, target in standing.unmet()
         if standing.lacks(target)
     ]
-    if unmet or (run.records and not _only_gates(run)):
+    ran = _ran(run)
+    if unmet or (ran and not _only_gates(run, ran)):
         return unmet
-    if run.records:
-        gates = _quoted(step.name for step in run.records[1::RECORD_SIZE])
+    if ran:
+        gates = _quoted(step.name for step, _ in ran)
         return [
             f"Nothing but gates ran in graph {_name(run)}: {gates} chose no other node. Choose one, "
             "or return END where nothing is to run."
         ]
-    if run.outcome():
+    if run.outcome() if run.resumed is None else run.resumed.first != run.resumed.entry:
         return []
     idle = {parts[i].name: _quoted(standing.lacks(i)) for i in bits(standing.layout.scope & standing.idle)}
     listed = "; ".join(f"{name!r} lacks {names}" for name, names in idle.items() if names)
     return [f"Nothing ran in graph {_name(run)}: {listed}. Give one of them what it lacks."] if listed else []
 
 
-def _only_gates(run: Run) -> bool:
-    """Say whether a fresh run asked gates and did nothing else, and none of them decided END."""
-    if run.resumed is not None or not all(step.is_gate for step in run.records[1::RECORD_SIZE]):
+def _ran(run: Run) -> list[tuple[Step, Any]]:
+    """Return the steps of the turn, those that an earlier call has made included."""
+    first = 0 if run.resumed is None else run.resumed.first
+    records = zip(*(run.records[n::RECORD_SIZE] for n in (0, 1, 3)), strict=True)
+    return [(step, outcome) for superstep, step, outcome in records if superstep >= first]
+
+
+def _only_gates(run: Run, ran: list[tuple[Step, Any]]) -> bool:
+    """Say whether a turn asked gates and did nothing else, and none of them decided END."""
+    if not all(step.is_gate for step, _ in ran):
         return False
-    for outcome in run.records[3::RECORD_SIZE]:
+    for _, outcome in ran:
         decision = outcome.decision if isinstance(outcome, StepOutcome) else outcome
-        if decision is END or (isinstance(decision, list) and END in decision):
+        decided = decision if isinstance(decision, list) else [decision]
+        if END in decided or "END" in decided:  # a step of an earlier call has it as text
             return False
     return any(not run.plan.steps[index].is_gate for index in bits(run.layout.scope))
 

@@ -32,12 +32,15 @@ class RunOptions:
     executor: Executor | Mapping[str, Executor] | None = None
     run_id: str | None = None
     workflow_id: str | None = None
+    services: Mapping[str, Any] | None = None
+    budget: Mapping[str, float] | None = None
     # history
     history: Sequence[StepRecord] | None = None
     checkpoint: Checkpoint | None = None
     fork_from: tuple[str, int | None] | None = None
     code_change: str = "keep"
     new_turn: bool = False
+    keep_steps: bool = False
     tags: Mapping[str, str] | None = None
     wait: bool = False
     force: bool = False
@@ -46,6 +49,7 @@ class RunOptions:
     map_mode: str = "zip"
     clone: bool | list[str] = False
     key: str | Callable[[dict[str, Any]], Any] | None = None
+    restart: str = "node"
 
     def __init__(self, **given: Any) -> None:
         self.__dict__.update(given)

@@ -339,6 +339,7 @@ class Step:
             elif len(self.outputs) > 1:
                 self.resolve = unpacker(node.name, self.outputs, node.original_outputs, self.appends)
             special = node.cache or node.retry or node.timeout or node.offload or node.is_generator
+            special = special or node.transaction
             self.plain = not special and node.repeatable and not self.appends
             self.suspends = self.suspends or node.offload
 

@@ -6,15 +6,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.engine.admission import Admission
+from hypergraph.engine.inner_steps import Visit, added, late
 from hypergraph.engine.kernel import Kernel, is_cancellation
 from hypergraph.engine.lists import Lists
 from hypergraph.engine.options import DEFAULTS, RunOptions
 from hypergraph.engine.plan import Step, inputs_of
 from hypergraph.engine.scheduler import write
 from hypergraph.exceptions import (
+    BudgetExceededError,
     CancellationError,
     InfiniteLoopError,
     NodeError,
@@ -22,6 +25,7 @@ from hypergraph.exceptions import (
     PanicError,
     RunTimeoutError,
     StopRequested,
+    TransactionError,
     attach_evidence,
 )
 from hypergraph.graph.graph import Graph
@@ -53,6 +57,9 @@ class CallContext:
     stop_request: StopRequested | None = None
     root: Any = None  # the outermost Run or MapRun
     quick = True  # whether plain functions may be called in place
+    services: Mapping[str, Any] = MappingProxyType({})  # what nodes ask for by name
+    budget: Mapping[str, float] | None = None
+    spent: dict[str, float] | None = None  # of what the budget limits, earlier runs of the workflow included
     _awake: threading.Event | None = None
 
     def __init__(
@@ -68,6 +75,7 @@ class CallContext:
     def configure(self, observer: EventObserver | None, options: RunOptions) -> None:
         """Set what differs from the defaults; the timeout starts here."""
         self.observer, self.options, timeout = observer, options, options.timeout
+        self.budget = options.budget
         if timeout is not None:
             self.halt_at, self.deadline = clock() + timeout, time.monotonic() + timeout
         # A plain call in place emits no events and cannot be cut off by a deadline.
@@ -99,16 +107,35 @@ class CallContext:
                 self._awake.set()
         return self._awake
 
+    def spend(self, amounts: Mapping[str, float]) -> None:
+        """Count amounts against the budget; once that is used up nothing new begins."""
+        if self.budget is None:
+            return
+        with _SPENDING:
+            self.spent = added(self.spent, {n: amount for n, amount in amounts.items() if n in self.budget})
+            if self.used_up() is not None:
+                self.halt_at = -NEVER
+
+    def used_up(self) -> str | None:
+        """Return the name of what has been used up, None while there is something left of everything."""
+        found = ((name, (self.spent or {}).get(name, 0), most) for name, most in (self.budget or {}).items())
+        return next((name for name, amount, most in found if amount >= most), None)
+
     def halt_error(self, name: str, was_executing: bool) -> CancellationError:
-        """Return the error for a run that ends because of a stop request or the deadline."""
+        """Return the error for a run that ends because of a stop request, the deadline or the budget."""
         if self.stop_request is not None:
             return CancellationError(name, self.stop_request, was_executing=was_executing)
+        if self.budget is not None and (short := self.used_up()) is not None:
+            most, spent = self.budget[short], (self.spent or {}).get(short, 0)
+            text = f"the budget is used up: {short} is {spent:g}, and the budget {most:g}"
+            return BudgetExceededError(name, RuntimeError(text), was_executing=was_executing, name=short)
         timeout = self.options.timeout or 0.0
         cause = TimeoutError(f"the run's timeout of {timeout:g} s has passed")
         return RunTimeoutError(name, cause, was_executing=was_executing, timeout=timeout)
 
 
 RECORD_SIZE = 4
+_SPENDING = threading.Lock()  # nodes may run in several threads
 
 
 class StepOutcome:
@@ -127,6 +154,8 @@ class StepOutcome:
     replayed = False  # restored from history instead of executed
     failed_attempts: tuple[str, ...] = ()  # "Type: message" of each
     inner: Any = None  # a Run, or a MapRun for the items of a mapped graph
+    visit: Visit | None = None  # what the function did with its context
+    committed = False  # whether the step is stored already, with what its function wrote
 
 
 class CallWatch:
@@ -180,6 +209,8 @@ class Run:
     span_id = outer_span_id = ""  # of this run and of the one around it, if there are event processors
     spans: dict[str, tuple[str, int]] | None = None  # span and number of chunks, by node
     attempts: dict[str, tuple[int, float | None]] | None = None
+    connections: dict[str, Any] | None = None  # of nodes with a transaction, by node
+    inner: dict[str, Visit] | None = None  # visits whose function uses its context, by node
     started = stopped_at = 0.0
     answers: dict[str, Any]
     landed: list[tuple[Step, Any]]
@@ -240,6 +271,11 @@ class Run:
     def logger(self) -> logging.Logger:
         """The logger of the call."""
         return self.context.logger
+
+    @property
+    def services(self) -> Mapping[str, Any]:
+        """What was given to the call under a name."""
+        return self.context.services
 
     @property
     def stop_requested(self) -> bool:
@@ -321,6 +357,51 @@ class Run:
 
     # -- for NodeContext -----------------------------------------------------------------------------
 
+    def visit(self, name: str, superstep: int) -> Visit:
+        """Return the visit of a node under way. Raises StepUsageError after it has ended."""
+        if self.inner is None:
+            self.inner = {}
+        found = self.inner.get(name)
+        if found is None:
+            step = self.step_of(name)
+            if self._has_ended(step, superstep):
+                raise late(self.path_of(name))
+            found = self.inner.setdefault(name, Visit(self, step, superstep))
+        if found.superstep != superstep or found.is_closed:
+            raise late(self.path_of(name))
+        return found
+
+    def connection(self, name: str) -> Any:
+        """Return the connection of a transaction under way. Raises TransactionError without one."""
+        found = (self.connections or {}).get(name)
+        if found is None:
+            where = self.path_of(name)
+            raise TransactionError(
+                f"Node {where!r} has no connection: declare it with @node(..., transaction=True), and use "
+                "ctx.connection before it returns.",
+                node_name=where,
+            )
+        return found
+
+    def _has_ended(self, step: Step, superstep: int) -> bool:
+        if self.stopped_at:
+            return True
+        for start in range(len(self.records) - RECORD_SIZE, -1, -RECORD_SIZE):
+            at, done = self.records[start : start + 2]
+            if at < superstep:
+                return False
+            if done is step and at == superstep:
+                return True
+        return False
+
+    def leave(self, step: Step, outcome: StepOutcome | None = None) -> StepOutcome | None:
+        """Close the visit of a node, if its function uses its context; return an outcome that has it."""
+        found = self.inner.pop(step.name, None) if self.inner is not None else None
+        if found is not None:
+            outcome = StepOutcome() if outcome is None else outcome
+            found.close(outcome)
+        return outcome
+
     def check(self, name: str) -> None:
         """Raise if the run must stop or the timeout of the node has passed."""
         context, (_, node_deadline) = self.context, self.attempt_of(name)
@@ -330,9 +411,18 @@ class Run:
             raise NodeTimeoutError(self.path_of(name), self.step_of(name).node.timeout)
 
     def stream(self, name: str, chunk: Any) -> None:
-        """Emit a chunk, if there are event processors."""
+        """Emit a chunk, if there are event processors; keep it, if the node streams into a store."""
         if self.context.observer is not None:
             self.context.observer.chunk(self, name, chunk)
+        if self.context.recorder is not None and self.step_of(name).node.stream:
+            self.context.recorder.stream(self, name, chunk)
+
+    def progress(self, name: str, done: float, total: float | None, text: str) -> None:
+        """Show how far a node is, to event processors and in the store."""
+        if self.context.observer is not None:
+            self.context.observer.progress(self, name, done, total, text)
+        if self.context.recorder is not None:
+            self.context.recorder.show_progress(self, name, done, total, text)
 
     # -- endings ---------------------------------------------------------------------------------------
 
@@ -358,6 +448,8 @@ class Run:
         self, step: Step, superstep: int, error: BaseException, duration: float, outcome: StepOutcome
     ) -> None:
         """Record a failed step. Raises KeyboardInterrupt and the cancellation of the task."""
+        if self.inner is not None:
+            self.leave(step, outcome)
         if not isinstance(error, Exception):
             error = self._judge(step, error)
         outcome.error = error
@@ -411,7 +503,9 @@ class Run:
 
     def overrun(self) -> None:
         """End the run if its time was up while the last step was at work; a stop came too late to matter."""
-        if self.context.stop_request is None and self.failure is None and not self.asked:
+        context = self.context
+        is_late = context.stop_request is None and context.used_up() is None
+        if is_late and self.failure is None and not self.asked:
             superstep, step, _, _ = self.records[-RECORD_SIZE:]
             self.halt(step, superstep, was_executing=True)
 

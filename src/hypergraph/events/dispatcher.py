@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from contextlib import AsyncExitStack, ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -53,11 +54,12 @@ class EventDispatcher:
     for other objects.
     """
 
-    __slots__ = ("_deliveries", "_shut_down")
+    __slots__ = ("_deliveries", "_shut_down", "values")
 
     def __init__(self, processors: Iterable[EventProcessor] | None = None, *, strict: bool = False) -> None:
         self._deliveries = tuple((each, _Guard(each, strict)) for each in _checked(processors))
         self._shut_down = False
+        self.values = any(_sees_values(each) for each, _ in self._deliveries)  # whether a processor sees any
 
     @property
     def active(self) -> bool:
@@ -66,18 +68,21 @@ class EventDispatcher:
 
     def emit(self, event: Event) -> None:
         """Deliver through `on_event`; raises what a processor raises only when strict."""
+        bare = without_values(event) if self.values else event
         for processor, guard in self._deliveries:
             with guard:
-                processor.on_event(event)
+                processor.on_event(event if bare is event or _sees_values(processor) else bare)
 
     async def emit_async(self, event: Event) -> None:
         """Deliver and await async processors in turn; raises what a processor raises only when strict."""
+        bare = without_values(event) if self.values else event
         for processor, guard in self._deliveries:
             with guard:
+                seen = event if bare is event or _sees_values(processor) else bare
                 if isinstance(processor, AsyncEventProcessor):
-                    await processor.on_event_async(event)
+                    await processor.on_event_async(seen)
                 else:
-                    processor.on_event(event)
+                    processor.on_event(seen)
 
     def shutdown(self) -> None:
         """Shut every processor down, the first time only; raises as `emit` does, after the last one."""
@@ -97,6 +102,19 @@ class EventDispatcher:
             return ()
         self._shut_down = True
         return self._deliveries[::-1]
+
+
+def _sees_values(processor: EventProcessor) -> bool:
+    return bool(getattr(processor, "values", False))
+
+
+def without_values(event: Event) -> Event:
+    """Return an event without inputs and outputs, the event itself if it has none."""
+    if getattr(event, "inputs", None) is not None:
+        return replace(event, inputs=None)  # type: ignore[arg-type]  # only a NodeStartEvent has them
+    if getattr(event, "outputs", None) is not None:
+        return replace(event, outputs=None)  # type: ignore[arg-type]  # only a NodeEndEvent has them
+    return event
 
 
 def _checked(processors: Iterable[EventProcessor] | None) -> list[EventProcessor]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         InterruptEvent,
         NodeEndEvent,
         NodeErrorEvent,
+        NodeProgressEvent,
         NodeRetryEvent,
         NodeStartEvent,
         RouteDecisionEvent,
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 class EventProcessor:
     """Receive the events of runs. Both methods do nothing unless overridden.
 
+    With `values=True` its NodeStartEvents have the inputs and its NodeEndEvents the outputs: the objects
+    themselves, which must not be changed. A class with a constructor of its own can set the attribute.
+
     >>> class Names(EventProcessor):
     ...     def on_event(self, event):
     ...         if type(event).__name__ == "NodeEndEvent":
@@ -39,6 +43,11 @@ class EventProcessor:
     count
     """
 
+    values = False  # whether it gets inputs and outputs
+
+    def __init__(self, *, values: bool = False) -> None:
+        self.values = values
+
     def on_event(self, event: Event) -> None:
         """Handle one event."""
 
@@ -47,7 +56,11 @@ class EventProcessor:
 
 
 class AsyncEventProcessor(EventProcessor):
-    """Receive events in coroutines under AsyncRunner, in plain calls under SyncRunner."""
+    """Receive events in coroutines under AsyncRunner, in plain calls under SyncRunner.
+
+    Args:
+        values: whether it gets inputs and outputs, as in EventProcessor
+    """
 
     async def on_event_async(self, event: Event) -> None:
         """Handle one event; calls `on_event` unless overridden."""
@@ -59,7 +72,11 @@ class AsyncEventProcessor(EventProcessor):
 
 
 class TypedEventProcessor(EventProcessor):
-    """Receive events in one method per kind of event; override those you need."""
+    """Receive events in one method per kind of event; override those you need.
+
+    Args:
+        values: whether it gets inputs and outputs, as in EventProcessor
+    """
 
     _HANDLERS: ClassVar[dict[str, str]] = {
         "RunStartEvent": "on_run_start",
@@ -74,6 +91,7 @@ class TypedEventProcessor(EventProcessor):
         "InterruptEvent": "on_interrupt",
         "StopRequestedEvent": "on_stop_requested",
         "StreamingChunkEvent": "on_streaming_chunk",
+        "NodeProgressEvent": "on_node_progress",
         "CheckpointSavedEvent": "on_checkpoint_saved",
     }
 
@@ -118,6 +136,9 @@ class TypedEventProcessor(EventProcessor):
 
     def on_streaming_chunk(self, event: StreamingChunkEvent) -> None:
         """Handle a streamed chunk."""
+
+    def on_node_progress(self, event: NodeProgressEvent) -> None:
+        """Handle a node that says how far it is."""
 
     def on_checkpoint_saved(self, event: CheckpointSavedEvent) -> None:
         """Handle steps that became durable."""

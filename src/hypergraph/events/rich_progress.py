@@ -20,6 +20,7 @@ from hypergraph.events.types import (
     InterruptEvent,
     NodeEndEvent,
     NodeErrorEvent,
+    NodeProgressEvent,
     NodeStartEvent,
     RunEndEvent,
     RunStartEvent,
@@ -161,6 +162,7 @@ class RichProgressProcessor(TypedEventProcessor):
             if force_mode == "tty" or console.is_interactive:
                 self._view = _Bars(console, transient)
         self._spans: dict[str, _Run] = {}  # an open run's span -> the run; an open node's span -> its run
+        self._quarters: dict[str, int] = {}  # of the progress of open nodes, as shown in lines
         self._lock = threading.Lock()
 
     def on_event(self, event: Event) -> None:
@@ -217,6 +219,22 @@ class RichProgressProcessor(TypedEventProcessor):
         """Show which node waits for an answer."""
         self._close_node(event, "⏸ {} paused", counted=False)
 
+    def on_node_progress(self, event: NodeProgressEvent) -> None:
+        """Show how far a node is: beside the bar of its run, or a line at each quarter."""
+        span = event.parent_span_id or ""
+        run = self._spans.get(span)
+        if run is None or run.hidden:
+            return
+        share = None if event.total is None else min(event.done / event.total, 1.0) if event.total else 1.0
+        of = f"{event.done:g}" if event.total is None else f"{event.done:g}/{event.total:g}"
+        name = _shown(event.node_name)
+        run.nodes[span] = " ".join(filter(None, (name, of, _line(event.text))))
+        self._draw(run)
+        quarter = 0 if share is None else int(share * 4)
+        if quarter > self._quarters.get(span, 0):
+            self._quarters[span] = quarter
+            self._view.note(event.timestamp, f"▶ {name} {quarter * 25}% ({of})")
+
     def _close_node(
         self,
         event: NodeEndEvent | NodeErrorEvent | InterruptEvent,
@@ -226,6 +244,7 @@ class RichProgressProcessor(TypedEventProcessor):
         counted: bool = True,
     ) -> None:
         run = self._spans.pop(event.span_id, None)
+        self._quarters.pop(event.span_id, None)
         if run is not None:
             run.nodes.pop(event.span_id, None)
             if counted:
@@ -259,6 +278,10 @@ def _ending(run: _Run, event: RunEndEvent) -> str:
     if not reason and run.is_map:
         reason = f"{run.failed} of {plural(run.done if run.total is None else run.total, 'item')}"
     return f"✗ {run.name} failed: {reason}" if reason else f"✗ {run.name} failed"
+
+
+def _line(text: str) -> str:
+    return escape(first_line(text)) if text else ""
 
 
 def _shown(name: str) -> str:

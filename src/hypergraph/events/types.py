@@ -2,8 +2,8 @@
 
 Every event names its run, its own span and its parent span. The events that open and close a run or a node
 have the same `span_id`, so a tree of runs can be rebuilt from ids. Timestamps are wall clock; durations are
-measured by the engine. Some events carry values (`value`, `chunk`, `info`): displays and exports must leave
-them out.
+measured by the engine. Some events carry values (`value`, `chunk`, `info`; `inputs` and `outputs` for
+processors that ask for them): displays and exports must leave them out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from os import urandom
 from typing import Any
 
-from hypergraph.records import RunStatus
+from hypergraph.records import InnerStep, RunStatus
 
 __all__ = [
     "BaseEvent",
@@ -23,6 +23,7 @@ __all__ = [
     "InterruptEvent",
     "NodeEndEvent",
     "NodeErrorEvent",
+    "NodeProgressEvent",
     "NodeRetryEvent",
     "NodeStartEvent",
     "RouteDecisionEvent",
@@ -49,6 +50,8 @@ class BaseEvent:
     span_id: str = field(default_factory=fresh_span_id)  # of the run or node
     parent_span_id: str | None = None  # of the run or node around it
     timestamp: float = field(default_factory=time.time)  # seconds since 1970, wall clock
+    item_index: int | None = None  # of the innermost map item that it belongs to, from 0
+    path: tuple[str, ...] = ()  # the nested graphs and items around the run, as in ("each", "item-3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +107,7 @@ class NodeStartEvent(_NodeEvent):
     """A node starts, or is restored from history (`replayed`)."""
 
     replayed: bool = False  # whether it is only restored from history
+    inputs: dict[str, Any] | None = None  # what it takes; None for processors without `values`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +118,9 @@ class NodeEndEvent(_NodeEvent):
     cached: bool = False  # whether the outputs came from the cache
     inner_logs: tuple[Any, ...] = ()  # of the runs inside a GraphNode
     replayed: bool = False  # whether it was only restored from history
+    steps: tuple[InnerStep, ...] = ()  # what its function did with `ctx.step`, without values
+    usage: dict[str, float] | None = None  # what it recorded with `ctx.record`
+    outputs: dict[str, Any] | None = None  # what it made; None for processors without `values`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +129,8 @@ class NodeErrorEvent(_NodeEvent):
 
     error: str = ""  # the message
     error_type: str = ""  # the class, with its module
+    steps: tuple[InnerStep, ...] = ()  # what its function did with `ctx.step`, without values
+    usage: dict[str, float] | None = None  # what it recorded with `ctx.record`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +183,15 @@ class StreamingChunkEvent(_NodeEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeProgressEvent(_NodeEvent):
+    """A node said how far it is, by `NodeContext.progress`."""
+
+    done: float = 0.0  # of `total`
+    total: float | None = None  # None if that is not known
+    text: str = ""  # what it is at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSavedEvent(BaseEvent):
     """The steps with these indexes became durable."""
 
@@ -195,5 +213,6 @@ Event = (
     | InterruptEvent
     | StopRequestedEvent
     | StreamingChunkEvent
+    | NodeProgressEvent
     | CheckpointSavedEvent
 )

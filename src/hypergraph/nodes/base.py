@@ -67,8 +67,10 @@ class HyperNode:
     persist = True  # whether its outputs are stored
     repeatable = True  # whether it may run again if a crash left its outcome unknown
     on_ambiguous: OnAmbiguous | None = None  # what to do if it may not
+    stream = False  # whether what it gives to `NodeContext.stream` is kept in the store
     artifact: bool | None = None  # whether outputs go to the artifact store; None: by size
     on_worker_loss: OnWorkerLoss | None = None  # what to do when an executor loses its worker
+    transaction = False  # whether its effects and its step are one commit
     node_type = "FUNCTION"  # "FUNCTION", "GRAPH" or "BRANCH"
     nested_graph: Any = None  # the inner graph of a GraphNode, None for other nodes
     _history: tuple[RenameEntry, ...] = ()

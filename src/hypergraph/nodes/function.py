@@ -17,6 +17,7 @@ from hypergraph.nodes.options import (
     OnWorkerLoss,
     Replace,
     RetryPolicy,
+    check_transaction,
     checked_append,
     checked_retry,
     checked_timeout,
@@ -44,11 +45,13 @@ class FunctionNode(CallableNode[P, R_co]):
         retry: how often and after which delay a failed attempt is repeated
         timeout: seconds for one attempt, which then fails with NodeTimeoutError
         offload: let AsyncRunner call a sync function in a worker thread
+        stream: keep what it gives to `NodeContext.stream` in the store, for readers in other processes
         persist: False stores the step without its outputs; a resume that needs them runs it again
         repeatable: False forbids a second run of a call that started, even if a crash hid its outcome
         on_ambiguous: for such a call "fail" (default), "rerun", or a callable that returns the outcome
         artifact: True stores outputs in the artifact store, False in the row, None decides by size
         on_worker_loss: "rerun", or "fail" (default if not repeatable), when an executor loses its worker
+        transaction: commit what the function writes through NodeContext.connection together with its step
 
     Raises:
         TypeError: the source is not callable, has no readable signature or takes `*args` or `**kwargs`; an
@@ -81,11 +84,13 @@ class FunctionNode(CallableNode[P, R_co]):
         retry: RetryPolicy | None = None,
         timeout: float | None = None,
         offload: bool = False,
+        stream: bool = False,
         persist: bool = True,
         repeatable: bool = True,
         on_ambiguous: OnAmbiguous | None = None,
         artifact: bool | None = None,
         on_worker_loss: OnWorkerLoss | None = None,
+        transaction: bool = False,
     ) -> None:
         outputs = as_names(output_name, "output_name")
         self._set_up(
@@ -102,8 +107,12 @@ class FunctionNode(CallableNode[P, R_co]):
             retry=checked_retry(retry),
             timeout=checked_timeout(timeout),
             offload=bool(offload),
+            stream=bool(stream),
             **persistence(persist, repeatable, on_ambiguous, artifact, on_worker_loss),
+            **({} if transaction is False else {"transaction": transaction}),
         )
+        if transaction is not False:
+            check_transaction(self, transaction)
         if not self.data_outputs:
             self._warn_about_dropped_result()
 
@@ -200,11 +209,13 @@ def node(
     retry: RetryPolicy | None = None,
     timeout: float | None = None,
     offload: bool = False,
+    stream: bool = False,
     persist: bool = True,
     repeatable: bool = True,
     on_ambiguous: OnAmbiguous | None = None,
     artifact: bool | None = None,
     on_worker_loss: OnWorkerLoss | None = None,
+    transaction: bool = False,
 ) -> FunctionNode[P, R_co]: ...
 @overload
 def node(
@@ -220,11 +231,13 @@ def node(
     retry: RetryPolicy | None = None,
     timeout: float | None = None,
     offload: bool = False,
+    stream: bool = False,
     persist: bool = True,
     repeatable: bool = True,
     on_ambiguous: OnAmbiguous | None = None,
     artifact: bool | None = None,
     on_worker_loss: OnWorkerLoss | None = None,
+    transaction: bool = False,
 ) -> Callable[[Callable[P, R_co]], FunctionNode[P, R_co]]: ...
 def node(
     source: Callable[..., Any] | None = None,
@@ -239,11 +252,13 @@ def node(
     retry: RetryPolicy | None = None,
     timeout: float | None = None,
     offload: bool = False,
+    stream: bool = False,
     persist: bool = True,
     repeatable: bool = True,
     on_ambiguous: OnAmbiguous | None = None,
     artifact: bool | None = None,
     on_worker_loss: OnWorkerLoss | None = None,
+    transaction: bool = False,
 ) -> FunctionNode | Callable[[Callable[..., Any]], FunctionNode]:
     """Turn a function into a node; works bare and with arguments.
 
@@ -267,11 +282,13 @@ def node(
         retry: how often and after which delay a failed attempt is repeated
         timeout: seconds for one attempt, which then fails with NodeTimeoutError
         offload: let AsyncRunner call a sync function in a worker thread
+        stream: keep what it gives to `NodeContext.stream` in the store, for readers in other processes
         persist: False stores the step without its outputs; a resume that needs them runs it again
         repeatable: False forbids a second run of a call that started, even if a crash hid its outcome
         on_ambiguous: for such a call "fail" (default), "rerun", or a callable that returns the outcome
         artifact: True stores outputs in the artifact store, False in the row, None decides by size
         on_worker_loss: "rerun", or "fail" (default if not repeatable), when an executor loses its worker
+        transaction: commit what the function writes through NodeContext.connection together with its step
     """
     if isinstance(source, (str, tuple)):
         raise TypeError(f"@node takes the function first; write @node(output_name={source!r}).")
@@ -287,10 +304,12 @@ def node(
         retry=retry,
         timeout=timeout,
         offload=offload,
+        stream=stream,
         persist=persist,
         repeatable=repeatable,
         on_ambiguous=on_ambiguous,
         artifact=artifact,
         on_worker_loss=on_worker_loss,
+        transaction=transaction,
     )
     return decorate if source is None else decorate(source)

@@ -126,6 +126,29 @@ def checked_timeout(timeout: Any) -> float | None:
     return timeout
 
 
+def check_transaction(node: Any, transaction: Any) -> None:
+    """Check the option `transaction` of a function node. Raises TypeError or ValueError."""
+    _check_bool("transaction", transaction)
+    if node.is_async or node.is_generator:
+        raise TypeError(
+            f"transaction=True needs a plain function; {node.name!r} is async or a generator. Nothing else "
+            "can be written while a transaction is open: keep it short, and await before or after it."
+        )
+    if not any(param.is_context for param in node.signature.parameters):
+        raise TypeError(
+            f"transaction=True needs a parameter annotated NodeContext, for its connection; {node.name!r} "
+            "has none."
+        )
+    for option, value in (("cache", node.cache), ("persist", not node.persist), ("append", node.append)):
+        if value:
+            raise ValueError(f"transaction=True and {option} exclude each other: remove one of them.")
+    if not node.repeatable:
+        raise ValueError(
+            "transaction=True and repeatable=False exclude each other: what a crash interrupts is rolled "
+            "back, so it can always run again. Remove one of them."
+        )
+
+
 def persistence(
     persist: Any, repeatable: Any, on_ambiguous: Any, artifact: Any, on_worker_loss: Any
 ) -> dict[str, Any]:

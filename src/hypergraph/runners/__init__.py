@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypergraph.engine.kernel import PauseExecution
 from hypergraph.engine.scheduler import GraphState, NodeExecution
-from hypergraph.records import NodeRecord, PauseInfo, RunStatus
+from hypergraph.records import InnerStep, NodeRecord, PauseInfo, RunStatus
 from hypergraph.runners.base import BaseRunner, RunnerCapabilities
 from hypergraph.runners.handles import MapHandle, RunHandle
 from hypergraph.runners.options import ErrorHandling
@@ -28,6 +28,7 @@ __all__ = [
     "BaseRunner",
     "ErrorHandling",
     "GraphState",
+    "InnerStep",
     "MapHandle",
     "MapLog",
     "MapResult",

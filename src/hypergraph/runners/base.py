@@ -8,13 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from os import PathLike
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from hypergraph import checkpointers, durability
 from hypergraph.cache import CacheBackend, NodeCache
 from hypergraph.display import did_you_mean
 from hypergraph.durability.options import HISTORY_OPTIONS
-from hypergraph.engine.admission import UNSET, Admission, admit, admit_nothing, check_answers, split_answers
+from hypergraph.engine.admission import (
+    UNSET,
+    Admission,
+    admit,
+    admit_nothing,
+    check_answers,
+    split_answers,
+    transactional_node,
+)
 from hypergraph.engine.execute import report
 from hypergraph.engine.kernel import Kernel
 from hypergraph.engine.nested import MapRun, expand
@@ -38,6 +47,7 @@ from hypergraph.runners.observer import EventObserver
 from hypergraph.runners.options import (
     ErrorHandling,
     check_max_iterations,
+    checked_services,
     merged_inputs,
     refuse_misspelt_options,
 )
@@ -76,6 +86,7 @@ class BaseRunner(ABC):
         max_iterations: rounds that a loop may take each time it is entered; 1000 by default
         logger: the logger that nodes get as NodeContext.logger
         executor: what calls the nodes: an Executor, or a dict from node names to executors
+        services: clients and other objects for nodes, by name: NodeContext.service; never stored
     """
 
     checkpointer: Checkpointer | None  # the store that records every run
@@ -88,6 +99,7 @@ class BaseRunner(ABC):
         max_iterations: int | None = None,
         logger: logging.Logger | None = None,
         executor: Executor | Mapping[str, Executor] | None = None,
+        services: Mapping[str, Any] | None = None,
     ) -> None:
         checkpointer = _store_of(type(self).__name__, checkpointer)
         if cache is not None and hasattr(cache, "save_step"):
@@ -102,6 +114,7 @@ class BaseRunner(ABC):
         self._logger = logger
         self._cache = NodeCache(cache) if cache is not None else None
         self._executor = checked_executor(executor)
+        self._services = {} if services is None else checked_services(services)
         self._live: set[CallContext] = set()
 
     @property
@@ -128,11 +141,14 @@ class BaseRunner(ABC):
         run_id: str | None = None,
         workflow_id: str | None = None,
         executor: Executor | Mapping[str, Executor] | None = None,
+        services: Mapping[str, Any] | None = None,
+        budget: Mapping[str, float] | None = None,
         history: Sequence[StepRecord] | None = None,
         checkpoint: Checkpoint | None = None,
         fork_from: tuple[str, int | None] | None = None,
         code_change: Literal["keep", "rerun", "error"] = "keep",
         new_turn: bool = False,
+        keep_steps: bool = False,
         tags: Mapping[str, str] | None = None,
         wait: bool = False,
         force: bool = False,
@@ -162,6 +178,10 @@ class BaseRunner(ABC):
             fork_from: a workflow id and a superstep (None for the last) to start from
             checkpoint: recorded values and steps to start from
             history: recorded steps to start from, as in Checkpoint.steps
+            keep_steps: with fork_from, keep recorded inner steps of nodes that the fork runs again
+            services: clients and other objects for nodes, by name: NodeContext.service; never stored
+            budget: how much of what nodes record the workflow may use, as in {"cost": 1.0}; then
+                BudgetExceededError
             new_turn: count given values as new even if they equal the stored ones
             code_change: what to do if the code has changed since it was recorded: "keep" the results,
                 "rerun" the changed nodes, or raise an "error"
@@ -179,7 +199,7 @@ class BaseRunner(ABC):
             IncompatibleRunnerError: this runner cannot run the graph.
             GraphConfigError: `select` or the graph's `wait_for` cannot work.
             ValueError: an option or an input is wrong.
-            CancellationError: the run was stopped, or took longer than `timeout`.
+            CancellationError: the run was stopped, took longer than `timeout`, or used up its `budget`.
             InfiniteLoopError: a loop did not end.
             CheckpointError: the store failed, or another process owns the workflow.
         """
@@ -205,8 +225,11 @@ class BaseRunner(ABC):
         timeout: float | None = None,
         workflow_id: str | None = None,
         executor: Executor | Mapping[str, Executor] | None = None,
+        services: Mapping[str, Any] | None = None,
+        budget: Mapping[str, float] | None = None,
         code_change: Literal["keep", "rerun", "error"] = "keep",
         key: str | Callable[[dict[str, Any]], Any] | None = None,
+        restart: Literal["node", "item"] = "node",
         tags: Mapping[str, str] | None = None,
         force: bool = False,
         **input_values: Any,
@@ -237,10 +260,14 @@ class BaseRunner(ABC):
             timeout: seconds for the whole call before RunTimeoutError
             workflow_id: the id of the stored map; an existing one is resumed. Needs a checkpointer
             executor: what calls the nodes in this call instead of the runner's executor; {} for none
+            services: clients and other objects for nodes, by name: NodeContext.service; never stored
+            budget: how much of what nodes record all items together may use, as in {"cost": 1.0}; then
+                BudgetExceededError
             code_change: what to do if the code has changed since it was recorded: "keep" the results,
                 "rerun" the changed nodes, or raise an "error"
             key: how to identify a stored item: the name of an input, or a function of the item's inputs;
                 by default its position
+            restart: where items that failed before begin: at the "node" that failed, or as new "item"s
             tags: labels of the stored map
             force: take over even if another process owns the map, or after repeated crashes
 
@@ -320,6 +347,8 @@ class BaseRunner(ABC):
         """Return the run of a call without options, if a call with the same names was admitted before."""
         if self.checkpointer is not None or self._executor is not None or type(given) is not dict:
             return None
+        if self._services:
+            return None
         try:
             admission = graph.memo["admissions"][self.__class__, tuple(given)]
         except (AttributeError, KeyError):
@@ -378,7 +407,7 @@ class BaseRunner(ABC):
             if admission.notices:
                 refuse_misspelt_options(graph, inputs, RUN_OPTIONS | MAP_OPTIONS)
                 admission.warn(stacklevel=6)
-            elif plain:
+            elif plain and transactional_node(graph) is None:  # every call checks that there is a store
                 graph.memo["admissions"][self.__class__, names] = admission
         return admission
 
@@ -387,6 +416,11 @@ class BaseRunner(ABC):
         if self.checkpointer is not None:
             recorder: WorkflowRecorder = durability.WorkflowRecorder(self.checkpointer, options, graph)
             return recorder
+        if isinstance(graph, Graph) and (name := transactional_node(graph)) is not None:
+            raise ValueError(
+                f"Node {name!r} has transaction=True, and this runner has no store to commit it in: "
+                f"{type(self).__name__}(checkpointer='runs.db')."
+            )
         if not _NEEDS_STORE.isdisjoint(vars(options)):
             unmet = sorted(_NEEDS_STORE.intersection(vars(options)))
             raise ValueError(
@@ -406,6 +440,8 @@ class BaseRunner(ABC):
         context = CallContext(kernel, self._cache, self._logger, limit)
         if options is not DEFAULTS or observer is not None:
             context.configure(observer, options)
+        if self._services or options.services is not None:
+            context.services = MappingProxyType({**self._services, **(options.services or {})})
         context.recorder = recorder
         return context
 

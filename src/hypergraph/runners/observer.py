@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from hypergraph import events
 from hypergraph.engine.nested import MapRun
-from hypergraph.engine.plan import Step
+from hypergraph.engine.plan import Step, inputs_of
 from hypergraph.engine.run import CallContext, Run, StepOutcome
+from hypergraph.engine.scheduler import results_of
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.exceptions import safe_text
 from hypergraph.records import PauseInfo
@@ -26,8 +27,9 @@ Deliver = Callable[["Event"], Awaitable[None]]
 class EventObserver:
     """Build events from notifications of the engine and deliver them in order."""
 
-    def __init__(self, deliver: Deliver) -> None:
+    def __init__(self, deliver: Deliver, *, values: bool = False) -> None:
         self._deliver = deliver
+        self.values = values  # whether a processor wants inputs and outputs
         self.backlog: deque[Event] = deque()
 
     async def _emit(self, event: Event) -> None:
@@ -59,6 +61,7 @@ class EventObserver:
             events.CheckpointSavedEvent(
                 run_id=run.run_id,
                 parent_span_id=run.span_id or None,
+                **_place(run),
                 workflow_id=run.workflow_id,
                 superstep=run.journal.superstep,  # type: ignore[union-attr]  # only journals save steps
                 steps=indexes,
@@ -106,12 +109,15 @@ class EventObserver:
 
     async def node_started(self, run: Run, step: Step) -> str:
         """Open the span of a node and return its id."""
-        event = events.NodeStartEvent(**_inside(run), node_name=step.name)
+        taken = _taken(run, step) if self.values else None
+        event = events.NodeStartEvent(**_inside(run), node_name=step.name, inputs=taken)
         _spans(run)[step.name] = (event.span_id, 0)
         await self._emit(event)
         return event.span_id
 
-    async def node_ended(self, run: Run, step: Step, outcome: StepOutcome, seconds: float) -> None:
+    async def node_ended(
+        self, run: Run, step: Step, outcome: StepOutcome, seconds: float, value: Any
+    ) -> None:
         """Close the span of a node."""
         await self._emit(
             events.NodeEndEvent(
@@ -121,13 +127,21 @@ class EventObserver:
                 duration_ms=seconds * 1000,
                 cached=outcome.cached,
                 inner_logs=_logs(outcome.inner),
+                **_done_inside(outcome),
+                outputs=results_of(step, value) if self.values else None,
             )
         )
 
-    async def node_failed(self, run: Run, step: Step, span_id: str, error: BaseException) -> None:
+    async def node_failed(self, run: Run, step: Step, outcome: StepOutcome, error: BaseException) -> None:
         """Close the span of a node that failed."""
         await self._emit(
-            events.NodeErrorEvent(**_inside(run), span_id=span_id, node_name=step.name, **_text(error))
+            events.NodeErrorEvent(
+                **_inside(run),
+                span_id=outcome.span_id,
+                node_name=step.name,
+                **_text(error),
+                **_done_inside(outcome),
+            )
         )
 
     async def node_retried(
@@ -171,10 +185,28 @@ class EventObserver:
             events.StreamingChunkEvent(
                 run_id=run.run_id,
                 parent_span_id=span_id or None,
+                **_place(run),
                 graph_name=run.graph_name,
                 node_name=name,
                 chunk=chunk,
                 chunk_index=count,
+            )
+        )
+        self.flush()
+
+    def progress(self, run: Run, name: str, done: float, total: float | None, text: str) -> None:
+        """Emit how far a node is, from inside of it."""
+        span_id, _ = _spans(run).get(name, ("", 0))
+        self.backlog.append(
+            events.NodeProgressEvent(
+                run_id=run.run_id,
+                parent_span_id=span_id or None,
+                **_place(run),
+                graph_name=run.graph_name,
+                node_name=name,
+                done=done,
+                total=total,
+                text=text,
             )
         )
         self.flush()
@@ -203,7 +235,36 @@ def _own(run: Run | MapRun, graph_name: str | None) -> dict[str, Any]:
         "span_id": run.span_id,
         "parent_span_id": run.outer_span_id or None,
         "graph_name": graph_name or "",
+        **_place(run),
     }
+
+
+def _done_inside(outcome: StepOutcome) -> dict[str, Any]:
+    """Return what a function did with its context, if anything."""
+    visit = outcome.visit
+    return {} if visit is None else {"steps": visit.logged, "usage": visit.total}
+
+
+def _place(run: Run | MapRun) -> dict[str, Any]:
+    """Return the item and the path of a run; there is none for most."""
+    if isinstance(run, Run):
+        is_alone = run.parent is None and run.map_run is None
+        return {} if is_alone else {"item_index": _item_of(run), "path": run.trail}
+    around = run.parent
+    return {} if around is None else {"item_index": _item_of(around), "path": (*around.trail, run.step_name)}
+
+
+def _item_of(run: Any) -> int | None:
+    """Return the index of the innermost item that a run is, or is inside of."""
+    while run is not None:
+        if getattr(run, "map_run", None) is not None:
+            return int(run.item_index)
+        run = run.parent
+    return None
+
+
+def _taken(run: Run, step: Step) -> dict[str, Any]:
+    return run.graph_inputs(step) if step.kind == "graph" else inputs_of(step, run.values)
 
 
 def _spans(run: Run) -> dict[str, tuple[str, int]]:
@@ -213,7 +274,8 @@ def _spans(run: Run) -> dict[str, tuple[str, int]]:
 
 
 def _inside(run: Run) -> dict[str, Any]:
-    return {"run_id": run.run_id, "parent_span_id": run.span_id, "graph_name": run.graph_name}
+    inside = {"run_id": run.run_id, "parent_span_id": run.span_id, "graph_name": run.graph_name}
+    return inside if run.parent is None and run.map_run is None else {**inside, **_place(run)}
 
 
 def _text(error: BaseException) -> dict[str, Any]:
@@ -235,7 +297,7 @@ class SyncObserver(EventObserver):
         async def deliver(event: Event) -> None:
             dispatcher.emit(event)
 
-        super().__init__(deliver)
+        super().__init__(deliver, values=dispatcher.values)
         self._dispatcher = dispatcher
 
     def flush(self) -> None:

@@ -96,12 +96,35 @@ def _check_timeout(value: Any) -> None:
         raise ValueError(f"timeout must be a number of seconds greater than 0, got {value!r}")
 
 
-_CHECKS: dict[str, Callable[[Any], None]] = {
+def checked_services(value: Any) -> dict[str, Any]:
+    """Return services by name. Raises TypeError for anything but a mapping from names."""
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise TypeError(
+            f'services must be a mapping from names to objects, as in {{"llm": client}}, got {got(value)}'
+        )
+    return dict(value)
+
+
+def _check_budget(value: Any) -> None:
+    if not isinstance(value, Mapping) or not value or not all(isinstance(name, str) for name in value):
+        raise TypeError(
+            f'budget must be a mapping from names to numbers, as in {{"cost": 1.0}}, got {got(value)}'
+        )
+    for name, most in value.items():
+        if isinstance(most, bool) or not isinstance(most, (int, float)):
+            raise TypeError(f"budget[{name!r}] must be a number, got {got(most)}")
+        if not most > 0:
+            raise ValueError(f"budget[{name!r}] must be greater than 0, got {most!r}")
+
+
+_CHECKS: dict[str, Callable[[Any], object]] = {
     "on_missing": _check_on_missing,
     "error_handling": _check_error_handling,
     "max_iterations": check_max_iterations,
     "max_concurrency": _check_max_concurrency,
     "timeout": _check_timeout,
+    "services": checked_services,
+    "budget": _check_budget,
 }
 
 

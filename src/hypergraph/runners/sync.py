@@ -57,6 +57,7 @@ class SyncRunner(BaseRunner):
         max_iterations: rounds that a loop may take each time it is entered; 1000 by default
         logger: the logger that nodes get as NodeContext.logger
         executor: what calls the nodes: an Executor, or a dict from node names to executors
+        services: clients and other objects for nodes, by name: NodeContext.service; never stored
     """
 
     @property
@@ -107,7 +108,7 @@ class SyncRunner(BaseRunner):
             dispatcher.emit(event)
             await give(event)
 
-        run = self._prepare(graph, values, inputs, options, EventObserver(deliver))
+        run = self._prepare(graph, values, inputs, options, EventObserver(deliver, values=dispatcher.values))
         return RunIterator(
             run, self._steps(run, dispatcher, handover), lambda: self._conclude(run, options.error_handling)
         )

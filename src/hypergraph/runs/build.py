@@ -130,6 +130,8 @@ def _node_record(superstep: int, step: Step, seconds: float, outcome: StepOutcom
         span_id=outcome.span_id,
         attempt=outcome.attempts,
         log=None if outcome.inner is None else inner_log(outcome.inner),
+        steps=() if outcome.visit is None else outcome.visit.logged,
+        usage=None if outcome.visit is None else outcome.visit.total,
     )
 
 

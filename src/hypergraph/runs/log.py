@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
@@ -20,7 +20,7 @@ from hypergraph.display import (
     run_time,
 )
 from hypergraph.exceptions import safe_text
-from hypergraph.records import NodeRecord
+from hypergraph.records import InnerStep, NodeRecord
 
 __all__ = ["MapLog", "NodeStats", "RunLog"]
 
@@ -55,6 +55,11 @@ class RunLog:
     def node_stats(self) -> dict[str, NodeStats]:
         """The statistics of each node, in order of first execution."""
         return add_up(self.steps)
+
+    @property
+    def usage(self) -> dict[str, float]:
+        """What the nodes recorded with `ctx.record`, added up, those of nested graphs included."""
+        return total_usage(self.steps)
 
     def summary(self) -> str:
         """Return one line: number of nodes, duration, number of errors, slowest node."""
@@ -153,6 +158,11 @@ class MapLog:
         """The statistics of each node over all items."""
         return add_up(step for item in self.items for step in item.steps)
 
+    @property
+    def usage(self) -> dict[str, float]:
+        """What the nodes of all items recorded with `ctx.record`, added up."""
+        return total_usage(step for item in self.items for step in item.steps)
+
     def summary(self) -> str:
         """Return one line: number of items, statuses, duration, number of errors."""
         statuses = tally(self._status(position) for position in range(len(self)))
@@ -197,7 +207,8 @@ class MapLog:
         return f"MapLog: {_name(self)}", self._total, plural(len(self), "item"), self._error_count
 
     def _blocks(self) -> Iterator[Table]:
-        rows = [self._row(position) for position in range(min(len(self), _MAX_ITEMS))]
+        failed_first = sorted(range(len(self)), key=lambda position: self._status(position) != "failed")
+        rows = [self._row(position) for position in failed_first[:_MAX_ITEMS]]
         left_out = len(self) - len(rows)
         more = f"... and {plural(left_out, 'more item')}" if left_out else ""
         yield Table(("Item", "Nodes", "Duration", "Status"), rows, more)
@@ -233,8 +244,27 @@ def _stats_dict(stats: dict[str, NodeStats]) -> dict[str, Any]:
 
 
 def _step_dict(step: NodeRecord) -> dict[str, Any]:
-    fields = {name: jsonable(getattr(step, name)) for name in NodeRecord.__slots__ if name != "log"}
-    return {**fields, "inner_log": None if step.log is None else step.log.to_dict()}
+    fields = {
+        name: jsonable(getattr(step, name)) for name in NodeRecord.__slots__ if name not in ("log", "steps")
+    }
+    return {
+        **fields,
+        "steps": [{name: jsonable(getattr(inner, name)) for name in _LOGGED} for inner in step.steps],
+        "inner_log": None if step.log is None else step.log.to_dict(),
+    }
+
+
+_LOGGED = ("key", "status", "duration_ms", "error", "error_type", "attempt", "replayed", "usage")
+
+
+def total_usage(steps: Iterable[NodeRecord]) -> dict[str, float]:
+    """Return what steps have recorded, added up, with what their nested graphs have."""
+    found: dict[str, float] = {}
+    for step in steps:
+        for used in (step.usage, None if step.log is None else step.log.usage):
+            for name, amount in (used or {}).items():
+                found[name] = found.get(name, 0) + amount
+    return found
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -245,6 +275,7 @@ class NodeStats:
     total_ms: float = 0.0  # how long they took together
     errors: int = 0  # how many failed
     cached: int = 0  # how many came from the cache
+    usage: dict[str, float] = field(default_factory=dict)  # what they recorded, added up
 
     @property
     def avg_ms(self) -> float:
@@ -259,7 +290,7 @@ class NodeStats:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as JSON primitives."""
-        names = ("count", "total_ms", "avg_ms", "errors", "cached")
+        names = ("count", "total_ms", "avg_ms", "errors", "cached", "usage")
         return {name: jsonable(getattr(self, name)) for name in names}
 
 
@@ -274,6 +305,7 @@ def add_up(steps: Iterable[NodeRecord]) -> dict[str, NodeStats]:
             total_ms=sum(step.duration_ms for step in group),
             errors=sum(step.status == "failed" for step in group),
             cached=sum(step.cached or step.status == "cached" for step in group),
+            usage=total_usage(group),
         )
         for name, group in by_name.items()
     }
@@ -287,11 +319,27 @@ def tally(statuses: Iterable[str]) -> str:
 
 
 def step_table(steps: Iterable[NodeRecord]) -> Table:
-    """Return a table with one row per execution, with a Decision column if there are decisions."""
-    rows = [(*_step_row(step), _decision(step.decision)) for step in steps]
+    """Return a table with one row per execution and, below it, one for each of its inner steps.
+
+    There is a Decision column if there are decisions, and one for each amount that was recorded.
+    """
+    found = list(steps)
+    rows: list[tuple[object, ...]] = []
+    used: list[dict[str, float]] = []
+    for step in found:
+        rows.append((*_step_row(step), _decision(step.decision)))
+        used.append(total_usage([step]))
+        rows += [_inner_row(inner) for inner in step.steps]
+        used += [inner.usage or {} for inner in step.steps]
     headings = ("Step", "Node", "Duration", "Status", "Decision")
     shown = len(headings) if any(row[-1] for row in rows) else len(headings) - 1
-    return Table(headings[:shown], [row[:shown] for row in rows])
+    return with_usage(Table(headings[:shown], [row[:shown] for row in rows]), used)
+
+
+def _inner_row(step: InnerStep) -> tuple[object, ...]:
+    failed = step.status == "failed"
+    status = failed_status(step.error) if failed else "recorded before" if step.replayed else step.status
+    return "", f"  {step.key}", execution_time(None if failed else step.duration_ms), status, ""
 
 
 def stats_table(stats: dict[str, NodeStats]) -> Table:
@@ -300,7 +348,32 @@ def stats_table(stats: dict[str, NodeStats]) -> Table:
         (name, node.count, run_time(node.total_ms), execution_time(node.avg_ms), node.errors, node.cached)
         for name, node in stats.items()
     ]
-    return Table(("Node", "Runs", "Total", "Avg", "Errors", "Cached"), rows)
+    table = Table(("Node", "Runs", "Total", "Avg", "Errors", "Cached"), rows)
+    return with_usage(table, [node.usage for node in stats.values()])
+
+
+def with_usage(table: Table, used: Sequence[Mapping[str, float]]) -> Table:
+    """Return a table with a column for each amount that one of its rows has."""
+    names = list(dict.fromkeys(name for usage in used for name in usage))
+    if not names:
+        return table
+    rows = [
+        (*row, *(amount_text(usage.get(name)) for name in names))
+        for row, usage in zip(table.rows, used, strict=True)
+    ]
+    return table._replace(headings=(*table.headings, *map(amount_heading, names)), rows=rows)
+
+
+def amount_heading(name: str) -> str:
+    """Return the heading of an amount: "Input tokens" for input_tokens."""
+    return name.replace("_", " ").strip().capitalize() or name
+
+
+def amount_text(amount: float | None) -> str:
+    """Return an amount with at most six significant digits behind the point; nothing for None."""
+    if amount is None:
+        return ""
+    return f"{int(amount):,}" if float(amount).is_integer() else f"{amount:.6g}"
 
 
 def failed_status(message: str | None, node_name: str | None = None) -> str:

@@ -20,9 +20,11 @@ from hypergraph.display import did_you_mean
 from hypergraph.exceptions import CheckpointError, WorkflowError
 from hypergraph.ui.export import page
 from hypergraph.ui.security import App, Refusal
+from hypergraph.views.content import content
 from hypergraph.views.diff import changes, diff
 from hypergraph.views.errors import errors
 from hypergraph.views.export import exported
+from hypergraph.views.glances import counts, glances
 from hypergraph.views.graph import graph
 from hypergraph.views.items import items
 from hypergraph.views.lineage import lineage
@@ -37,11 +39,12 @@ from hypergraph.views.problems import (
     without_python_options,
 )
 from hypergraph.views.search import mentioning
-from hypergraph.views.state import state, value
+from hypergraph.views.state import raw_value, state, value
 from hypergraph.views.stats import stats
-from hypergraph.views.step import step, step_value
+from hypergraph.views.step import raw_step_value, step, step_value
 from hypergraph.views.steps import columns, steps
 from hypergraph.views.timeline import timeline
+from hypergraph.views.values import describe, part_at
 from hypergraph.views.why import why
 from hypergraph.views.workflow import workflow
 from hypergraph.views.workflows import with_owners, workflows
@@ -180,6 +183,7 @@ def _number(name: str, text: str) -> int:
 def _workflows(store: Checkpointer, search: str | None = None, **filters: Any) -> Document:
     if search is None:
         return with_owners(store, workflows(store.backend, **{"limit": 50, **filters}))
+    filters.pop("sort", None)
     return mentioning(store, search, **filters)
 
 
@@ -197,6 +201,10 @@ def _graph(store: Checkpointer, id: str, overlay: str | None = None, **more: Any
     return graph(store, id, overlay=overlay, **more)  # the page draws its own overlay, for any superstep
 
 
+def _glances(store: Checkpointer, id: list[str]) -> Document:
+    return glances(store, id)
+
+
 def _query(answer: Callable[..., Document], *names: str) -> Query:
     """Return a query from its parameters: "id!" is required, "limit#" a number, "tag*" repeatable."""
     plain = {name.rstrip("!#*"): name for name in names}
@@ -212,8 +220,10 @@ QUERIES: dict[str, Query] = {
     "workflows": _query(
         _workflows,
         *(f"{each.name}*" if each.many else each.name for each in FILTERS),
-        *("search", "limit#", "cursor"),
+        *("search", "sort", "limit#", "cursor"),
     ),
+    "glances": _query(_glances, "id!*"),
+    "counts": _query(counts, *(f"{each.name}*" if each.many else each.name for each in FILTERS)),
     "workflow": _query(workflow, "id!"),
     "steps": _query(steps, "id!", "node", "status", "superstep", "iteration#", "slow", "limit#", "cursor"),
     "step": _query(step, "id!", "index!#"),
@@ -221,6 +231,7 @@ QUERIES: dict[str, Query] = {
     "items": _query(items, "id!", "limit#", "cursor"),
     "state": _query(state, "id!", "at#"),
     "value": _query(_value, "id!", "key!", "at#", "step#", "side", "path", "offset#", "limit#"),
+    "content": _query(content, "id!", "key!", "at#", "step#", "side", "path", "offset#", "sort"),
     "changes": _query(changes, "id!", "first!#", "second!#"),
     "diff": _query(diff, "a!", "b!"),
     "why": _query(why, "id!", "key!", "at#", "depth#"),
@@ -259,6 +270,32 @@ def file_of(store: Checkpointer, given: Iterable[tuple[str, str]]) -> File:
     else:
         content = b"".join(exported(store, workflow_id, lines=kind == "jsonl"))
     return File(content, _TYPES[kind], _disposition(workflow_id, kind))
+
+
+def value_file(store: Checkpointer, given: Iterable[tuple[str, str]]) -> File:
+    """Return one value as a file: bytes and texts as they are, others as JSON.
+
+    Raises:
+        Problem: the value does not exist.
+    """
+    kinds = {name: NUMBER if name in ("at", "step") else TEXT for name in _VALUE_PARAMETERS}
+    asked = parsed(given, kinds, ("id", "key"))
+    id, key, path = asked["id"], asked["key"], asked.get("path", "")
+    if "step" in asked:
+        found = raw_step_value(store, id, asked["step"], key, side=asked.get("side", "output"))
+    else:
+        found = raw_value(store, id, key, at=asked.get("at"))
+    found = part_at(found, path)
+    if isinstance(found, bytes | bytearray):
+        return File(bytes(found), "application/octet-stream", _disposition(key, "bin"))
+    if isinstance(found, str):
+        return File(found.encode("utf-8", "backslashreplace"), _PLAIN, _disposition(key, "txt"))
+    whole = describe(found, limit=None, characters=None)["value"]
+    return File(msgspec.json.format(encoded(whole), indent=2), _TYPES["json"], _disposition(key, "json"))
+
+
+_VALUE_PARAMETERS = ("id", "key", "at", "step", "side", "path")
+_PLAIN = "text/plain; charset=utf-8"
 
 
 def _disposition(workflow_id: str, ending: str) -> str:

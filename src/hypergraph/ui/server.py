@@ -24,11 +24,13 @@ from hypergraph.checkpointers import Checkpointer, WorkflowStatus
 from hypergraph.checkpointers.query import Query as Filter
 from hypergraph.display import jsonable
 from hypergraph.exceptions import CheckpointError
+from hypergraph.graph.structure import structure_of
 from hypergraph.ui.actions import ACTIONS, Action, Actions, Import, action_of
 from hypergraph.ui.api import (
     QUERIES,
     READ_ONLY,
     UNAUTHORIZED,
+    File,
     Handler,
     Query,
     as_json,
@@ -36,10 +38,15 @@ from hypergraph.ui.api import (
     encoded,
     file_of,
     http_error,
+    parsed,
+    value_file,
     with_errors,
 )
 from hypergraph.ui.assets import asset
+from hypergraph.ui.search import SearchIndex
 from hypergraph.ui.security import LOGIN, App, Code, Gate, Receive, Scope, Send
+from hypergraph.ui.streams import asked_for, events_of
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import REFUSED, STORE, Problem
 
 INTERVAL = 0.2  # seconds between two polls
@@ -61,7 +68,7 @@ class Live:
         self._listeners: set[Listener] = set()
         self._watching: asyncio.Task[None] | None = None
         self._is_ready = asyncio.Event()
-        self._is_over = False
+        self.is_over = False  # whether the server stops
 
     def admit(self) -> Listener:
         """Return a new listener. Raises Problem if there are too many.
@@ -88,14 +95,14 @@ class Live:
             self._watching = asyncio.create_task(self._watch(self._is_ready))
         await self._is_ready.wait()
         yield b"retry: 1000\n: listening\n\n"
-        while not self._is_over:
+        while not self.is_over:
             message = await listener.next_message()
-            if not self._is_over:
+            if not self.is_over:
                 yield message
 
     def close(self) -> None:
         """End the streams of all listeners."""
-        self._is_over = True
+        self.is_over = True
         self._publish(())
 
     def _publish(self, ids: Sequence[str] | None) -> None:
@@ -211,6 +218,7 @@ class Server:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._live = Live(setup.store)
+        self._index = SearchIndex(setup.store)
         self._actions = Actions(setup.store, setup.graphs)
         self._reading = anyio.CapacityLimiter(_THREADS)
         self._writing = anyio.CapacityLimiter(_THREADS)
@@ -235,7 +243,9 @@ class Server:
             "/static/{name:path}": _file,
             f"{API}about": self._about,
             f"{API}events": self._events,
-            f"{API}export": self._export,
+            f"{API}stream": self._stream,
+            f"{API}export": self._filing(file_of),
+            f"{API}file": self._filing(value_file),
             **{f"{API}{name}": self._querying(query) for name, query in QUERIES.items()},
         }
         doing = {LOGIN: self._login, **{f"{API}{name}": self._acting(kind) for name, kind in ACTIONS.items()}}
@@ -250,6 +260,9 @@ class Server:
 
             def answer() -> bytes:
                 check_present(self._setup.store)
+                if any(name == "search" and text for name, text in given):
+                    asked = parsed(given, query.parameters, query.needed)
+                    return encoded(self._index.find(asked.pop("search"), **asked))
                 return encoded(query.ask(self._setup.store, given))
 
             return as_json(await run_sync(answer, limiter=self._reading))
@@ -276,17 +289,35 @@ class Server:
             "database": os.path.basename(setup.database),
             "read_only": setup.read_only,
             "graphs": list(setup.graphs),
+            "inputs": {name: inputs_of(graph) for name, graph in setup.graphs.items()},
         }
         return as_json(encoded(document))
 
-    async def _export(self, request: Request) -> Response:
-        given = request.query_params.multi_items()
-        file = await run_sync(lambda: file_of(self._setup.store, given), limiter=self._reading)
-        headers = {"content-disposition": file.disposition}
-        return Response(file.content, media_type=file.type, headers=headers)
+    def _filing(self, make: Callable[[Checkpointer, Sequence[tuple[str, str]]], File]) -> Handler:
+        async def handler(request: Request) -> Response:
+            given = request.query_params.multi_items()
+
+            def made() -> File:
+                check_present(self._setup.store)
+                return make(self._setup.store, given)
+
+            file = await run_sync(made, limiter=self._reading)
+            headers = {"content-disposition": file.disposition}
+            return Response(file.content, media_type=file.type, headers=headers)
+
+        return handler
 
     async def _events(self, _: Request) -> Response:
         return _EventStream(self._live, self._live.admit())
+
+    async def _stream(self, request: Request) -> Response:
+        store, last = self._setup.store, request.headers.get("last-event-id")
+        place = asked_for(request.query_params.multi_items(), last)
+        await run_sync(require_workflow, store, place[0], limiter=self._reading)
+        listener = self._live.admit()  # it counts as an open page
+        return _EventStream(
+            self._live, listener, events_of(store, place, self._reading, lambda: self._live.is_over)
+        )
 
     async def _login(self, request: Request) -> Response:
         try:
@@ -306,6 +337,20 @@ class Server:
         return _served(request, "index.html")
 
 
+def inputs_of(graph: Graph) -> list[dict[str, Any]]:
+    """Return name and type of each input that a run of a graph may be given, and whether it must be."""
+    structure = structure_of(graph)
+    types: dict[str, str] = {}
+    for node in structure["nodes"]:
+        types = {**node["types"]["inputs"], **types}
+    required = graph.inputs.required
+    names = dict.fromkeys([*required, *graph.inputs.optional])
+    return [
+        {"name": jsonable(name), "type": jsonable(types.get(name)), "required": name in required}
+        for name in names
+    ]
+
+
 class _Login(msgspec.Struct, forbid_unknown_fields=True):
     code: str
 
@@ -313,8 +358,8 @@ class _Login(msgspec.Struct, forbid_unknown_fields=True):
 class _EventStream(StreamingResponse):
     """A response that dismisses its listener, also if the client left before the first event."""
 
-    def __init__(self, live: Live, listener: Listener) -> None:
-        super().__init__(live.events(listener), media_type="text/event-stream")
+    def __init__(self, live: Live, listener: Listener, events: AsyncIterator[bytes] | None = None) -> None:
+        super().__init__(events or live.events(listener), media_type="text/event-stream")
         self._live, self._listener = live, listener
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 from typing import Any, TypedDict
 
@@ -14,13 +14,36 @@ from hypergraph.views.lookup import last_superstep, require_workflow
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.state import state_payloads
 from hypergraph.views.step import Step, shown_step
-from hypergraph.views.values import Brief, Makers, StepRef, brief, step_ref
+from hypergraph.views.values import (
+    Brief,
+    Content,
+    Makers,
+    StepRef,
+    brief,
+    content_of,
+    part_at,
+    pointer,
+    step_ref,
+)
 from hypergraph.views.workflows import WorkflowSummary, workflow_summary
 
 _VALUES = 100  # differences listed in one answer
 _COMPARED = 5000  # supersteps whose values are compared one by one
 _BEFORE, _AFTER = 2, 8  # pairs of steps shown around the first difference
 _STEPS = 100  # steps listed between two supersteps
+_PARTS = 50  # parts of one value that are listed
+_CHARACTERS = 4000  # of one part
+_COMPARED_ITEMS = 20_000  # items of containers that are compared one by one
+_DEEPEST = 20
+
+
+class PartChange(TypedDict):
+    """One part of a value that differs."""
+
+    path: str  # "" for the value itself
+    kind: str  # changed, added or removed
+    a: Brief | None
+    b: Brief | None
 
 
 class ValueChange(TypedDict):
@@ -31,6 +54,8 @@ class ValueChange(TypedDict):
     a: Brief | None
     b: Brief | None
     made_by: StepRef | None  # the step of b that made it; null for inputs, and for values of a
+    parts: list[PartChange]  # of a container that changed, the parts that differ; the first 50
+    parts_left_out: bool
 
 
 class State(Mapping[str, Any]):
@@ -89,13 +114,59 @@ def _bytes(payload: Payload) -> list[tuple[str, bytes | None]]:
 def change(name: str, a: Mapping[str, Any], b: Mapping[str, Any], made_by: StepRef | None) -> ValueChange:
     """Return how a value differs on two sides."""
     kind = "changed" if name in a and name in b else "added" if name in b else "removed"
+    parts = list(islice(differing(a[name], b[name]), _PARTS + 1)) if kind == "changed" else []
     return {
         "name": jsonable(name),
         "kind": kind,
         "a": brief(a[name]) if name in a else None,
         "b": brief(b[name]) if name in b else None,
         "made_by": made_by,
+        "parts": parts[:_PARTS],
+        "parts_left_out": len(parts) > _PARTS,
     }
+
+
+def differing(a: Any, b: Any, path: str = "", depth: int = 0) -> Iterator[PartChange]:
+    """Yield the parts in which two values differ, the innermost ones; items of lists are aligned."""
+    ours, theirs = part_at(a, ""), part_at(b, "")
+    inside, other = content_of(ours), content_of(theirs)
+    alike = type(ours) is type(theirs) and inside is not None and other is not None
+    if not alike or inside is None or other is None or depth == _DEEPEST or _is_large(inside, other):
+        yield {"path": path, "kind": "changed", "a": _longer_brief(ours), "b": _longer_brief(theirs)}
+        return
+    if inside.named:
+        before, after = dict(inside.pairs()), dict(other.pairs())
+        pairs = [(key, key) for key in dict.fromkeys([*before, *after])]
+    else:
+        before, after = dict(inside.pairs()), dict(other.pairs())
+        pairs = list(_aligned(list(before.values()), list(after.values())))
+    for old, new in pairs:
+        where = pointer(path, new if new is not None and new in after else old)
+        if old is None or old not in before:
+            yield {"path": jsonable(where), "kind": "added", "a": None, "b": _longer_brief(after[new])}
+        elif new is None or new not in after:
+            yield {"path": jsonable(where), "kind": "removed", "a": _longer_brief(before[old]), "b": None}
+        elif not same(before[old], after[new]):
+            yield from differing(before[old], after[new], where, depth + 1)
+
+
+def _is_large(inside: Content, other: Content) -> bool:
+    return inside.size + other.size > _COMPARED_ITEMS
+
+
+def _aligned(a: list[Any], b: list[Any]) -> Iterator[tuple[int | None, int | None]]:
+    """Yield pairs of indexes that belong together: equal items at both ends, the others in their order."""
+    begin, end = 0, 0
+    while begin < min(len(a), len(b)) and same(a[begin], b[begin]):
+        begin += 1
+    while end < min(len(a), len(b)) - begin and same(a[-1 - end], b[-1 - end]):
+        end += 1
+    for place in range(begin, max(len(a), len(b)) - end):
+        yield place if place < len(a) - end else None, place if place < len(b) - end else None
+
+
+def _longer_brief(value: object) -> Brief:
+    return brief(value, characters=_CHARACTERS)
 
 
 class StepPair(TypedDict):

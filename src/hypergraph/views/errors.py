@@ -16,6 +16,7 @@ from hypergraph.views.step import Step, shown_step
 _PAGE = 500  # workflows read at once
 _MOST = 5000  # workflows read in all, the newest ones
 _SAMPLES = 5  # workflows named with each error
+_ROOTS = 200  # workflows that can be resumed together
 _FAILED = frozenset({WorkflowStatus.FAILED})
 
 
@@ -37,6 +38,7 @@ class ErrorGroup(TypedDict):
     count: int
     last_at: str | None
     workflows: list[str]  # the latest of them
+    roots: list[str]  # the outermost workflows that failed with it, at most 200
 
 
 class ErrorPage(TypedDict):
@@ -151,9 +153,13 @@ def _add(groups: dict[tuple[str, str | None, str], ErrorGroup], step: StepRecord
             "count": 0,
             "last_at": iso(step.completed_at or step.created_at),
             "workflows": [],
+            "roots": [],
         },
     )
     group["count"] += 1
     wf = jsonable(step.workflow_id)
     if wf not in group["workflows"] and len(group["workflows"]) < _SAMPLES:
         group["workflows"].append(wf)
+    root = wf.split("/")[0]
+    if root not in group["roots"] and len(group["roots"]) < _ROOTS:
+        group["roots"].append(root)

@@ -23,6 +23,7 @@ from hypergraph.views.state import upcoming
 
 OVERLAYS = ("status", "time")
 _NESTED = 1000  # nested runs that are read
+_RUNNING = 20  # items whose running nodes are looked up
 
 
 class BoxFacts(TypedDict):
@@ -138,6 +139,12 @@ class _Overlay:
         return self.facts
 
     def _add(self, workflow: Workflow, tallies: Sequence[StepTally], prefix: str, depth: int) -> None:
+        self._count(tallies, prefix)
+        self._add_running(workflow, prefix)
+        if depth:
+            self._add_children(workflow, prefix, depth)
+
+    def _count(self, tallies: Sequence[StepTally], prefix: str) -> None:
         statuses: dict[str, str] = {}
         for tally in sorted(tallies, key=lambda tally: tally.last):
             path = f"{prefix}{tally.node}"
@@ -146,14 +153,17 @@ class _Overlay:
             facts["duration_ms"] = (facts["duration_ms"] or 0.0) + tally.total_ms
             cached = tally.cached and tally.status is StepStatus.COMPLETED
             statuses[path] = "cached" if cached else tally.status.value  # of the last execution
-        if workflow.status is WorkflowStatus.ACTIVE:
-            running = upcoming(self.store, workflow) or ()
-            statuses.update({f"{prefix}{node}": "active" for node in running})
         for path, status in statuses.items():
-            facts = self._at(path)
-            facts["status"] = min(facts["status"], status, key=WORST_FIRST.index)
-        if depth:
-            self._add_children(workflow, prefix, depth)
+            self._mark(path, status)
+
+    def _add_running(self, workflow: Workflow, prefix: str) -> None:
+        if workflow.status is WorkflowStatus.ACTIVE:
+            for node in upcoming(self.store, workflow) or ():
+                self._mark(f"{prefix}{node}", "active")
+
+    def _mark(self, path: str, status: str) -> None:
+        facts = self._at(path)
+        facts["status"] = min(facts["status"], status, key=WORST_FIRST.index)
 
     def _at(self, path: str) -> BoxFacts:
         return self.facts.setdefault(
@@ -163,13 +173,36 @@ class _Overlay:
     def _add_children(self, workflow: Workflow, prefix: str, depth: int) -> bool:
         """Add nested runs under the path of their node, and items of a map under that of the map."""
         room = max(0, _NESTED - self.nested_read)
+        items = self._add_items(workflow, prefix)
+        if items and depth < 2:
+            return True  # nothing below the items is drawn
         children, total, _ = self.store.backend.find(Query(parent=workflow.id, limit=room or 1))
         children = children[:room]
         self.nested_read += len(children)
         self.left_out += total - len(children)
         for child in children:
-            below = prefix if child.item is not None else f"{prefix}{child.node_name}/"
+            if child.item is not None:
+                self._add_children(child, prefix, depth - 1)
+                continue
+            below = f"{prefix}{child.node_name}/"
             tallies = self.store.backend.tally_steps(child.id)
             if tallies or not self._add_children(child, below, depth):
                 self._add(child, tallies, below, depth - 1)
         return bool(children)
+
+    def _add_items(self, workflow: Workflow, prefix: str) -> bool:
+        """Count the steps of all items of a map, however many there are; return whether there are any."""
+        items = self.store.backend.read_items(workflow.id)
+        if not items:
+            return False
+        tallies = self.store.backend.tally_items(workflow.id)
+        if not any(item.status in ("failed", "partial") for item in items):
+            # Steps that failed were run again: no item has failed.
+            tallies = [tally for tally in tallies if tally.status is not StepStatus.FAILED]
+        for status in StepStatus:
+            self._count([tally for tally in tallies if tally.status is status], prefix)
+        for item in [item for item in items if item.status == "active"][:_RUNNING]:
+            found = self.store.backend.read_workflow(item.id)
+            if found is not None:
+                self._add_running(found, prefix)
+        return True

@@ -13,10 +13,13 @@ import msgspec
 
 from hypergraph.display import did_you_mean
 from hypergraph.views.check import CheckView
+from hypergraph.views.cluster import QueuePage, SchedulePage, SubmittedPage, WorkerPage
+from hypergraph.views.content import ContentView
 from hypergraph.views.database import DatabaseView, MigratedView, RecoveredView
 from hypergraph.views.diff import ChangesView, DiffView
 from hypergraph.views.doctor import HealthView, VersionView
 from hypergraph.views.errors import ErrorPage, FailurePage
+from hypergraph.views.glances import CountsView, GlancePage
 from hypergraph.views.graph import GraphView
 from hypergraph.views.items import ItemPage
 from hypergraph.views.lineage import LineageView
@@ -32,16 +35,18 @@ from hypergraph.views.steps import ColumnsView, StepPage
 from hypergraph.views.texts import CompletionScript, DemoRun, HelpText, SchemaList, SkillText, Stopped
 from hypergraph.views.timeline import TimelineView
 from hypergraph.views.values import ValueView
-from hypergraph.views.watch import FollowedItem, FollowedStep
+from hypergraph.views.watch import FollowedChunk, FollowedItem, FollowedProgress, FollowedStep
 from hypergraph.views.why import WhyView
 from hypergraph.views.workflow import TreeView, WorkflowDetail
 from hypergraph.views.workflows import WorkflowPage
 from hypergraph.views.writes import (
     Answered,
     Cancelled,
+    Changed,
     Collected,
     Deleted,
     DueRuns,
+    Enqueued,
     Forked,
     Imported,
     Pruned,
@@ -59,14 +64,19 @@ SCHEMAS: dict[str, type] = {
     "steps": StepPage,
     "step": StepDetail,
     "columns": ColumnsView,
+    "glances": GlancePage,
+    "counts": CountsView,
     "state": StateView,
     "value": ValueView,
+    "content": ContentView,
     "saved-value": SavedValue,
     "errors": ErrorPage,
     "failures": FailurePage,
     "search": SearchPage,
     "followed-step": FollowedStep,
     "followed-item": FollowedItem,
+    "followed-progress": FollowedProgress,
+    "followed-chunk": FollowedChunk,
     "diff": DiffView,
     "changes": ChangesView,
     "why": WhyView,
@@ -99,6 +109,12 @@ SCHEMAS: dict[str, type] = {
     "completion": CompletionScript,
     "schemas": SchemaList,
     "stopped": Stopped,
+    "queues": QueuePage,
+    "workers": WorkerPage,
+    "schedules": SchedulePage,
+    "submitted": SubmittedPage,
+    "enqueued": Enqueued,
+    "changed": Changed,
 }
 
 

@@ -103,7 +103,7 @@ VIEWS: dict[str, dict[str, Column]] = {
     "vals": {
         "workflow": Column("the id of the workflow", "w.id"),
         "kind": Column(
-            "output, input, or other: of steps that did not complete",
+            "output, input, inner: a step inside of a node, or other: of steps that did not complete",
             VALUE_KIND,
         ),
         "name": Column("the name of the value; empty for a question", "t.name"),
@@ -114,6 +114,14 @@ VIEWS: dict[str, dict[str, Column]] = {
         "stored": _flag("1 if it is", "t.data IS NOT NULL"),
         "artifact": _flag("1 if it is outside of the database", "t.format LIKE '%@'"),
         "bytes": Column("the size in the database", "coalesce(length(t.data), 0)"),
+    },
+    "usage": {
+        "workflow": Column("the id of the workflow", "w.id"),
+        "superstep": Column("the superstep", "t.superstep"),
+        "node": Column("the node that recorded it", "t.node"),
+        "step": Column("the key of its inner step; empty for the node itself", "t.step"),
+        "name": Column("what was used, like cost", "t.name"),
+        "amount": Column("how much", "t.amount"),
     },
 }
 

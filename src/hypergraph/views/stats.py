@@ -21,6 +21,7 @@ class NodeStats(TypedDict):
     error_rate: float  # 0 to 1
     cache_rate: float  # 0 to 1
     total_ms: float  # of all executions
+    usage: dict[str, float]  # what they recorded with ctx.record
 
 
 class StatsView(TypedDict):
@@ -57,6 +58,7 @@ def stats(
             "error_rate": each.error_rate,
             "cache_rate": each.cache_rate,
             "total_ms": each.total_ms,
+            "usage": jsonable(each.usage),
         }
         for name, each in figures.items()
     ]

@@ -13,6 +13,7 @@ from hypergraph.checkpointers.records import Payload
 from hypergraph.display import bounded, closest, iso, jsonable
 from hypergraph.records import PauseInfo
 from hypergraph.values.undecodable import Undecodable
+from hypergraph.views.inner import InnerStepView, add_inner
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
 from hypergraph.views.values import (
@@ -87,6 +88,8 @@ class Step(TypedDict):
     partial: bool
     answer: str | None  # to its question: "given" and not used yet, "used", "expired", or "unused" for good
     answered_by: str | None  # who gave it, if that is known
+    inner: NotRequired[list[InnerStepView]]  # calls that its function made with ctx.step, if it made any
+    usage: NotRequired[dict[str, float]]  # what was recorded with ctx.record, if anything was
     outputs: NotRequired[list[StepValue]]  # if values were asked for
     traceback: NotRequired[str | None]  # if failures were asked for
 
@@ -158,14 +161,17 @@ def step(
     Raises:
         Problem: the workflow or the step does not exist.
     """
+    step_count = require_workflow(store, wf).step_count
     found = store.view(artifacts=False).step(wf, index)
     if found is None:
-        count = require_workflow(store, wf).step_count
+        count = step_count
         hint = f"It has {count} steps, see hypergraph steps" if count else "It has no steps"
         raise Problem(NOT_FOUND, f"Workflow {wf!r} has no step {index}", hint)
     limits: Limits = {"limit": limit, "characters": characters}
+    shown = shown_step(found, failure=True)
+    add_inner(store.view(artifacts=False), wf, [shown])
     return {
-        **shown_step(found, failure=True),
+        **shown,
         "schema": "hypergraph.step/1",
         "ended_at": iso(found.completed_at),
         "error": jsonable(found.error),
@@ -313,14 +319,19 @@ def step_value(
     Raises:
         Problem: the workflow, step, value or part does not exist.
     """
+    value = raw_step_value(store, wf, index, key, side=side)
+    return describe(value, path=path, offset=offset, limit=limit, characters=characters)
+
+
+def raw_step_value(store: Checkpointer, wf: str, index: int, key: str, *, side: str = "output") -> Any:
+    """Return one output or input of a step itself; raises what `step_value` does."""
     if side not in SIDES:
         raise Problem(USAGE, f"Invalid side {side!r}: expected input or output")
+    require_workflow(store, wf)
     found = store.step(wf, index)
     if found is None:
-        require_workflow(store, wf)
         raise Problem(NOT_FOUND, f"Workflow {wf!r} has no step {index}", "hypergraph steps lists them")
-    value = _taken(store, found, key) if side == "input" else _made(found, key)
-    return describe(value, path=path, offset=offset, limit=limit, characters=characters)
+    return _taken(store, found, key) if side == "input" else _made(found, key)
 
 
 def _made(step: StepRecord, key: str) -> Any:

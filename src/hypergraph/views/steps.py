@@ -13,6 +13,7 @@ from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus
 from hypergraph.checkpointers.backend import Position, StepOutline, position_of
 from hypergraph.checkpointers.query import Query, milliseconds
 from hypergraph.display import did_you_mean, iso, jsonable
+from hypergraph.views.inner import add_inner
 from hypergraph.views.lookup import cursor_after, position_in, require_workflow
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, USAGE, Problem
 from hypergraph.views.step import Step, shown_step, step
@@ -75,10 +76,12 @@ def steps(
         kept = store.steps(wf, after=after, limit=limit + 1, superstep=last, values=False)
         kept, ended = kept[:limit], len(kept) <= limit
     is_all = not tests and superstep is None
+    rows = [_row(store, record, values) for record in kept]
+    add_inner(store.view(artifacts=False), wf, rows)
     return {
         "schema": "hypergraph.steps/1",
         "workflow": jsonable(wf),
-        "items": [_row(store, record, values) for record in kept],
+        "items": rows,
         "total": found.step_count if is_all else len(kept) if ended and cursor is None else None,
         "next_cursor": None if ended else cursor_after(position_of(kept[-1])),
     }

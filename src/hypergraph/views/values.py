@@ -484,9 +484,9 @@ class Brief(TypedDict):
     problem: str | None  # why it cannot be read
 
 
-def brief(value: object) -> Brief:
+def brief(value: object, *, characters: int = _CHARACTERS) -> Brief:
     """Return a value in brief."""
-    seen = describe(value, limit=_ITEMS, characters=_CHARACTERS)
+    seen = describe(value, limit=_ITEMS, characters=characters)
     return {
         "type": seen["type"],
         "size": seen["size"],

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypedDict
+from typing import Any, TypedDict
 
-from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers import Checkpointer, Progress, StreamChunk
 from hypergraph.checkpointers.backend import START, Position, position_of
 from hypergraph.display import jsonable
 from hypergraph.views.lookup import require_workflow
@@ -32,12 +32,48 @@ class FollowedItem(TypedDict):
     duration_ms: float | None
 
 
+class FollowedProgress(TypedDict):
+    """How far a running node is."""
+
+    schema: str  # hypergraph.followed-progress/1
+    workflow: str
+    node: str
+    done: float
+    total: float | None
+    share: float | None  # from 0 to 1
+    text: str
+
+
+class FollowedChunk(TypedDict):
+    """A chunk that a node streamed."""
+
+    schema: str  # hypergraph.followed-chunk/1
+    workflow: str
+    node: str
+    offset: int
+    kind: str  # chunk; restart: the node was called again; gap: earlier chunks are gone
+    value: Any
+
+
+def followed_chunk(wf: str, node: str, chunk: StreamChunk) -> FollowedChunk:
+    """Return a chunk as answers show it."""
+    return {
+        "schema": "hypergraph.followed-chunk/1",
+        "workflow": jsonable(wf),
+        "node": jsonable(node),
+        "offset": chunk.offset,
+        "kind": chunk.kind,
+        "value": jsonable(chunk.value),
+    }
+
+
 class Follower:
     """Report the last steps of a workflow, all that follow, and each item of a map once."""
 
     def __init__(self, store: Checkpointer, wf: str) -> None:
         self._store, self._wf = store, wf
         self._items: dict[int, str] = {}
+        self._progress: dict[tuple[str, str], Progress] = {}
         self._misses = 0  # checks in a row that found no owner
         found = require_workflow(store, wf)
         self.status = found.status.value
@@ -66,6 +102,21 @@ class Follower:
         self._misses = 0 if self.is_over or (owner and owner.alive) else self._misses + 1
         yield from self._steps()
         yield from self._changed_items()
+
+    def progress(self) -> Iterator[FollowedProgress]:
+        """Yield how far running nodes are, where that has changed since the last call."""
+        for found in self._store.progress(self._wf):
+            if self._progress.get((found.workflow_id, found.node)) != found:
+                self._progress[found.workflow_id, found.node] = found
+                yield {
+                    "schema": "hypergraph.followed-progress/1",
+                    "workflow": jsonable(found.workflow_id),
+                    "node": jsonable(found.node),
+                    "done": found.done,
+                    "total": found.total,
+                    "share": found.share,
+                    "text": jsonable(found.text),
+                }
 
     def _steps(self) -> Iterator[FollowedStep]:
         while page := self._store.steps(self._wf, after=self._after, limit=_CHUNK, values=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
-from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers import Checkpointer, Question, StepStatus, Workflow, WorkflowStatus
 from hypergraph.checkpointers.backend import StepTally
 from hypergraph.checkpointers.overview import Overview, some_children
 from hypergraph.display import jsonable
@@ -85,6 +85,11 @@ def overview(store: Checkpointer, wf: str, *, steps: int) -> Overview:
     return found
 
 
+def _asking(found: Overview) -> list[Question]:
+    """Return the questions that wait for an answer; a timer waits for none."""
+    return [q for q in found.questions if q.step.answer is None and q.pause.reason != "timer"]
+
+
 def workflow_view(found: Overview) -> WorkflowDetail:
     """Return an overview as answers show it."""
     active = found.workflow.status is WorkflowStatus.ACTIVE
@@ -95,7 +100,7 @@ def workflow_view(found: Overview) -> WorkflowDetail:
         "counts": _by_status(found.tallies),
         "nodes": list(_node_rows(found.tallies or found.item_tallies)),
         "first_error": None if found.first_error is None else shown_step(found.first_error, failure=True),
-        "pause": next((pause_view(q.pause) for q in found.questions if q.step.answer is None), None),
+        "pause": next((pause_view(q.pause) for q in _asking(found)), None),
         "questions": [question_view(question) for question in found.questions[:_QUESTIONS]],
         "children": {
             "total": sum(found.child_counts.values()),
@@ -105,6 +110,7 @@ def workflow_view(found: Overview) -> WorkflowDetail:
         },
         "next": None if found.next is None else [jsonable(name) for name in found.next],
         "forks": [jsonable(fork) for fork in found.forks],
+        "usage": jsonable(found.usage),
     }
 
 

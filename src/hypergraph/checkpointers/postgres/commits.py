@@ -21,6 +21,7 @@ from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.rows import (
     COMPLETING,
     STATUS,
+    inner_rows,
     input_rows,
     replacing,
     rows_of,
@@ -69,7 +70,7 @@ def statements(unit: Commit, clock: writes.Clock) -> list[Statement] | None:
 
     Most are one statement. The parts of a long one have the same shape, so that it is prepared once.
     """
-    if unit.running is not None or unit.code is not None:
+    if unit.running is not None or unit.code is not None or unit.usage:
         return None
     claim, steps, end = unit.claim, unit.steps, max(0, len(unit.steps) - 1) // _STEPS * _STEPS
     parts = [Commit(claim, steps[at : at + _STEPS]) for at in range(0, end, _STEPS)]
@@ -88,6 +89,7 @@ def _statement(unit: Commit, clock: writes.Clock) -> Statement:
     found = [rows_of(key, step) for step in unit.steps]
     steps, values = [row for row, _ in found], [row for _, rows in found for row in rows]
     values += input_rows(key, unit.at, unit.inputs)
+    values += inner_rows(key, unit.inner)
     for row in (*steps, *values):
         given += row
     kind = "status" if status is not None else "duration" if unit.duration_ms is not None else ""
@@ -152,6 +154,11 @@ def confirm(connection: Connection, unit: Commit, clock: writes.Clock) -> None:
     key = unit.claim.key
     if connection.execute(connection.dialect.owned, (key, unit.claim.fence)).fetchone() is None:
         raise taken_over(unit.claim.workflow_id)
-    rows = [rows_of(key, step)[0] for step in unit.steps]
-    if not rows or not all(connection.execute(_SAME, row[:6]).fetchone() for row in rows):
+    if not is_written(connection, unit):
         writes.commit(connection, unit, clock)
+
+
+def is_written(connection: Connection, unit: Commit) -> bool:
+    """Return whether the steps of a unit are there, and so all of it; False for one without steps."""
+    rows = [rows_of(unit.claim.key, step)[0] for step in unit.steps]
+    return bool(rows) and all(connection.execute(_SAME, row[:6]).fetchone() for row in rows)

@@ -311,9 +311,33 @@ class Connections:
             if self.is_ready:
                 return
             check_server(driver, self.path)
+            self._check_pooler(driver)
             self._behind = _difference(driver)
             migrate(driver, _quoted(self.address.schema), self.path)
             self.is_ready = True
+
+    def _check_pooler(self, driver: Driver) -> None:
+        """Raise StoreUnavailableError behind a pooler that gives every transaction another session.
+
+        A pooler in between is known by its own number for the session. One that keeps sessions is fine.
+        """
+        if _backend_pid(driver) == driver.info.backend_pid:
+            return
+        driver.execute("SELECT set_config('hypergraph.probe', 'kept', false)")
+        other = connect(self.address, {})
+        try:
+            other.execute("BEGIN")
+            other.execute("SELECT 1")  # takes the session that the first one has used, if that is shared
+            found = driver.execute("SELECT current_setting('hypergraph.probe', true)").fetchone()
+        finally:
+            other.close()
+        if not found or found[0] != "kept":
+            raise StoreUnavailableError(
+                f"The store {self.path} is behind a pooler that shares sessions between transactions. Locks "
+                "and prepared statements need sessions: give the direct address of the server, or set the "
+                "pooler to pool_mode=session.",
+                location=self.path,
+            )
 
     def find_version(self) -> int | None:
         """Return the version of the tables, None without any. Raises the driver's errors, and ours."""
@@ -359,6 +383,11 @@ def connect(address: Address, settings: Mapping[str, str]) -> Driver:
         driver.close()
         raise
     return driver
+
+
+def _backend_pid(driver: Driver) -> int:
+    row = driver.execute("SELECT pg_backend_pid()").fetchone()
+    return int(row[0]) if row else 0
 
 
 def _set(driver: Driver, settings: Mapping[str, str]) -> None:
@@ -452,6 +481,15 @@ class Database(Connections):
         with self._ours():
             self._patiently(self.locks.open)
 
+    def release_all(self) -> None:
+        """Release all claims of this process; raises CheckpointError when the store failed."""
+        held = list(self.locks.held)
+        if held:
+            with self._ours():
+                self._transact(lambda connection: connection.executemany(connection.dialect.release, held))
+            for key, fence in held:
+                self.locks.free(key, fence)
+
     def commit(self, unit: Commit) -> None:
         """Write one unit of a claim; raises CheckpointError when that is refused or the store failed."""
         found = commits.statements(unit, self.now)
@@ -462,6 +500,21 @@ class Database(Connections):
                     self._transact(lambda connection: writes.commit(connection, unit, self.now))
             except _Unknown:
                 self._find_out(unit)
+
+    def transact(self, work: Callable[[Connection], None], found: Sequence[tuple[Commit, Any]]) -> None:
+        """Do the work in a transaction, once: it calls a user's function, and adds the commit to `found`.
+
+        Raises:
+            CheckpointError: the store failed; nothing was written.
+        """
+        with self._ours():
+            self._patiently(self.locks.check)
+            try:
+                self._try(work)
+            except _Unknown:
+                unit = found[-1][0]
+                if not self._transact(lambda connection: commits.is_written(connection, unit)):
+                    raise
 
     def commit_together(self, units: Sequence[Commit]) -> bool | None:
         """Write all units in one transaction, or none; return whether they are written, None if unknown.

@@ -20,7 +20,7 @@ except ImportError as error:
 from psycopg.adapt import AdaptersMap
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
-from psycopg.types.numeric import Int8BinaryDumper
+from psycopg.types.numeric import Int8BinaryDumper, IntDumper
 from psycopg.types.string import StrDumperUnknown, TextBinaryLoader, TextLoader
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "make_conninfo",
     "psycopg",
     "unescaped",
+    "user_cursor",
 ]
 
 _ESCAPE = "\x01"
@@ -137,3 +138,13 @@ class Driver(psycopg.Connection[Any]):
         if result is None or self.pgconn.status == ConnStatus.BAD:
             raise psycopg.OperationalError(self.pgconn.get_error_message())
         raise psycopg.errors.error_from_result(result)
+
+
+def user_cursor(driver: Driver, *args: Any, **options: Any) -> psycopg.Cursor[Any]:
+    """Return a cursor as psycopg makes it: with %s for parameters, and values converted as usual."""
+    cursor = psycopg.Cursor(driver, *args, **options)
+    cursor.adapters.register_dumper(int, IntDumper)
+    cursor.adapters.register_dumper(str, StrDumperUnknown)
+    cursor.adapters.register_loader("text", TextLoader)
+    cursor.adapters.register_loader("text", TextBinaryLoader)
+    return cursor

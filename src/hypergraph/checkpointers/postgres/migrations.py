@@ -63,6 +63,21 @@ CREATE TABLE tallies (status TEXT NOT NULL, graph TEXT NOT NULL, workflows BIGIN
 CREATE TABLE lengths (workflow BIGINT PRIMARY KEY, counted BIGINT NOT NULL, steps BIGINT NOT NULL);
 CREATE TABLE identity (id BYTEA NOT NULL);
 INSERT INTO identity VALUES (uuid_send(gen_random_uuid()));
+CREATE TABLE streams (
+    workflow BIGINT NOT NULL, node TEXT COLLATE "C" NOT NULL, next BIGINT NOT NULL, kept BIGINT NOT NULL,
+    size BIGINT NOT NULL, until BIGINT, PRIMARY KEY (workflow, node));
+CREATE INDEX streams_by_end ON streams (until) WHERE until IS NOT NULL;
+CREATE TABLE chunks (
+    workflow BIGINT NOT NULL, node TEXT COLLATE "C" NOT NULL, first BIGINT NOT NULL, count BIGINT NOT NULL,
+    format TEXT NOT NULL, checksum BIGINT NOT NULL, data BYTEA, PRIMARY KEY (workflow, node, first));
+CREATE TABLE progress (
+    workflow BIGINT NOT NULL, node TEXT COLLATE "C" NOT NULL, done DOUBLE PRECISION NOT NULL,
+    total DOUBLE PRECISION, text TEXT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (workflow, node));
+CREATE INDEX inner_steps ON vals (workflow, node, version) WHERE kind = 3;
+CREATE TABLE usage (
+    workflow BIGINT NOT NULL, superstep BIGINT NOT NULL, node TEXT COLLATE "C" NOT NULL,
+    step TEXT COLLATE "C" NOT NULL, name TEXT COLLATE "C" NOT NULL, amount DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (workflow, superstep, node, step, name));
 """
 TYPES = {  # of columns of steps and values, for commits; all others are BIGINT
     **dict.fromkeys(("node", "name", "status", "error", "error_type", "versions", "extra", "format"), "text"),

@@ -6,6 +6,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -21,6 +22,7 @@ from hypergraph.checkpointers.backend import (
     StepTally,
 )
 from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress
 from hypergraph.checkpointers.names import check_workflow_id
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
@@ -33,18 +35,20 @@ from hypergraph.checkpointers.records import (
     Payload,
     StepRecord,
     Turn,
+    Usage,
     Workflow,
     each_of,
     owned,
     taken_over,
 )
-from hypergraph.checkpointers.sql import reads, writes
+from hypergraph.checkpointers.sql import live, reads, writes
 from hypergraph.checkpointers.sql.columns import EPOCH, NONSENSE, corrupt, or_corrupt, time_of
 from hypergraph.checkpointers.sql.connection import Connection, Database
 from hypergraph.checkpointers.sql.writes import recode, reseal
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OUTPUT
 from hypergraph.checkpointers.status import WorkflowStatus
-from hypergraph.exceptions import CheckpointError
+from hypergraph.checkpointers.transactions import Raised, UserConnection
+from hypergraph.exceptions import CheckpointError, reraise
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -71,6 +75,8 @@ class SqlBackend(Backend):
         self.database.close()
 
     # --- reading ------------------------------------------------------------------------------
+
+    transactional = True
 
     def snapshot(self, work: Callable[[Self], T]) -> T:
         """Return what `work` returns, called with a view of this backend that reads in one transaction."""
@@ -162,6 +168,10 @@ class SqlBackend(Backend):
         """Return how the steps of each node ended; see `Backend.tally_steps`."""
         return self._read(reads.tallies, workflow_id)
 
+    def tally_items(self, workflow_id: str) -> list[StepTally]:
+        """Return how the steps of all items ended; see `Backend.tally_items`."""
+        return self._read(reads.item_tallies, workflow_id)
+
     def read_outlines(
         self, workflow_id: str, *, after: Position = START, limit: int | None = None
     ) -> list[StepOutline]:
@@ -197,6 +207,20 @@ class SqlBackend(Backend):
     def read_turns(self, workflow_id: str) -> list[Turn]:
         """Return when inputs entered, and which, in order."""
         return self._read(reads.turns, workflow_id)
+
+    def read_inner(
+        self, workflow_id: str, *, node: str | None = None, visit: int | None = None
+    ) -> list[tuple[str, Payload]]:
+        """Return the encoded inner steps, each with the name of its node."""
+        return self._read(reads.inner, workflow_id, node, visit)
+
+    def read_usage(self, workflow_id: str) -> list[Usage]:
+        """Return what the nodes of a workflow have recorded."""
+        return self._read(reads.usage, workflow_id)
+
+    def total_usage(self, workflow_ids: Iterable[str]) -> dict[str, dict[str, float]]:
+        """Return the sums of what was recorded in each workflow and those below it."""
+        return self._read(reads.total_usage, list(workflow_ids))
 
     def read_following(self, workflow_id: str, superstep: int) -> list[str]:
         """Return the nodes of the first superstep after this one, in order of their index."""
@@ -263,6 +287,37 @@ class SqlBackend(Backend):
         if claim.existing is None:
             return claim
         return replace(claim, existing=self._with_graph(claim.existing))
+
+    def transact(
+        self, claim: Ownership, node: str, call: Callable[[Any], tuple[Commit, T]]
+    ) -> tuple[Commit, T]:
+        """Write a commit in the transaction of a call; see `Backend.transact`."""
+        self._check_held(claim)
+        found: list[tuple[Commit, T]] = []
+
+        def work(connection: Connection) -> None:
+            user = self._user_connection(connection, node)
+            try:
+                found.append(call(user))
+            except BaseException as error:  # of the driver, too: not an error of the store
+                raise Raised(error) from None
+            finally:
+                user.end()
+            writes.commit(connection, found[-1][0], self.database.now)
+
+        try:
+            self._transacted(work, found)
+        except Raised as raised:
+            reraise(raised.error)
+        return found[-1]
+
+    def _transacted(self, work: Callable[[Connection], None], found: Sequence[tuple[Commit, Any]]) -> None:
+        """Do the work in a transaction, once; it adds the commit to those found."""
+        self.database.write(work)
+
+    @abstractmethod
+    def _user_connection(self, connection: Connection, node: str) -> UserConnection:
+        """Return the connection for the function of a node, inside of a transaction."""
 
     def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
         """Make commits durable in one transaction, in which each stands or falls by itself."""
@@ -345,6 +400,37 @@ class SqlBackend(Backend):
         """Record a step of a workflow without an owner, in place of one of the same superstep and node."""
         put, database = writes.put, self.database
         database.write(lambda connection: put(connection, database, step, encoding))
+
+    # --- what running nodes show --------------------------------------------------------------
+
+    def open_stream(self, claim: Ownership, node: str) -> int:
+        """Begin a stream of a node; return the offset of its first chunk."""
+        database = self.database
+        return database.write(lambda connection: live.open_stream(connection, claim, node, database.now()))
+
+    def write_chunks(self, claim: Ownership, node: str, batches: Sequence[ChunkBatch], limit: int) -> None:
+        """Add chunks to a stream, within a limit of bytes."""
+        self.database.write(lambda connection: live.write_chunks(connection, claim, node, batches, limit))
+
+    def end_stream(self, claim: Ownership, node: str, until: datetime) -> None:
+        """Say until when the chunks of a stream are kept."""
+        self.database.write(lambda connection: live.end_stream(connection, claim, node, until))
+
+    def read_chunks(self, workflow_id: str, node: str, offset: int, limit: int) -> ChunkPage | None:
+        """Return the next batches of a stream."""
+        return self._read(live.read_chunks, workflow_id, node, offset, limit)
+
+    def write_progress(self, claim: Ownership, rows: Sequence[Progress]) -> None:
+        """Keep how far nodes are."""
+        self.database.write(lambda connection: live.write_progress(connection, claim, rows))
+
+    def clear_progress(self, claim: Ownership, node: str) -> None:
+        """Forget how far a node was."""
+        self.database.write(lambda connection: live.clear_progress(connection, claim, node))
+
+    def read_progress(self, workflow_id: str) -> list[Progress]:
+        """Return how far the running nodes of a workflow are, and of the runs below it."""
+        return self._read(live.read_progress, workflow_id)
 
     # --- maintenance --------------------------------------------------------------------------
 

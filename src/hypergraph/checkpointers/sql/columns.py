@@ -55,6 +55,7 @@ STEP_COLUMNS = (
     *("versions", "extra"),
 )
 VALUE_KEY = ("workflow", "kind", "name", "superstep", "idx", "node")
+USAGE_COLUMNS = ("workflow", "superstep", "node", "step", "name", "amount")
 VALUE_COLUMNS = (*VALUE_KEY, "version", "format", "checksum", "data", "base")
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hypergraph.checkpointers.query import NODE_FIELDS, OPERATORS, Clause, Comparison, Query
+from hypergraph.checkpointers.query import NODE_FIELDS, OPERATORS, Clause, Comparison, Query, ordered_by
 from hypergraph.checkpointers.sql.columns import WORKFLOW_COLUMNS, Row, micros
 from hypergraph.checkpointers.status import WorkflowStatus
 
@@ -41,7 +41,8 @@ def rows(connection: Connection, query: Query) -> tuple[list[Row], int, str | No
     (count,) = connection.execute(*total(query, has_tag)).fetchone()
     more = query.limit is not None and len(found) > query.limit
     found = found[: query.limit] if more else found
-    return [row[:-1] for row in found], count, str(found[-1][-1]) if more else None
+    after = str(_offset(query) + len(found)) if query.order else str(found[-1][-1]) if more else ""
+    return [row[:-1] for row in found], count, after if more else None
 
 
 def conditions(query: Query, has_tag: str) -> tuple[str, list[Any]]:
@@ -77,6 +78,8 @@ def page(query: Query, has_tag: str) -> tuple[str, list[Any]]:
     Raises:
         ValueError: no store gave out the cursor.
     """
+    if query.order:
+        return _sorted(query, has_tag)
     if len(query.statuses) < 2:
         rest, values = _newest(query, has_tag)
         return f"{SELECT} {rest}", values
@@ -100,13 +103,32 @@ def _newest(query: Query, has_tag: str) -> tuple[str, list[Any]]:
     return f"WHERE {where} ORDER BY workflows.key DESC LIMIT ?", [*values, _limit(query)]
 
 
+def _sorted(query: Query, has_tag: str) -> tuple[str, list[Any]]:
+    """Return the statement for one page in another order; workflows without the value come last."""
+    attribute, is_down = ordered_by(query.order)
+    column = {"step_count": STEP_COUNT}.get(attribute, f"workflows.{attribute}")
+    where, values = conditions(query, has_tag)
+    way = "DESC" if is_down else "ASC"
+    order = f"({column}) IS NULL, {column} {way}, workflows.key DESC"
+    return (
+        f"{SELECT} WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?",
+        [*values, _limit(query), _offset(query)],
+    )
+
+
+def _offset(query: Query) -> int:
+    if query.cursor is not None and not re.fullmatch(r"[0-9]{1,18}", query.cursor):
+        raise ValueError(f"Invalid cursor: {query.cursor!r} is not the next_cursor of an earlier list")
+    return int(query.cursor or 0)
+
+
 def _limit(query: Query) -> int:
     return _ALL if query.limit is None else query.limit + 1
 
 
 def total(query: Query, has_tag: str) -> tuple[str, list[Any]]:
     """Return the statement that counts all matches, on whatever page they are."""
-    if query._replace(statuses=frozenset(), graph=None, limit=None, cursor=None) == _TALLIED:
+    if query._replace(statuses=frozenset(), graph=None, limit=None, cursor=None, order="") == _TALLIED:
         parts = [_one_of(query.statuses)] if query.statuses else []
         if query.graph is not None:
             parts.append(("graph = ?", ["=" + query.graph]))

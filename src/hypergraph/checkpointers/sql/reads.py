@@ -17,6 +17,7 @@ from hypergraph.checkpointers.records import (
     Payload,
     StepRecord,
     Turn,
+    Usage,
     Workflow,
     since_whole,
     turns_of,
@@ -26,10 +27,11 @@ from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, check_rows, 
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
 from hypergraph.checkpointers.sql.rows import extras_in, parsed, record_of, workflow_of
-from hypergraph.checkpointers.sqlite.migrations import INPUT, OTHER, OUTPUT
+from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.status import StepStatus
 
 _LAST = 2**62  # no superstep comes after it
+_MANY = 500  # workflows in one statement
 _STEPS = f"SELECT {', '.join(STEP_COLUMNS)} FROM steps WHERE workflow = :key AND superstep <= :upto"  # noqa: S608 - fixed names
 
 _PAYLOADS = f"SELECT v.node, {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind"  # noqa: S608 - fixed names
@@ -76,6 +78,13 @@ AND superstep >= :since AND (superstep > :since OR idx > :after) {only} ORDER BY
 _TALLIES = """
 SELECT node, status, cached, count(*), coalesce(sum(duration_ms), 0.0), min(idx), max(idx), max(superstep)
 FROM steps WHERE workflow = ? GROUP BY node, status, cached ORDER BY min(idx)
+"""
+_ITEM_TALLIES = """
+SELECT node, steps.status, cached, count(*), coalesce(sum(steps.duration_ms), 0.0), min(idx), max(idx),
+    max(superstep)
+FROM workflows JOIN steps ON steps.workflow = workflows.key
+WHERE parent_id = ? AND item IS NOT NULL GROUP BY node, steps.status, cached
+ORDER BY min(idx), node, steps.status
 """
 _VISIT = f"""
 SELECT extra FROM steps WHERE workflow = ? AND node = ? AND status = '{StepStatus.COMPLETED.value}'
@@ -148,6 +157,56 @@ def owners(connection: Connection, workflow_ids: Iterable[str]) -> dict[str, Row
         if row is not None:
             found[workflow_id] = row
     return found
+
+
+_INNER = f"""
+SELECT v.node, {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = {INNER} {{only}}
+ORDER BY v.superstep, v.node, v.idx
+"""  # noqa: S608 - fixed names
+_USAGE = """
+SELECT superstep, node, step, name, amount FROM usage WHERE workflow = ?
+ORDER BY superstep, node, step, name
+"""
+_TOTALS = """
+WITH RECURSIVE family (root, key, id) AS (
+    SELECT id, key, id FROM workflows WHERE id IN ({ids}) UNION ALL
+    SELECT family.root, workflows.key, workflows.id FROM family JOIN workflows ON parent_id = family.id)
+SELECT root, name, sum(amount) FROM family JOIN usage ON workflow = family.key GROUP BY root, name
+ORDER BY root, name
+"""
+
+
+def inner(
+    connection: Connection, workflow_id: str, node: str | None, visit: int | None
+) -> list[tuple[str, Payload]]:
+    """Return the inner steps of a workflow, each with the name of its node."""
+    only = "" if node is None else "AND v.node = :node"
+    only += "" if visit is None else " AND v.version = :visit"
+    bounds = {"key": key_of(connection, workflow_id), "node": node, "visit": visit}
+    rows = connection.execute(_INNER.format(only=only), bounds).fetchall()
+    return [(name, _payload(rest)) for name, *rest in rows]
+
+
+def usage(connection: Connection, workflow_id: str) -> list[Usage]:
+    """Return what the nodes of a workflow have recorded."""
+    rows = connection.execute(_USAGE, (key_of(connection, workflow_id),)).fetchall()
+    return [Usage(at, node, step, name, plain_amount(amount)) for at, node, step, name, amount in rows]
+
+
+def total_usage(connection: Connection, workflow_ids: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return the sums of what was recorded in workflows and those below them."""
+    found: dict[str, dict[str, float]] = {}
+    for start in range(0, len(workflow_ids), _MANY):
+        asked = [findable(workflow_id) for workflow_id in workflow_ids[start : start + _MANY]]
+        statement = _TOTALS.format(ids=", ".join("?" * len(asked)))
+        for root, name, amount in connection.execute(statement, tuple(asked)).fetchall():
+            found.setdefault(root, {})[name] = plain_amount(amount)
+    return found
+
+
+def plain_amount(amount: float) -> float:
+    """Return an amount as it was recorded: a whole number is an int. Raises TypeError for anything else."""
+    return int(amount) if float(amount).is_integer() else float(amount)
 
 
 def artifact_references(connection: Connection) -> list[str]:
@@ -346,6 +405,14 @@ def step(
 def tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
     """Return the number of steps by node, status and cached."""
     rows = connection.execute(_TALLIES, (key_of(connection, workflow_id),)).fetchall()
+    check_rows(_TALLIED, rows)
+    return [StepTally(node, StepStatus(status), bool(cached), *rest) for node, status, cached, *rest in rows]
+
+
+@or_corrupt
+def item_tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
+    """Return the number of steps of all items of a map by node, status and cached."""
+    rows = connection.execute(_ITEM_TALLIES, (findable(workflow_id),)).fetchall()
     check_rows(_TALLIED, rows)
     return [StepTally(node, StepStatus(status), bool(cached), *rest) for node, status, cached, *rest in rows]
 

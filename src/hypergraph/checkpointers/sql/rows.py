@@ -28,6 +28,7 @@ from hypergraph.checkpointers.sql.columns import (
     STEP_KEY,
     STEP_NUMBERS,
     STEP_TEXTS,
+    USAGE_COLUMNS,
     VALUE_COLUMNS,
     VALUE_KEY,
     Row,
@@ -39,7 +40,7 @@ from hypergraph.checkpointers.sql.columns import (
     micros,
     or_corrupt,
 )
-from hypergraph.checkpointers.sqlite.migrations import INPUT, OTHER, OUTPUT
+from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.records import Decision
 
@@ -178,6 +179,14 @@ def input_rows(key: int, at: int, inputs: Iterable[Payload]) -> list[Row]:
     ]
 
 
+def inner_rows(key: int, steps: Iterable[tuple[str, Payload]]) -> list[Row]:
+    """Return the rows of inner steps, by VALUE_COLUMNS."""
+    return [
+        (key, INNER, text(name), superstep, index, node, visit, text(kept), checksum, data, fence)
+        for node, (name, visit, kept, checksum, data, superstep, index, fence, _) in steps
+    ]
+
+
 def record_of(
     workflow_id: str, row: Row, payloads: Sequence[Payload], encoding: Encoding, *, values: bool
 ) -> StepRecord:
@@ -290,6 +299,7 @@ OR :idx > (
     SELECT min(idx) FROM steps WHERE workflow = :key AND superstep = (
         SELECT min(superstep) FROM steps WHERE workflow = :key AND superstep > :superstep)))
 """
+USAGE = f"{inserting('usage', USAGE_COLUMNS)} {replacing(USAGE_COLUMNS, USAGE_COLUMNS[:-1])}"
 _INTENT_COLUMNS = (*STEP_KEY, "fence")
 INTENT = f"{inserting('intents', _INTENT_COLUMNS)} {replacing(_INTENT_COLUMNS, STEP_KEY)}"
 
@@ -306,11 +316,13 @@ TAKE = (
     "UPDATE workflows SET fence = ?, owner_pid = ?, owner_host = ?, owner_since = ?, crashes = ? "
     "WHERE key = ?"
 )
-PROGRESS = (  # nodes that an owner has announced and completed
-    "SELECT DISTINCT intents.node FROM intents JOIN steps ON steps.workflow = intents.workflow AND "
-    "steps.superstep = intents.superstep AND steps.node = intents.node "
-    "WHERE intents.workflow = ? AND intents.fence = ? AND steps.status = 'completed'"
-)
+# Nodes that an owner has announced and completed, or in which it has completed an inner step.
+PROGRESS = f"""
+SELECT intents.node FROM intents JOIN steps ON steps.workflow = intents.workflow
+AND steps.superstep = intents.superstep AND steps.node = intents.node
+WHERE intents.workflow = :key AND intents.fence = :fence AND steps.status = 'completed'
+UNION SELECT node FROM vals WHERE workflow = :key AND kind = {INNER} AND base = :fence
+"""  # noqa: S608 - a fixed number
 OPEN_INTENTS = (
     "SELECT superstep, node, fence FROM intents WHERE workflow = ? AND NOT EXISTS (SELECT 1 FROM steps WHERE "
     "steps.workflow = intents.workflow AND steps.superstep = intents.superstep AND steps.node = intents.node)"

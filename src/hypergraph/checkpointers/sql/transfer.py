@@ -24,6 +24,7 @@ from hypergraph.checkpointers.sql.columns import (
     STEP_KEY,
     STEP_NUMBERS,
     STEP_TEXTS,
+    USAGE_COLUMNS,
     VALUE_COLUMNS,
     WORKFLOW_COLUMNS,
     mapping_of,
@@ -42,12 +43,17 @@ from hypergraph.checkpointers.sql.rows import (
     versions_in,
 )
 from hypergraph.checkpointers.sql.writes import recode, reseal
-from hypergraph.checkpointers.sqlite.migrations import INPUT, OTHER, OUTPUT
+from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError
 
-_PARTS = {"steps": STEP_COLUMNS, "vals": VALUE_COLUMNS, "intents": (*STEP_KEY, "fence")}
+_PARTS = {
+    "steps": STEP_COLUMNS,
+    "vals": VALUE_COLUMNS,
+    "intents": (*STEP_KEY, "fence"),
+    "usage": USAGE_COLUMNS,
+}
 _PAGE = 500
 
 
@@ -70,7 +76,7 @@ def copy_store(
         skip_existing: Copy only missing workflows, as after an interruption.
 
     Raises:
-        WorkflowNotFoundError: there is no such workflow.
+        WorkflowNotFoundError: the workflow does not exist.
         CheckpointError: the target has one of that id, or lacks its parent, or a store is not in a database.
     """
     _in_database(source), _in_database(target)
@@ -130,7 +136,7 @@ def _check_parents(source: Checkpointer, target: Checkpointer, ids: list[str]) -
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 _Versions = dict[str, _Count]
-Role = Literal["output", "input", "other"]
+Role = Literal["output", "input", "other", "inner"]
 
 
 class _Part(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -204,7 +210,10 @@ class StepPart(_Part, _Columns, tag="step"):  # type: ignore[misc]  # as above
 
 
 class ValuePart(_Part, tag="value"):
-    """A value: an output of a completed step, an input, or what another step left. A pause is called ""."""
+    """A value: an output of a completed step, an input, or what another step left. A pause is called "".
+
+    That of an inner step has its key as name, its place in the visit as index, and the visit as version.
+    """
 
     role: Role
     name: str
@@ -225,6 +234,16 @@ class AnnouncedPart(_Part, tag="announced"):
     node: str
 
 
+class UsagePart(_Part, tag="usage"):
+    """An amount that a node recorded, or one of its inner steps."""
+
+    superstep: _Count
+    node: str
+    name: str
+    amount: Annotated[float, msgspec.Meta(ge=0)]
+    step: str = ""
+
+
 class ArtifactPart(_Part, tag="artifact"):
     """A large value, which values of any workflow refer to."""
 
@@ -232,10 +251,10 @@ class ArtifactPart(_Part, tag="artifact"):
     data: bytes  # as base64
 
 
-Part = WorkflowPart | StepPart | ValuePart | AnnouncedPart | ArtifactPart
+Part = WorkflowPart | StepPart | ValuePart | AnnouncedPart | UsagePart | ArtifactPart
 
 
-_KINDS: dict[str, int] = {"output": OUTPUT, "input": INPUT, "other": OTHER}
+_KINDS: dict[str, int] = {"output": OUTPUT, "input": INPUT, "other": OTHER, "inner": INNER}
 _ROLES: dict[int, Any] = {kind: role for role, kind in _KINDS.items()}
 _DEEP = 100  # levels of a stored structure
 _WORKFLOW = f"""
@@ -247,6 +266,9 @@ _VALUES = f"""
 SELECT {", ".join(VALUE_COLUMNS[1:])} FROM vals WHERE workflow = ? ORDER BY kind, name, superstep, idx, node
 """  # noqa: S608 - as above
 _INTENTS = "SELECT superstep, node FROM intents WHERE workflow = ? ORDER BY superstep, node"
+_USAGE = """
+SELECT superstep, node, step, name, amount FROM usage WHERE workflow = ? ORDER BY superstep, node, step, name
+"""
 _CHILDREN = "SELECT id FROM workflows WHERE parent_id = ? ORDER BY key"
 _LOADED = (*WORKFLOW_COLUMNS, "scrambled", "structure", "fence")
 _ADD = f"{inserting('workflows', _LOADED)} ON CONFLICT (id) DO NOTHING RETURNING key"
@@ -291,6 +313,8 @@ def _tree(connection: Connection, workflow_id: str, children: bool, seen: set[st
         yield ValuePart(role=_ROLES[kind], format=kept, checksum=checksum, data=data, base=base, **place)
     for superstep, node in connection.execute(_INTENTS, (key,)):
         yield AnnouncedPart(superstep=superstep, node=node)
+    for superstep, node, step, used, amount in connection.execute(_USAGE, (key,)):
+        yield UsagePart(superstep=superstep, node=node, step=step, name=used, amount=amount)
     for (child,) in connection.execute(_CHILDREN, (workflow_id,)).fetchall() if children else ():
         yield from _tree(connection, child, children, seen)
 
@@ -420,6 +444,8 @@ def _loaded(
             rows["vals"].append((key, *_value_row(part, inside)))
         elif isinstance(part, AnnouncedPart):
             rows["intents"].append((key, part.superstep, part.node, 0))
+        elif isinstance(part, UsagePart):
+            rows["usage"].append((key, part.superstep, part.node, part.step, part.name, part.amount))
     rows["steps"].sort(key=itemgetter(0, 1))  # stores count steps as they come, superstep by superstep
     for table, columns in _PARTS.items():
         connection.executemany(inserting(table, columns), rows[table])

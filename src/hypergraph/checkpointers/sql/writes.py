@@ -41,6 +41,7 @@ from hypergraph.checkpointers.sql.columns import (
     VALUE_COLUMNS,
     Row,
     micros,
+    or_corrupt,
     time_of,
 )
 from hypergraph.checkpointers.sql.connection import Connection, Database, Locks
@@ -58,8 +59,10 @@ from hypergraph.checkpointers.sql.rows import (
     STEP,
     STRUCTURE,
     TAKE,
+    USAGE,
     VALUE,
     copied_extra,
+    inner_rows,
     input_rows,
     inserting,
     new_row,
@@ -69,7 +72,7 @@ from hypergraph.checkpointers.sql.rows import (
     structure,
     text,
 )
-from hypergraph.checkpointers.sqlite.migrations import OTHER, OUTPUT
+from hypergraph.checkpointers.sqlite.migrations import INNER, OTHER, OUTPUT
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, DecryptionError, StoreError
 
@@ -93,7 +96,7 @@ def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWor
     )
     values, steps = ", ".join(VALUE_COLUMNS[1:]), ", ".join(STEP_COLUMNS[1:])
     connection.execute(
-        f"INSERT INTO vals (workflow, {values}) SELECT ?, {values} FROM vals {where}",  # noqa: S608 - fixed names
+        f"INSERT INTO vals (workflow, {values}) SELECT ?, {values} FROM vals {where} AND kind <> {INNER}",  # noqa: S608 - fixed names
         (key, *bounds),
     )
     rows = connection.execute(f"SELECT {steps} FROM steps {where} ORDER BY superstep, idx", bounds).fetchall()  # noqa: S608 - as above
@@ -101,6 +104,17 @@ def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWor
         f"INSERT INTO steps (workflow, {steps}) VALUES ({', '.join('?' * len(STEP_COLUMNS))})",  # noqa: S608 - as above
         ((key, *row[:-1], copied_extra(row[-1], origin, workflow_id)) for row in rows),
     )
+    for node, visit in connection.execute(
+        f"SELECT DISTINCT node, version FROM vals WHERE workflow = ? AND kind = {INNER}",  # noqa: S608 - as above
+        (source,),
+    ).fetchall():
+        last = reads.last_visit(connection, workflow_id, node)
+        if visit <= last or (new.keep_steps and visit == last + 1):
+            connection.execute(
+                f"INSERT INTO vals (workflow, {values}) SELECT :key, {values} FROM vals "  # noqa: S608 - as above
+                f"WHERE workflow = :source AND kind = {INNER} AND node = :node AND version = :visit",
+                {"key": key, "source": source, "node": node, "visit": visit},
+            )
 
 
 def reseal(
@@ -209,15 +223,18 @@ def claim(
     return _take(connection, database, workflow_id, row, force)
 
 
+@or_corrupt
 def _take(connection: Connection, database: Database, workflow_id: str, row: Row, force: bool) -> Ownership:
     locks = database.locks
-    key, status, fence, pid, _, _, crashes = row
+    key, status, fence, pid, address, _, crashes = row
     announced = connection.execute(OPEN_INTENTS, (key,)).fetchall()
-    crashed = pid is not None and status == WorkflowStatus.ACTIVE.value
+    # A claim that this process gave up, but could not release, while the store was away, is not a crash.
+    is_own = pid is not None and address == locks.address and " " in address  # a number of this process
+    crashed = pid is not None and status == WorkflowStatus.ACTIVE.value and not is_own
     counts = {} if force else parsed(crashes or "{}")
     if crashed and not force:
         if counts:  # a node that has completed since its last crash is not in a loop of crashes
-            for (node,) in connection.execute(PROGRESS, (key, fence)).fetchall():
+            for (node,) in connection.execute(PROGRESS, {"key": key, "fence": fence}).fetchall():
                 counts.pop(node, None)
         blamed = {node for _, node, announced_by in announced if announced_by == fence}
         for node in blamed or {""}:  # "": no node was announced
@@ -251,7 +268,7 @@ def release(connection: Connection, claim: Ownership) -> None:
 
 def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     """Write one unit."""
-    claim, steps, inputs, at, status, duration, _, running, code, due = unit
+    claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage = unit
     key, fence = claim.key, claim.fence
     execute = connection.execute
     if (
@@ -266,6 +283,10 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
             connection.executemany(VALUE, values)
     if inputs:
         connection.executemany(VALUE, input_rows(key, at, inputs))
+    if inner:
+        connection.executemany(VALUE, inner_rows(key, inner))
+    if usage:
+        connection.executemany(USAGE, [(key, *row) for row in usage])
     if running is not None:
         if fault_points.hook is not None:
             fault_points.point("intent.before")
@@ -445,13 +466,20 @@ _PARTS = (
     ("vals", "kind, name, superstep, idx, node"),
     ("steps", "superstep, node"),
     ("intents", "superstep, node"),
+    ("chunks", "node, first"),
+    ("streams", "node"),
+    ("progress", "node"),
+    ("usage", "superstep, node, step, name"),
 )
 
 # A value goes if a newer one of its name counts already at the first superstep that is kept,
 _DROP = f"UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}', base = NULL WHERE workflow = :key"  # noqa: S608 - fixed names
 _TRIM = f"""{_DROP} AND superstep < :before AND data IS NOT NULL
 AND name NOT IN {APART} AND NOT (%s)
-AND (kind = {OTHER} OR EXISTS (
+AND (kind = {OTHER} OR kind = {INNER} AND EXISTS (
+    SELECT 1 FROM steps WHERE steps.workflow = vals.workflow AND steps.node = vals.node
+    AND steps.status = 'completed' AND steps.superstep >= vals.superstep)
+OR kind <> {INNER} AND EXISTS (
     SELECT 1 FROM vals AS newer
     WHERE newer.workflow = vals.workflow AND newer.kind = vals.kind AND newer.name = vals.name
     AND newer.superstep <= :before

@@ -10,14 +10,20 @@ workflows   one row each; `key` is never used twice, so a stale claim cannot fit
 structures  graph and node hashes by content, shared by the items of a map and by forks
 steps       one row per (workflow, superstep, node)
 vals        one row per value: kind OUTPUT (of completed steps), INPUT (idx is the version, superstep the one
-            it enters before) or OTHER (of paused, failed and stopped steps); the state at any superstep is
-            one seek per name. A row without data is a gap: the value is not stored, `format` says why
+            it enters before), OTHER (of paused, failed and stopped steps) or INNER (a step inside of a node:
+            name is its key, idx its place in the visit, version the visit, base the fence of its writer);
+            the state at any superstep is one seek per name. A row without data is a gap: the value is not
+            stored, `format` says why
 intents     nodes that were about to be called; one without a row in steps has no result
 erased      keys of workflows that are deleted, while their rows still go in batches
 tallies     how many workflows without parent there are by status and graph, so that a list need not count;
             names of graphs have "=" before them, "" is no name
 lengths     of long workflows, how many steps they have before superstep `counted`
+usage       amounts that nodes recorded, by superstep, node and inner step ('' for the node itself)
 identity    one random id, which the values and steps of an encrypted store are bound to
+streams     of nodes that stream: the next offset, the first that is kept, bytes, and until when they are kept
+chunks      batches of chunks by the offset of the first; one without data marks that a new stream begins
+progress    how far running nodes are
 """
 
 from __future__ import annotations
@@ -30,7 +36,7 @@ from hypergraph.checkpointers import fault_points
 from hypergraph.exceptions import SchemaTooNewError, StoreCorruptError, StoreUnavailableError
 
 APPLICATION_ID = 0x68677068  # "hgph"
-OUTPUT, INPUT, OTHER = 0, 1, 2
+OUTPUT, INPUT, OTHER, INNER = 0, 1, 2, 3
 
 _TALLY = """INSERT INTO tallies VALUES ({row}.status, coalesce('=' || {row}.graph_name, ''), {by})
     ON CONFLICT DO UPDATE SET workflows = workflows + {by};"""
@@ -91,6 +97,21 @@ _FIRST = (
         BEGIN DELETE FROM lengths WHERE workflow = OLD.key; END""",
     "CREATE TABLE identity (id BLOB NOT NULL)",
     "INSERT INTO identity VALUES (randomblob(16))",
+    """CREATE TABLE streams (
+        workflow INTEGER NOT NULL, node TEXT NOT NULL, next INTEGER NOT NULL, kept INTEGER NOT NULL,
+        size INTEGER NOT NULL, until INTEGER, PRIMARY KEY (workflow, node)) WITHOUT ROWID""",
+    "CREATE INDEX streams_by_end ON streams (until) WHERE until IS NOT NULL",
+    """CREATE TABLE chunks (
+        workflow INTEGER NOT NULL, node TEXT NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL,
+        format TEXT NOT NULL, checksum INTEGER NOT NULL, data BLOB, PRIMARY KEY (workflow, node, first))""",
+    """CREATE TABLE progress (
+        workflow INTEGER NOT NULL, node TEXT NOT NULL, done REAL NOT NULL, total REAL, text TEXT NOT NULL,
+        at INTEGER NOT NULL, PRIMARY KEY (workflow, node)) WITHOUT ROWID""",
+    f"CREATE INDEX inner_steps ON vals (workflow, node, version) WHERE kind = {INNER}",
+    """CREATE TABLE usage (
+        workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, step TEXT NOT NULL,
+        name TEXT NOT NULL, amount REAL NOT NULL,
+        PRIMARY KEY (workflow, superstep, node, step, name)) WITHOUT ROWID""",
 )
 
 
@@ -101,6 +122,7 @@ def _create_tables(connection: sqlite3.Connection) -> None:
 
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables,)
 
+_PLAIN_TABLE = re.compile(r"CREATE TABLE\b")  # as SQLite keeps it: not a virtual one
 _NAMED = re.compile(r"CREATE (TABLE|INDEX|TRIGGER) (\w+)")
 # Tables that SQLite makes itself: for AUTOINCREMENT, and for statistics if a user asks for them.
 _OF_SQLITE = {
@@ -155,10 +177,14 @@ def missing_migrations(connection: sqlite3.Connection, location: str) -> int:
 def _check_objects(objects: list[tuple[object, ...]], version: int, location: str) -> None:
     """Raise StoreCorruptError unless the tables, indexes, views and triggers are those that a release makes.
 
-    A view in the place of a table, or a trigger, is code: it would run with every read or write.
+    A view in the place of a table, or a trigger, is code: it would run with every read or write. Plain tables
+    and indexes of the user's own may be there: nodes with transaction=True write them.
     """
     wanted = SCHEMAS[version] if 0 <= version < len(SCHEMAS) else frozenset()
-    found = {each for each in objects if each[2] is not None}  # the index of a key has no text
+    found = {each[:3] for each in objects if each[2] is not None}  # the index of a key has no text
+    if found - _OF_SQLITE == wanted:
+        return
+    found -= {each[:3] for each in objects if _is_of_user(each, wanted)}
     if found - _OF_SQLITE == wanted:
         return
     foreign = sorted(found - _OF_SQLITE - wanted, key=repr)
@@ -172,6 +198,17 @@ def _check_objects(objects: list[tuple[object, ...]], version: int, location: st
     )
 
 
+def _is_of_user(found: tuple[object, ...], wanted: frozenset[tuple[str, str, str]]) -> bool:
+    """Return whether something is a plain table of the user's, or an index of one: neither runs by itself."""
+    kind, name, text, table = found
+    names = {each[1] for each in wanted if each[0] == "table"}
+    if not isinstance(text, str) or name in names or table in names:
+        return False
+    if kind == "table":
+        return _PLAIN_TABLE.match(text) is not None
+    return kind == "index"
+
+
 def _at_one_moment(connection: sqlite3.Connection) -> tuple[int, bool, list[tuple[object, ...]]]:
     """Return the schema version, whether the file is ours, and what is in it: kinds, names and texts.
 
@@ -183,7 +220,11 @@ def _at_one_moment(connection: sqlite3.Connection) -> tuple[int, bool, list[tupl
     try:
         version = number(connection, "user_version")
         ours = number(connection, "application_id") == APPLICATION_ID
-        return version, ours, connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+        return (
+            version,
+            ours,
+            connection.execute("SELECT type, name, sql, tbl_name FROM sqlite_master").fetchall(),
+        )
     finally:
         if is_alone and connection.in_transaction:  # an error may have ended it already
             connection.execute("ROLLBACK")

@@ -26,6 +26,7 @@ from hypergraph.checkpointers.sql.writes import copy_artifacts
 from hypergraph.checkpointers.sqlite.database import Database, Locked, database_at
 from hypergraph.checkpointers.sqlite.migrations import MIGRATIONS, number
 from hypergraph.checkpointers.sqlite.reading import Connection, inspector_at
+from hypergraph.checkpointers.transactions import UserConnection
 from hypergraph.exceptions import CheckpointError
 from hypergraph.values.codecs import Codec, CodecChain
 
@@ -62,6 +63,7 @@ class SqliteCheckpointer(SqlCheckpointer):
     Example:
         >>> from hypergraph.checkpointers import SqliteCheckpointer
         >>> store = SqliteCheckpointer(":memory:")  # or the path of a file, like "runs.db"
+        >>> store.create_workflow("order-1")
         >>> store.state("order-1")
         {}
     """
@@ -160,6 +162,9 @@ class SqliteBackend(SqlBackend):
         )
         if commit.status is not None:
             self._settle(commit)
+
+    def _user_connection(self, connection: Any, node: str) -> UserConnection:
+        return UserConnection(node, connection, connection.cursor)
 
     def is_locked(self) -> bool:
         """Return whether another connection is writing now."""

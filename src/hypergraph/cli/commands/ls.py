@@ -15,6 +15,7 @@ from hypergraph.views.workflows import WorkflowPage, workflows
 ls_options = (
     *(Option(f"--{each.name}", each.help, each.value, many=each.many) for each in FILTERS),
     Option("--search", "list steps that mention these words in names, errors or values", "TEXT"),
+    Option("--sort", "the greatest first, of what nodes record: cost, input_tokens, ...", "NAME"),
     Option("--limit", "how many, default 20", "N", number, 20),
     Option("--cursor", "continue after the previous page", "C"),
 )
@@ -28,7 +29,10 @@ def ls(call: Call) -> Reply:
     filters = {each.name: getattr(given, each.name) or None for each in FILTERS}
     if given.parent is not None:
         filters["parent"] = module_of("ls_store").parent(call)
-    page = workflows(call.lists(), **filters, limit=given.limit or None, cursor=given.cursor or None)
+    if given.sort is not None:
+        page = module_of("ls_store").by_amount(call, filters)
+    else:
+        page = workflows(call.lists(), **filters, limit=given.limit or None, cursor=given.cursor or None)
     if any(item["status"] == "active" for item in page["items"]):
         page = module_of("ls_store").owned(call, page)
     return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _header(page), _next(page))
@@ -53,7 +57,9 @@ def ls_table(page: WorkflowPage) -> Table:
     ]
     left_out = page["total"] - len(rows)
     more = f"... and {plural(left_out, 'more workflow')}" if left_out > 0 else ""
-    return Table(("ID", "Status", "Graph", "Steps", "Duration", "Created"), rows, more)
+    table = Table(("ID", "Status", "Graph", "Steps", "Duration", "Created"), rows, more)
+    used = [item["usage"] for item in page["items"]]
+    return module_of("ls_store").usage_columns(table, used) if any(used) else table
 
 
 def _next(page: WorkflowPage) -> list[str]:

@@ -5,6 +5,7 @@ A store takes longer to import than a list takes to print, so `ls` imports this 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from hypergraph.checkpointers.query import FILTERS
@@ -12,11 +13,12 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import suggested, when
 from hypergraph.cli.stores import opened
 from hypergraph.display import Table, plural
+from hypergraph.runs.log import with_usage
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.search import SearchPage
 from hypergraph.views.search import search as steps_that_mention
 from hypergraph.views.stores import resolve
-from hypergraph.views.workflows import WorkflowPage, with_owners
+from hypergraph.views.workflows import WorkflowPage, by_usage, with_owners
 
 _STEPS = 5  # listed for each workflow
 
@@ -29,6 +31,19 @@ def parent(call: Call) -> str:
 def owned(call: Call, page: WorkflowPage) -> WorkflowPage:
     """Return a page whose active workflows say whether their owner process lives."""
     return with_owners(opened(call), page)
+
+
+def by_amount(call: Call, filters: dict[str, object]) -> WorkflowPage:
+    """Return the workflows that have recorded most of what --sort names."""
+    given = call.options
+    if given.cursor:
+        raise Problem(USAGE, "--sort cannot be combined with --cursor", "Ask for more with --limit")
+    return by_usage(opened(call), given.sort, limit=given.limit or None, **filters)
+
+
+def usage_columns(table: Table, used: Sequence[dict[str, float]]) -> Table:
+    """Return a table of workflows with a column for each amount that one of them has recorded."""
+    return with_usage(table, used)
 
 
 def search(call: Call) -> Reply:

@@ -15,15 +15,17 @@ from hypergraph.cli.tables import (
     children_table,
     conversation_table,
     error_lines,
+    inner_table,
     node_table,
     question_lines,
     step_table,
 )
 from hypergraph.display import Block, plural
-from hypergraph.runs.log import failed_status
+from hypergraph.runs.log import amount_text, failed_status
 from hypergraph.views.errors import FailurePage, failures
+from hypergraph.views.inner import InnerStepView, add_inner, unfinished
 from hypergraph.views.state import conversations
-from hypergraph.views.step import PauseView, shown_step
+from hypergraph.views.step import PauseView, Step, shown_step
 from hypergraph.views.values import ValueView
 from hypergraph.views.workflow import TreeView, WorkflowDetail, overview, tree, workflow_view
 
@@ -43,19 +45,26 @@ def show(call: Call) -> Reply:
         return _tree(answer(call, tree))
     if call.options.errors:
         return _failures(answer(call, failures))
-    read, said = answer(call, _glance)
+    read, steps, open_calls, said = answer(call, _glance)
     found = workflow_view(read)
 
     def blocks() -> Iterator[Block]:
-        yield from _blocks(read, found)
+        yield from _blocks(read, found, steps)
+        if open_calls:
+            yield inner_table(open_calls)
         for name, seen in said.items():
             yield conversation_table(name, seen)
 
     return Reply(found, blocks, header_of(found), _next(found))
 
 
-def _glance(store: Checkpointer, wf: str) -> tuple[Overview, dict[str, ValueView]]:
-    return overview(store, wf, steps=ROWS), conversations(store, wf, limit=_SAID)
+def _glance(
+    store: Checkpointer, wf: str
+) -> tuple[Overview, list[Step], list[InnerStepView], dict[str, ValueView]]:
+    read = overview(store, wf, steps=ROWS)
+    steps, plain = [*map(shown_step, read.steps)], store.view(artifacts=False)
+    add_inner(plain, wf, steps)
+    return read, steps, unfinished(plain, wf, read.next or ()), conversations(store, wf, limit=_SAID)
 
 
 def header_of(found: WorkflowDetail) -> list[str]:
@@ -69,13 +78,13 @@ def header_of(found: WorkflowDetail) -> list[str]:
     return [f"Workflow: {found['id']}", how, size, duration(found["duration_ms"])]
 
 
-def _blocks(read: Overview, found: WorkflowDetail) -> Iterator[Block]:
+def _blocks(read: Overview, found: WorkflowDetail, steps: list[Step]) -> Iterator[Block]:
     yield _facts(found)
     if found["steps"]:
         left_out = found["steps"] - len(read.steps)
         more = f"... and {plural(left_out, 'more step')}" if left_out > 0 else ""
         looped = any(node["runs"] > 1 for node in found["nodes"])
-        yield node_table(found["nodes"]) if looped else step_table([*map(shown_step, read.steps)], more)
+        yield node_table(found["nodes"]) if looped else step_table(steps, more)
     if found["children"]["is_map"]:
         reasons = {
             child: failed_status(step.error or "", step.node_name)
@@ -114,6 +123,7 @@ def _facts(found: WorkflowDetail) -> list[str]:
         "forks": ", ".join(found["forks"]),
         "tags": ", ".join(f"{key}={value}" for key, value in found["tags"].items() if key != APP),
         "app": found["tags"].get(APP),
+        "used": ", ".join(f"{name} {amount_text(amount)}" for name, amount in found["usage"].items()),
         "next nodes": ", ".join(found["next"] or []),
     }
     return [f"{name}: {value}" for name, value in facts.items() if value]

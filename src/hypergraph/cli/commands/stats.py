@@ -8,6 +8,7 @@ from hypergraph.cli.output import duration, suggested
 from hypergraph.cli.stores import opened
 from hypergraph.cli.tables import ROWS
 from hypergraph.display import Table, execution_time, plural
+from hypergraph.runs.log import with_usage
 from hypergraph.views.stats import StatsView
 from hypergraph.views.stats import stats as measured
 
@@ -44,4 +45,5 @@ def _stats_table(view: StatsView) -> Table:
     ]
     left_out = len(view["items"]) - len(rows)
     more = f"... and {plural(left_out, 'more node')}" if left_out else ""
-    return Table(("Node", "Runs", "p50", "p95", "Total", "Errors", "Cached"), rows, more)
+    table = Table(("Node", "Runs", "p50", "p95", "Total", "Errors", "Cached"), rows, more)
+    return with_usage(table, [item["usage"] for item in view["items"][:ROWS]])

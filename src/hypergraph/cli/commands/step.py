@@ -8,8 +8,9 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import suggested, when
 from hypergraph.cli.stores import WF, answer
-from hypergraph.cli.tables import decision, step_status, step_values, trace_lines, typed
+from hypergraph.cli.tables import decision, inner_table, step_status, step_values, trace_lines, typed
 from hypergraph.display import Block, execution_time, first_line
+from hypergraph.runs.log import amount_heading, amount_text
 from hypergraph.views.step import StepDetail
 from hypergraph.views.step import step as one_step
 
@@ -47,6 +48,10 @@ def _blocks(found: StepDetail) -> Iterator[Block]:
         yield step_values("Input", found["inputs"])
     if found["outputs"]:
         yield step_values("Output", found["outputs"])
+    if "inner" in found:
+        yield inner_table(found["inner"])
+    if "usage" in found:
+        yield [f"{amount_heading(name)}: {amount_text(amount)}" for name, amount in found["usage"].items()]
     yield from ([f"attempt {n} failed: {first_line(e)}"] for n, e in enumerate(found["attempt_errors"], 1))
     if found["error"] is not None:
         attributes = [f"  {name} = {value!r}" for name, value in found["error_attributes"].items()]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.cli.arguments import Option
+from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.commands.ls import ls_table
 from hypergraph.cli.commands.show import header_of
@@ -22,15 +22,25 @@ from hypergraph.cli.stores import WF, opened
 from hypergraph.cli.tables import decision, step_status, step_time
 from hypergraph.display import as_text, escape, plural
 from hypergraph.views.stores import resolve
-from hypergraph.views.watch import ACTIVE, FollowedItem, FollowedStep, Follower
+from hypergraph.views.watch import (
+    ACTIVE,
+    FollowedItem,
+    FollowedProgress,
+    FollowedStep,
+    Follower,
+    followed_chunk,
+)
 from hypergraph.views.workflow import workflow
 from hypergraph.views.workflows import with_owners, workflows
 
+_WIDTH = 20  # characters of a bar
 _SHORTEST, _LONGEST, _GROWTH = 0.05, 1.0, 1.5  # seconds between two polls, and their growth
 
 watch_options = (
     WF._replace(needed=False, help=f"{WF.help}; default: list the active workflows"),
     Option("--once", "print the current state and exit"),
+    Option("--stream", "print what this node streams, from the first chunk that is kept", "NODE"),
+    Option("--offset", "with --stream: the first offset", "N", number, 0),
 )
 
 
@@ -40,11 +50,15 @@ def watch(call: Call) -> Reply:
     if call.options.wf is None:
         return _list(store, call)
     wf = resolve(store, call.options.wf)
+    if call.options.stream is not None:
+        return _stream(store, wf, call)
     follower = Follower(store, wf)
     report = _as_line if call.options.jsonl else _nothing if call.options.json else _as_text
     for _ in _looks(store, once=call.options.once):
         for news in follower.news():
             report(news)
+        for progress in follower.progress():
+            report(progress)
         sys.stdout.flush()
         if follower.is_over or follower.is_abandoned:
             break
@@ -104,12 +118,41 @@ def _wait(seconds: float) -> None:
         raise BrokenPipeError
 
 
-def _as_line(news: FollowedStep | FollowedItem) -> None:
+def _stream(store: Checkpointer, wf: str, call: Call) -> Reply:
+    """Print the chunks of a node: texts as they are, other values as JSON."""
+    given = call.options
+    found = store.read_stream(wf, given.stream, offset=given.offset, follow=not given.once)
+    for chunk in found:
+        document = followed_chunk(wf, given.stream, chunk)
+        if given.jsonl or given.json:
+            print(as_json(document))
+        elif chunk.kind != "chunk":
+            what = "the node was called again" if chunk.kind == "restart" else "earlier chunks are gone"
+            print(f"\n-- {what} --")
+        elif isinstance(chunk.value, str):
+            print(escape_lines(chunk.value), end="")
+        else:
+            print(as_json(document["value"]))
+        sys.stdout.flush()
+    if not (given.jsonl or given.json):
+        print()
+    return Reply({"items": []})
+
+
+def escape_lines(text: str) -> str:
+    """Return a text for a terminal, with its line breaks."""
+    return "\n".join(escape(line) for line in text.split("\n"))
+
+
+def _as_line(news: FollowedStep | FollowedItem | FollowedProgress) -> None:
     print(as_json(news))
 
 
-def _as_text(news: FollowedStep | FollowedItem) -> None:
-    parts = _step_parts(news) if "index" in news else _item_parts(news)
+def _as_text(news: FollowedStep | FollowedItem | FollowedProgress) -> None:
+    if "done" in news:
+        parts = _progress_parts(news)
+    else:
+        parts = _step_parts(news) if "index" in news else _item_parts(news)
     print("  ".join(escape(part) for part in parts if part))
 
 
@@ -121,5 +164,12 @@ def _item_parts(item: Any) -> list[str]:
     return [f"item {item['item']:>4}", duration(item["duration_ms"]), status(item["status"])]
 
 
-def _nothing(news: FollowedStep | FollowedItem) -> None:
+def _progress_parts(found: Any) -> list[str]:
+    of = f"{found['done']:g}" if found["total"] is None else f"{found['done']:g}/{found['total']:g}"
+    full = 0 if found["share"] is None else round(found["share"] * _WIDTH)
+    bar = "" if found["share"] is None else f"[{'#' * full}{'.' * (_WIDTH - full)}]"
+    return [" " * 6, found["node"], bar, of, found["text"]]
+
+
+def _nothing(news: FollowedStep | FollowedItem | FollowedProgress) -> None:
     """Print nothing: --json prints one document at the end."""

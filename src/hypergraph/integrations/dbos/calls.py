@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from hypergraph import Graph
@@ -17,7 +17,7 @@ NAMES = [RUN, MAP, SCHEDULED]  # of our workflows in DBOS
 IN_FLIGHT = ("ENQUEUED", "PENDING", "DELAYED")  # statuses of DBOS
 _OPTIONS = frozenset((
     *("select", "on_missing", "on_internal_override", "entrypoint", "max_iterations", "max_concurrency"),
-    *("timeout", "fork_from", "code_change", "new_turn", "force"),
+    *("timeout", "fork_from", "code_change", "new_turn", "force", "budget"),
 ))  # fmt: skip
 
 EncodedValues = Mapping[str, Sequence[Any]]  # name -> version, format, checksum, base64
@@ -37,6 +37,14 @@ class Call:
     attempt: int = 1
     steps: int = 0  # stored steps of the workflow when the call was submitted
     sealed: str = ""  # the workflow id the values were encoded for, if it is another one
+    not_before: float = 0  # when the run may start, in seconds since 1970 by the clock of the database
+    retries: int = 0  # how often a failed run is run again
+    retry_delay: float = 1.0  # seconds before the first retry, doubled for each further one
+
+    def is_repeated_by(self, other: Call) -> bool:
+        """Return whether another call asks for the same; values are compared elsewhere."""
+        plain: dict[str, Any] = {"values": {}, "steps": 0, "not_before": 0}
+        return replace(self, **plain) == replace(other, **plain)
 
     def to_json(self) -> str:
         """Return the call as text."""

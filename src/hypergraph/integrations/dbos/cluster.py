@@ -9,22 +9,26 @@ import logging
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import dbos
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from sqlalchemy.engine import URL
+from sqlalchemy import create_engine
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from hypergraph.checkpointers import PostgresCheckpointer
 from hypergraph.checkpointers.postgres.address import address_of
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
+from hypergraph.views.cluster import MAPS, PAUSED
 
 VERSION = "hypergraph"  # one for all: the store decides which code may resume a run (`code_change`), not DBOS
 WORKER_CONCURRENCY = 10  # default limit of runs per queue and worker; a store opens as many connections
 _BARE = {"load_input": False, "load_output": False}
+_CHUNK = 1000  # ids in one statement
 
 
 _SSL_PASSWORD = re.compile(r"(sslpassword['\"]?\s*[=:]\s*['\"]?)[^&\s'\"]+", re.IGNORECASE)
@@ -58,7 +62,7 @@ def url_of(conninfo: str) -> str:
 
 def map_queue(queue: str) -> str:
     """Return the queue of the maps whose items go to `queue`: a map that waits must not occupy it."""
-    return f"{queue} maps"
+    return queue + MAPS
 
 
 @dataclass
@@ -70,6 +74,7 @@ class Cluster:
     make_store: Callable[[str], PostgresCheckpointer]
     polling: float
     _client: Any = None
+    _engine: Any = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     # -- connections -----------------------------------------------------------------------------------
@@ -126,6 +131,9 @@ class Cluster:
             if self._client is not None:
                 self._client.destroy()
                 self._client = None
+            if self._engine is not None:
+                self._engine.dispose()
+                self._engine = None
 
     # -- queues ----------------------------------------------------------------------------------------
 
@@ -136,6 +144,30 @@ class Cluster:
         polling = {"polling_interval_sec": given["polling_interval_sec"]}
         client.register_queue(map_queue(queue), **polling, on_conflict="never_update")
 
+    def pause_queue(self, queue: str) -> bool:
+        """Let workers claim no more runs of a queue; return whether the queue exists."""
+        client = self.client
+        if (found := client.retrieve_queue(queue)) is None:
+            return False
+        kept = queue + PAUSED
+        if client.retrieve_queue(kept) is None:  # the limit that is to come back is kept under this name
+            client.register_queue(kept, worker_concurrency=found.worker_concurrency)
+            found.set_worker_concurrency(0)
+            if (maps := client.retrieve_queue(map_queue(queue))) is not None:
+                maps.set_worker_concurrency(0)
+        return True
+
+    def resume_queue(self, queue: str) -> bool:
+        """Let workers claim runs of a paused queue again; return whether it was paused."""
+        client = self.client
+        if (kept := client.retrieve_queue(queue + PAUSED)) is None:
+            return False
+        for name, limit in ((queue, kept.worker_concurrency), (map_queue(queue), None)):
+            if (found := client.retrieve_queue(name)) is not None:
+                found.set_worker_concurrency(limit)
+        client.delete_queue(queue + PAUSED)
+        return True
+
     def ensure_queue(self, queue: str) -> None:
         """Create a queue with the default limits, unless it exists."""
         if self.client.retrieve_queue(queue) is None:
@@ -144,10 +176,30 @@ class Cluster:
     # -- submitted workflows ---------------------------------------------------------------------------
 
     def statuses(self, dbos_ids: Iterable[str], **filters: Any) -> dict[str, Any]:
-        """Return the statuses of DBOS workflows by id, without inputs and outputs."""
+        """Return the statuses of DBOS workflows of this application by id, without inputs and outputs."""
+        ids, found = list(dbos_ids), {}
+        wanted = {**_BARE, "application_name": self.application, **filters}
+        for at in range(0, len(ids), _CHUNK):
+            listed = self.client.list_workflows(workflow_ids=ids[at : at + _CHUNK], **wanted)
+            found.update({status.workflow_id: status for status in listed})
+        return found
+
+    def cancel(self, dbos_ids: Iterable[str]) -> None:
+        """Cancel DBOS workflows."""
         ids = list(dbos_ids)
-        listed = self.client.list_workflows(workflow_ids=ids, **{**_BARE, **filters}) if ids else []
-        return {status.workflow_id: status for status in listed}
+        for at in range(0, len(ids), _CHUNK):
+            self.client.cancel_workflows(ids[at : at + _CHUNK])
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """Lend a connection of SQLAlchemy inside of a transaction, which is committed at the end."""
+        with self._lock:
+            if self._engine is None:
+                url = make_url(self.url).set(drivername="postgresql+psycopg")
+                self._engine = create_engine(url, pool_size=2, pool_pre_ping=True)
+            engine = self._engine
+        with engine.begin() as connection:
+            yield connection
 
     def pending(self, **filters: Any) -> list[Any]:
         """Return the statuses of this application's workflows that a worker has claimed."""

@@ -11,26 +11,31 @@ import contextvars
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import dbos
+from sqlalchemy import text
 
 from hypergraph import AsyncRunner, Graph, RunResult, SyncRunner
-from hypergraph.checkpointers import Checkpointer, WorkflowStatus
+from hypergraph.checkpointers import Checkpointer, PostgresCheckpointer, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.durability.code_changes import node_hashes
-from hypergraph.durability.history import Stored
+from hypergraph.durability.history import inputs_in
 from hypergraph.engine.nested import expand
 from hypergraph.exceptions import (
+    CrashLoopError,
     HypergraphError,
     ItemChangedError,
     OwnershipLostError,
+    StoreFullError,
+    StoreReadOnlyError,
     StoreUnavailableError,
     safe_text,
 )
@@ -49,40 +54,82 @@ from hypergraph.integrations.dbos.metrics import Metrics
 from hypergraph.runners import RunStatus
 
 logger = logging.getLogger("hypergraph.worker")
-_MAX_THREADS = 1000  # queues limit the runs; threads must not
-_RETRY_SECONDS = 0.5  # until a run that lost its store or its ownership is tried again
-_CHUNK = 500  # items of a map whose status is read at once
+_RETRY_SECONDS = 0.5  # until a run that lost its store or its ownership is tried again, at first
+_MAX_RETRY_SECONDS = 10.0
+_CHUNK = 500  # items of a map that are submitted, or whose status is read, at once
 _MAX_POLL = 2.0  # seconds between two reads of the status of items
+_STRIKES = 2  # crashes after which a run is a suspect
+# A store that cannot be used now, or a run that another worker took over: no failure of the run.
+INTERRUPTIONS = (OwnershipLostError, StoreUnavailableError, StoreReadOnlyError, StoreFullError)
+
+
+class Threads(ThreadPoolExecutor):
+    """One daemon thread per call: no call waits for another one, and none keeps the process from ending."""
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Start a call in a thread."""
+        future: Future[Any] = Future()
+
+        def work() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(call(*args, **kwargs))
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=work, name="hypergraph-run", daemon=True).start()
+        return future
 
 
 class Runs:
-    """The runs of one worker: starts them, stops them, knows those that are running."""
+    """The runs and maps of one worker: starts them, stops them, knows those that are running."""
 
-    def __init__(self, store: Checkpointer, graphs: Mapping[str, Graph], metrics: Metrics) -> None:
+    def __init__(
+        self,
+        store: PostgresCheckpointer,
+        graphs: Mapping[str, Graph],
+        metrics: Metrics,
+        is_cancelled: Callable[[str], bool] = lambda dbos_id: False,
+    ) -> None:
         self.store = store
         self.graphs = graphs
         self.metrics = metrics
+        self._is_cancelled = is_cancelled
         self._sync = SyncRunner(checkpointer=store)
         self._async = AsyncRunner(checkpointer=store, offload_sync=True)
-        self._threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="hypergraph-run")
+        self._threads = Threads()
+        self._suspects = asyncio.Lock()
         self._live: dict[str, str] = {}
+        self._stopping: set[str] = set()
+        self._is_closing = False
         self._lock = threading.Lock()
 
     @property
     def live(self) -> dict[str, str]:
-        """The workflow ids of the running runs, by their DBOS ids."""
+        """The workflow ids of the running runs and maps, by their DBOS ids."""
         with self._lock:
             return dict(self._live)
 
     def stop(self, dbos_id: str) -> None:
-        """Stop a run before its next node."""
-        workflow_id = self.live.get(dbos_id)
-        if workflow_id is not None and not self._sync.stop(workflow_id):
+        """Stop a run before its next node, a map before its next items."""
+        with self._lock:
+            workflow_id = self._live.get(dbos_id)
+            if workflow_id is None:
+                return
+            self._stopping.add(dbos_id)
+        if not self._sync.stop(workflow_id):
             self._async.stop(workflow_id)
 
-    def close(self) -> None:
-        """Accept no more runs."""
-        self._threads.shutdown(wait=False)
+    def stop_all(self) -> None:
+        """Stop all runs, and those that are started later."""
+        self._is_closing = True
+        for dbos_id in self.live:
+            self.stop(dbos_id)
+
+    def is_stopping(self, dbos_id: str) -> bool:
+        """Return whether a run has to stop."""
+        return self._is_closing or dbos_id in self._stopping
 
     def graph_of(self, call: Call) -> Graph:
         """Return the graph of a call. Raises the error that DBOS records if this worker does not have it."""
@@ -98,18 +145,60 @@ class Runs:
 
     async def run(self, dbos_id: str, call: Call) -> RunResult:
         """Run a call to its end and return the result, failed or not."""
-        graph = self.graph_of(call)
-        with self._registered(dbos_id, call.workflow_id):
+        graph, interruptions, failures = self.graph_of(call), 0, 0
+        asyncio.get_running_loop().set_default_executor(self._threads)
+        with self.registered(dbos_id, call.workflow_id):
+            await self._until_due(dbos_id, call)
             while True:
-                result = await self._try(graph, call)
-                error = result.error
-                if not isinstance(error, (OwnershipLostError, StoreUnavailableError)):
+                if self.is_stopping(dbos_id):
+                    result = RunResult({}, RunStatus.STOPPED, workflow_id=call.workflow_id)
                     break
-                self.metrics.count("hypergraph_runs_interrupted_total", reason=type(error).__name__)
-                logger.warning("run %s was interrupted and is tried again: %s", call.workflow_id, error)
-                await asyncio.sleep(_RETRY_SECONDS)
+                result = await self._try(graph, call)
+                error, pause = result.error, _RETRY_SECONDS
+                if isinstance(error, INTERRUPTIONS):
+                    self.metrics.count("hypergraph_runs_interrupted_total", reason=type(error).__name__)
+                    logger.warning("run %s was interrupted and is tried again: %s", call.workflow_id, error)
+                    pause = min(_RETRY_SECONDS * 2**interruptions, _MAX_RETRY_SECONDS)
+                    interruptions += 1
+                elif result.stopped and not self.is_stopping(dbos_id):
+                    # Another worker had the run, and was stopped. That is not the end of the run.
+                    logger.info("run %s was stopped elsewhere and is resumed", call.workflow_id)
+                elif result.failed and failures < call.retries and not isinstance(error, CrashLoopError):
+                    pause = call.retry_delay * 2**failures
+                    failures += 1
+                    self.metrics.count("hypergraph_runs_retried_total")
+                    text = "run %s failed and is tried again in %.1f s (%d of %d): %s"
+                    logger.warning(text, call.workflow_id, pause, failures, call.retries, error)
+                else:
+                    break
+                await self._pause(dbos_id, pause)
+                if await asyncio.to_thread(self._is_cancelled, dbos_id):
+                    self.stop(dbos_id)
         self.metrics.count("hypergraph_runs_total", status=result.status.value)
         return result
+
+    async def _pause(self, dbos_id: str, seconds: float) -> None:
+        """Sleep, but not longer than the run may go on."""
+        give_up = time.monotonic() + seconds
+        while not self.is_stopping(dbos_id) and (left := give_up - time.monotonic()) > 0:
+            await asyncio.sleep(min(left, _RETRY_SECONDS))
+
+    async def _until_due(self, dbos_id: str, call: Call) -> None:
+        """Wait for the time of a run with a delay, if a worker whose clock is ahead took it too early."""
+        if call.not_before:
+            early = call.not_before - self.store.backend.database.now().timestamp()
+            if early > 0:
+                await self._pause(dbos_id, early)
+
+    def _is_suspect(self, workflow_id: str) -> bool:
+        """Return whether a run may be what kills its processes: several died while it was running."""
+        backend = self.store.backend
+        stored = backend.read_workflow(workflow_id)
+        if stored is None or stored.status is not WorkflowStatus.ACTIVE:
+            return False
+        owner = backend.read_owners([workflow_id]).get(workflow_id)
+        uncounted = 1 if owner is not None and not owner.alive else 0
+        return max(stored.crashes.values(), default=0) + uncounted >= _STRIKES
 
     async def _try(self, graph: Graph, call: Call) -> RunResult:
         options = {
@@ -119,20 +208,26 @@ class Runs:
             "error_handling": "continue",
         }
         tags = options.pop("tags", None)
-        loop = asyncio.get_running_loop()
         try:
-            values = decode_values(self.store, graph, call)
-            if {"new_turn", "fork_from"} & options.keys():
-                await asyncio.to_thread(self._drop_applied, call, options)
-            if not graph.has_async_nodes and not graph.has_interrupts:
-                work = partial(self._in_thread, call, graph, values, tags=tags, **options)
-                return await loop.run_in_executor(self._threads, work)
-            coroutine = self._on_loop(call, graph, values, tags=tags, **options)
-            return await loop.create_task(coroutine, context=contextvars.Context())
-        except (OwnershipLostError, StoreUnavailableError) as error:
+            # Suspects run one by one: if the process dies again, the others are not counted.
+            is_suspect = await asyncio.to_thread(self._is_suspect, call.workflow_id)
+            async with self._suspects if is_suspect else nullcontext():
+                return await self._execute(graph, call, tags=tags, options=options)
+        except INTERRUPTIONS as error:
             return _failed(call, error)
         except (HypergraphError, ValueError, TypeError) as error:  # rejected before the first node
             raise portable_error(error) from error
+
+    async def _execute(self, graph: Graph, call: Call, *, tags: Any, options: dict[str, Any]) -> RunResult:
+        loop = asyncio.get_running_loop()
+        values = decode_values(self.store, graph, call)
+        if {"new_turn", "fork_from"} & options.keys():
+            await asyncio.to_thread(self._drop_applied, call, options)
+        if not graph.has_async_nodes and not graph.has_interrupts:
+            work = partial(self._in_thread, call, graph, values, tags=tags, **options)
+            return await loop.run_in_executor(self._threads, work)
+        coroutine = self._on_loop(call, graph, values, tags=tags, **options)
+        return await loop.create_task(coroutine, context=contextvars.Context())
 
     def _drop_applied(self, call: Call, options: dict[str, Any]) -> None:
         """Remove options that an earlier execution of the same call has applied: its turn, or its fork."""
@@ -155,7 +250,8 @@ class Runs:
             return _failed(call, error)
 
     @contextmanager
-    def _registered(self, dbos_id: str, workflow_id: str) -> Iterator[None]:
+    def registered(self, dbos_id: str, workflow_id: str) -> Iterator[None]:
+        """Count a run or a map among the running ones."""
         with self._lock:
             self._live[dbos_id] = workflow_id
         try:
@@ -163,6 +259,7 @@ class Runs:
         finally:
             with self._lock:
                 self._live.pop(dbos_id, None)
+                self._stopping.discard(dbos_id)
 
 
 def outcome(result: RunResult) -> str:
@@ -190,19 +287,31 @@ class DrainedError(Exception):
     """The worker is draining; the map must be requeued."""
 
 
+class CancelledMapError(Exception):
+    """The map was cancelled."""
+
+
 async def run_map(
-    cluster: Cluster, store: Checkpointer, graph: Graph, call: Call, is_draining: Callable[[], bool]
+    cluster: Cluster, store: PostgresCheckpointer, graph: Graph, call: Call, check: Callable[[], None]
 ) -> str:
     """Run a map to its end and return its outcome as JSON.
 
+    `check` is called between two chunks of items and raises the error that ends the map.
+
     Raises:
         DrainedError: the worker is draining.
+        CancelledMapError: the map was cancelled.
     """
-    submitted = await asyncio.to_thread(_submit_items, cluster, store, graph, call)
-    waiting, pause = [attempt_id(item_id(call.workflow_id, item), call.attempt) for item in submitted], 0.02
+    own = attempt_id(call.workflow_id, call.attempt)
+    items = await asyncio.to_thread(_open_map, store, graph, call)
+    for at in range(0, len(items.left), _CHUNK):
+        check()
+        chunk = items.left[at : at + _CHUNK]
+        if not await asyncio.to_thread(_submit_chunk, cluster, store, call, own, items, chunk):
+            raise CancelledMapError
+    waiting, pause = [attempt_id(item_id(call.workflow_id, item), call.attempt) for item in items.left], 0.02
     while waiting:
-        if is_draining():
-            raise DrainedError
+        check()
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, _MAX_POLL)
         asked = waiting[:_CHUNK]
@@ -213,11 +322,17 @@ async def run_map(
     return await asyncio.to_thread(_end_map, cluster, store, call)
 
 
-def _submit_items(cluster: Cluster, store: Checkpointer, graph: Graph, call: Call) -> list[int]:
-    """Store and submit the items that have not completed; return their numbers."""
+class _Items(NamedTuple):
+    rows: Sequence[dict[str, Any]]  # the values of each item
+    left: list[int]  # those that have not completed
+    stored: Collection[int]  # those that are in the store
+    code: NewWorkflow
+
+
+def _open_map(store: PostgresCheckpointer, graph: Graph, call: Call) -> _Items:
+    """Store a map, or mark it as active again, and return its items."""
     batch = call.workflow_id
     rows = expand(decode_values(store, graph, call), call.map_over, call.map_mode, False)
-    tags = call.options.get("tags") or {}
     code = NewWorkflow(
         graph_name=graph.name,
         graph_hash=graph.definition_hash,
@@ -225,28 +340,48 @@ def _submit_items(cluster: Cluster, store: Checkpointer, graph: Graph, call: Cal
         node_hashes=node_hashes(graph),
     )
     if store.backend.read_workflow(batch) is None:
-        store.backend.create(batch, replace(code, tags=tags), store.encoding)
+        store.backend.create(batch, replace(code, tags=call.options.get("tags") or {}), store.encoding)
     else:
         store.update_workflow_status(batch, WorkflowStatus.ACTIVE)
-    stored = {child.item: child for child in store.backend.children(batch)}
-    for item, values in enumerate(rows):
-        if item in stored:
-            _check_unchanged(store, stored[item], values)
-    submitted = []
-    for item, values in enumerate(rows):
-        if item not in stored:
-            new = replace(code, parent_id=batch, item=item, inputs=values)
-            store.backend.create(item_id(batch, item), new, store.encoding)
-        elif stored[item].status is WorkflowStatus.COMPLETED:
-            continue
-        _enqueue_item(cluster, store, call, item, values)
-        submitted.append(item)
-    return submitted
+    stored = {child.item: child for child in store.backend.children(batch) if child.item is not None}
+    for item, found in stored.items():
+        if item < len(rows):
+            _check_unchanged(store, found, rows[item])
+    done = {item for item, found in stored.items() if found.status is WorkflowStatus.COMPLETED}
+    return _Items(rows, [item for item in range(len(rows)) if item not in done], stored.keys(), code)
+
+
+def _submit_chunk(  # noqa: PLR0917 - one chunk
+    cluster: Cluster,
+    store: PostgresCheckpointer,
+    call: Call,
+    dbos_id: str,
+    items: _Items,
+    chunk: Sequence[int],
+) -> bool:
+    """Store and submit some items, in one transaction each; return whether the map is still wanted."""
+    batch = call.workflow_id
+    new = {
+        item_id(batch, item): replace(items.code, parent_id=batch, item=item, inputs=items.rows[item])
+        for item in chunk
+        if item not in items.stored
+    }
+    store.backend.create_all(new, store.encoding)
+    with cluster.transaction() as connection:
+        # Locked, so that a map is cancelled before or after these items are submitted.
+        row = connection.execute(_STATUS, {"id": dbos_id}).fetchone()
+        if row is None or row[0] != "PENDING":
+            return False
+        for item in chunk:
+            _enqueue_item(cluster, connection, store, call, item, items.rows[item])
+    return True
+
+
+_STATUS = text("SELECT status FROM dbos.workflow_status WHERE workflow_uuid = :id FOR SHARE")
 
 
 def _check_unchanged(store: Checkpointer, item: Any, values: dict[str, Any]) -> None:
-    inputs = store.encoding.versioned(item.id, store.backend.read_inputs(item.id))
-    changed = Stored(item, [], inputs).news(values)
+    changed = inputs_in(store, item).news(values)
     if changed:
         raise ItemChangedError(
             f"Item {item.item} was recorded with different values of {', '.join(map(repr, changed))}. Map "
@@ -255,14 +390,23 @@ def _check_unchanged(store: Checkpointer, item: Any, values: dict[str, Any]) -> 
         )
 
 
-def _enqueue_item(
-    cluster: Cluster, store: Checkpointer, call: Call, item: int, values: dict[str, Any]
+def _enqueue_item(  # noqa: PLR0917 - one item
+    cluster: Cluster, connection: Any, store: Checkpointer, call: Call, item: int, values: dict[str, Any]
 ) -> None:
     workflow_id = item_id(call.workflow_id, item)
     options = {name: value for name, value in call.options.items() if name != "tags"}
     encoded = encode_values(store, workflow_id, values)
-    own = Call(call.graph, workflow_id, encoded, options, attempt=call.attempt)
-    cluster.client.enqueue(
+    own = Call(
+        call.graph,
+        workflow_id,
+        encoded,
+        options,
+        attempt=call.attempt,
+        retries=call.retries,
+        retry_delay=call.retry_delay,
+    )
+    cluster.client.enqueue_in_transaction(
+        connection,
         {
             "workflow_name": RUN,
             "queue_name": call.queue,

@@ -25,6 +25,7 @@ from hypergraph.views.doctor import lock_of
 logger = logging.getLogger("hypergraph.worker")
 
 MAX_ID = 40  # characters; Postgres keeps 63 bytes of the name of a session
+_SETTLING = 5.0  # seconds for the workers to replace the sessions that they lost together
 _TAKEOVER = 3.0  # seconds a returning worker waits for a takeover that holds its lock
 
 _HOLDER = """
@@ -70,6 +71,17 @@ class Presence:
         self._lock = threading.Lock()
         self._is_over = False
         self._beaten = time.monotonic()
+        self._lost_at = -_SETTLING
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether the session was lost a moment ago, and so perhaps those of all other workers."""
+        return time.monotonic() - self._lost_at < _SETTLING
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the lock is held, as far as is known."""
+        return self._driver is not None and not self._driver.closed
 
     def begin(self) -> None:
         """Take the lock.
@@ -98,7 +110,9 @@ class Presence:
             except psycopg.OperationalError:
                 self._close()
                 self.losses += 1
+                self._lost_at = time.monotonic()
                 self._open()
+                self._lost_at = time.monotonic()
             self._beaten = time.monotonic()
 
     @property
@@ -148,6 +162,7 @@ class Presence:
             raise RuntimeError("the worker has stopped")
         driver = psycopg.connect(self._conninfo, autocommit=True)
         try:
+            driver.execute("SET idle_session_timeout = 0; SET statement_timeout = '30s'")
             key, give_up = lock_of(self._application, self.executor_id), time.monotonic() + _TAKEOVER
             while not _try_lock(driver, key):
                 if time.monotonic() > give_up:

@@ -31,6 +31,7 @@ from hypergraph.records import fresh_run_id
 from hypergraph.runners import RunStatus
 
 ErrorHandling = Literal["raise", "continue"]
+_WINDOW = 32  # attempts that are looked up at once
 _FIRST_POLL = 0.01  # seconds until the status is read again, at first
 
 
@@ -78,10 +79,15 @@ class Submissions:
                 workflow_id=workflow_id,
             )
         if options.pop("force", False):
+            self.forgive(workflow_id)
+        return stored.step_count
+
+    def forgive(self, workflow_id: str) -> None:
+        """Reset the crashes of a stored workflow, which takes it from its owner."""
+        if self.store.backend.read_workflow(workflow_id) is not None:
             self.store.backend.release(
                 self.store.backend.claim(workflow_id, NewWorkflow(), self.store.encoding, force=True)
             )
-        return stored.step_count
 
     def enqueue(self, kind: str, call: Call, queue: str, **more: Any) -> str:
         """Put a call into a queue and return its DBOS id; an equal call in flight is returned instead.
@@ -89,7 +95,7 @@ class Submissions:
         Raises:
             WorkflowLockedError: another call of the workflow is in flight.
         """
-        attributes = call.options.get("tags")
+        attributes, refused = call.options.get("tags"), 0
         while True:
             last = self.last_attempt(call.workflow_id)
             if last and self._is_in_flight(attempt_id(call.workflow_id, last), replace(call, attempt=last)):
@@ -109,8 +115,21 @@ class Submissions:
                     call.to_json(),
                 )
             except dbos.error.DBOSWorkflowIDInUseError:
-                continue  # another client submitted this attempt first
-            return str(handle.get_workflow_id())
+                # Another client submitted this attempt first, unless it is invisible to this application.
+                if refused == call.attempt:
+                    raise WorkflowLockedError(
+                        f"The id {call.workflow_id!r} is in use by another application on this database. "
+                        "Use another workflow_id, or a database for each application.",
+                        workflow_id=call.workflow_id,
+                    ) from None
+                refused = call.attempt
+                continue
+            dbos_id = str(handle.get_workflow_id())
+            if call.not_before:
+                # DBOS counts from the clock of this machine, which may differ from that of the database.
+                until = int(call.not_before * 1000)
+                self.cluster.client.set_workflow_delay(dbos_id, delay_until_epoch_ms=until)
+            return dbos_id
 
     def _is_in_flight(self, dbos_id: str, call: Call) -> bool:
         """Return whether that attempt is in flight. Raises WorkflowLockedError if it is another call."""
@@ -119,8 +138,8 @@ class Submissions:
             return False
         # Both decoded from JSON, so that tuples compare equal to lists.
         before, call = Call.from_json(status.input["args"][0]), Call.from_json(call.to_json())
-        same = replace(before, values={}, steps=0) == replace(call, values={}, steps=0)
-        if same and decode_values(self.store, None, before) == decode_values(self.store, None, call):
+        values, given = (decode_values(self.store, None, each) for each in (before, call))
+        if before.is_repeated_by(call) and values == given:
             return True
         raise WorkflowLockedError(
             f"Workflow {call.workflow_id!r} was submitted with different values or options and has not "
@@ -133,18 +152,15 @@ class Submissions:
     def last_attempt(self, workflow_id: str) -> int:
         """Return the number of the last call of a workflow, 0 if there is none.
 
-        Attempts are numbered without gaps, so a binary search finds it in a few lookups.
+        Old attempts may have been deleted, so the numbers are looked up in windows, not by their order.
         """
-        low, high = 0, 1
-        while self._exists(workflow_id, high):
-            low, high = high, high * 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._exists(workflow_id, middle) else (low, middle)
-        return low
-
-    def _exists(self, workflow_id: str, attempt: int) -> bool:
-        return bool(self.cluster.statuses([attempt_id(workflow_id, attempt)]))
+        last, begin = 0, 1
+        while True:
+            ids = {attempt_id(workflow_id, n): n for n in range(begin, begin + _WINDOW)}
+            found = [ids[name] for name in self.cluster.statuses(ids)]
+            if not found:
+                return last
+            last, begin = max(found), begin + _WINDOW
 
     def status(self, dbos_id: str, **load: bool) -> Any:
         """Return the status of a call in DBOS. Raises WorkflowError if the call does not exist."""
@@ -175,7 +191,7 @@ class Submissions:
 
     def result(self, workflow_id: str, status: Any, graph: Graph | None, handling: ErrorHandling) -> Any:
         """Return the result of a call that has ended. Raises WorkflowError for a failure under "raise"."""
-        if status.name == MAP and status.status in ("SUCCESS", "CANCELLED"):
+        if status.name == MAP and status.status in {"SUCCESS", "CANCELLED"}:
             attempt = self.last_attempt(workflow_id)
 
             def error_of(item: str) -> str:

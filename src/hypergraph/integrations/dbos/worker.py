@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,17 +14,30 @@ from functools import lru_cache
 from typing import Any
 
 import dbos
+from sqlalchemy.exc import OperationalError
 
 from hypergraph import Graph
-from hypergraph.exceptions import HypergraphError
+from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowLockedError
 from hypergraph.integrations.dbos.calls import MAP, NAMES, RUN, SCHEDULED, Call, graph_name
 from hypergraph.integrations.dbos.cluster import VERSION, Cluster, map_queue
-from hypergraph.integrations.dbos.execution import DrainedError, Runs, outcome, portable_error, run_map
+from hypergraph.integrations.dbos.execution import (
+    INTERRUPTIONS,
+    CancelledMapError,
+    DrainedError,
+    Runs,
+    outcome,
+    portable_error,
+    run_map,
+)
 from hypergraph.integrations.dbos.metrics import Metrics, series, serve
 from hypergraph.integrations.dbos.presence import ExecutorInUseError, Presence, session_name
+from hypergraph.integrations.dbos.submissions import Submissions
 
 logger = logging.getLogger("hypergraph.worker")
 _HAND_OVER = 10  # seconds for running nodes to end, after the drain time
+_STARTING = 2.0  # seconds within which a claimed run is started
+_PASS_ON = 1.0  # seconds until a run of an unknown graph is offered to other workers
+_MAX_DUE = 300.0  # seconds between two submissions of a run that stays due
 _AWAKE = 0.5  # seconds until a signal that did not wake the main thread is handled
 
 
@@ -37,6 +52,7 @@ class WorkerSettings:
     drain: float = 20.0  # seconds for running runs to end when the worker stops
     host: str = "127.0.0.1"  # the address of /health and /metrics
     port: int = 0  # their port; 0 chooses a free one
+    graph_patience: float = 60.0  # seconds a run may wait for a worker that has its graph
     log_level: str = "ERROR"  # of DBOS, which logs every failed poll while the database is away
 
 
@@ -71,7 +87,11 @@ class Worker:
         self._cluster = cluster
         self._metrics = Metrics(self._gauges)
         self._store = cluster.store(session_name(settings.executor_id))
-        self._runs = Runs(self._store, graphs, self._metrics)
+        self._runs = Runs(self._store, graphs, self._metrics, self._is_cancelled)
+        self._due: dict[str, tuple[float, float]] = {}  # when to submit a run again that stays due
+        self._submissions = Submissions(cluster, self._store)
+        self._unknown: dict[str, float] = {}  # claimed runs that are not running here, and since when
+        self._own_claims = 0  # runs that DBOS says this worker has
         self._presence = Presence(
             cluster.dsn, cluster.application, settings.executor_id, patience=settings.patience
         )
@@ -169,8 +189,12 @@ class Worker:
 
     def _hand_over(self) -> None:
         self._is_handing_over = True
-        for dbos_id in self._runs.live:
-            self._runs.stop(dbos_id)
+        self._runs.stop_all()
+
+    def abandon(self) -> None:
+        """Release what still runs after `stop`, for a process that ends now: its runs did not crash."""
+        with suppress(CheckpointError):  # other workers find the process dead
+            self._store.backend.release_all()
 
     def _end(self) -> None:
         global _worker  # noqa: PLW0603
@@ -178,7 +202,11 @@ class Worker:
         self._leave.set()
         self._ended.set()
         _worker = None
-        self._runs.close()
+        with suppress(Exception):  # claimed, and never started; other workers find them as well
+            if self._presence.is_held:
+                self._cluster.requeue(
+                    self._cluster.pending(name=NAMES, executor_id=self.settings.executor_id)
+                )
         self._presence.end()
         self._cluster.close()
         if self._server is not None:
@@ -194,6 +222,7 @@ class Worker:
                 self._stop_cancelled()
                 if not self.is_draining:
                     self._recover()
+                    self._resume_due()
             except ExecutorInUseError as error:
                 logger.error("stopping: %s", error)
                 self.has_lost_its_id = True
@@ -209,9 +238,35 @@ class Worker:
         for dbos_id in self._cluster.statuses(self._runs.live, status="CANCELLED"):
             self._runs.stop(dbos_id)
 
+    def _is_cancelled(self, dbos_id: str) -> bool:
+        try:
+            return bool(self._cluster.statuses([dbos_id], status="CANCELLED"))
+        except Exception:  # asked again after the next try
+            return False
+
+    def _reconcile(self, claimed: Iterable[Any]) -> None:
+        """Requeue runs that are claimed by this worker and not running in it.
+
+        The answer to the claim was lost with its connection, or the end of the run could not be written.
+        """
+        own = {each.workflow_id: each for each in claimed if each.executor_id == self.settings.executor_id}
+        now, live = time.monotonic(), self._runs.live
+        self._own_claims = len(own)
+        self._unknown = {name: self._unknown.get(name, now) for name in own if name not in live}
+        limit = now - 3 * self.settings.interval - _STARTING
+        lost = [own[name] for name, since in self._unknown.items() if since < limit]
+        if lost:
+            count = self._cluster.requeue(lost)
+            logger.warning("%d claimed runs were not running here: they are back in their queues", count)
+            self._metrics.count("hypergraph_reconciled_total", count)
+
     def _recover(self) -> None:
         """Requeue the runs of dead workers; of several workers that notice, one does it."""
-        others = {status.executor_id for status in self._cluster.pending(name=NAMES)}
+        claimed = self._cluster.pending(name=NAMES)
+        self._reconcile(claimed)
+        if self._presence.is_settling:
+            return  # other workers may not have replaced their lost sessions yet
+        others = {status.executor_id for status in claimed}
         for executor_id in sorted(others - {self.settings.executor_id, None}):
             with self._presence.takeover(executor_id) as is_dead:
                 if not is_dead:
@@ -222,18 +277,44 @@ class Worker:
                 logger.warning("worker %s is dead: %d runs are back in their queues", executor_id, count)
                 self._metrics.count("hypergraph_recovered_total", count)
 
+    def _resume_due(self) -> None:
+        """Submit runs whose timer is due or whose deadline has passed, if this worker has their graph."""
+        found = self._store.due_runs()
+        self._due = {each.id: self._due[each.id] for each in found if each.id in self._due}
+        for workflow in found:
+            name = workflow.graph_name or ""
+            again, pause = self._due.get(workflow.id, (0.0, self.settings.interval))
+            if name not in self._runs.graphs or time.monotonic() < again:
+                continue
+            # One that stays due, since it fails, is tried again ever more seldom.
+            self._due[workflow.id] = (time.monotonic() + pause, min(2 * pause, _MAX_DUE))
+            try:
+                self._submissions.enqueue(RUN, Call(name, workflow.id), self.settings.queues[0])
+            except WorkflowLockedError:
+                continue  # it was submitted with values, and is in flight
+            logger.info("run %s is due", workflow.id)
+            self._metrics.count("hypergraph_due_total")
+
     # -- health and metrics ----------------------------------------------------------------------------
 
     def health(self) -> dict[str, Any]:
         """Return the document of `/health`: whether this worker works, and if not, why."""
         age = self._presence.age
         is_late = age > max(self.settings.patience, 3 * self.settings.interval)
-        problem = "draining" if self.is_draining else "no contact with the database" if is_late else None
+        problem = None
+        if self.is_draining:
+            problem = "draining"
+        elif is_late:
+            problem = "no contact with the database"
+        elif not self._watcher.is_alive():
+            problem = "the thread of the heartbeat has ended"
         return {
             "ok": problem is None,
             "problem": problem,
             "executor_id": self.settings.executor_id,
             "live": len(self._runs.live),
+            "claimed": self._own_claims,
+            "unknown": len(self._unknown),
             "heartbeat_age": round(age, 3),
         }
 
@@ -252,20 +333,56 @@ class Worker:
     # -- calls, as DBOS makes them ---------------------------------------------------------------------
 
     async def _run(self, dbos_id: str, call: Call) -> str:
+        if call.graph not in self._runs.graphs and await self._pass_on(dbos_id, call):
+            return ""
         result = await self._runs.run(dbos_id, call)
         if result.stopped and self._is_handing_over:
             await asyncio.to_thread(self._requeue, dbos_id)
         return outcome(result)
 
     async def _map(self, dbos_id: str, call: Call) -> str:
-        graph = self._runs.graph_of(call)
-        try:
-            return await run_map(self._cluster, self._store, graph, call, lambda: self.is_draining)
-        except DrainedError:
-            await asyncio.to_thread(self._requeue, dbos_id)
+        if call.graph not in self._runs.graphs and await self._pass_on(dbos_id, call):
             return ""
-        except (HypergraphError, ValueError, TypeError) as error:
-            raise portable_error(error) from error
+        graph = self._runs.graph_of(call)
+
+        def check() -> None:
+            if self.is_draining:
+                raise DrainedError
+            if self._runs.is_stopping(dbos_id):
+                raise CancelledMapError
+
+        with self._runs.registered(dbos_id, call.workflow_id):
+            while True:
+                try:
+                    return await run_map(self._cluster, self._store, graph, call, check)
+                except DrainedError:
+                    await asyncio.to_thread(self._requeue, dbos_id)
+                    return ""
+                except CancelledMapError:
+                    return json.dumps({"status": "stopped"})
+                except (*INTERRUPTIONS, OperationalError) as error:
+                    logger.warning("map %s was interrupted and is tried again: %s", call.workflow_id, error)
+                except (HypergraphError, ValueError, TypeError) as error:
+                    raise portable_error(error) from error
+                await asyncio.sleep(self.settings.interval)
+
+    async def _pass_on(self, dbos_id: str, call: Call) -> bool:
+        """Return a run whose graph this worker does not have to its queue, for a worker that has it.
+
+        Returns False when the run has waited too long for one.
+        """
+        with self._runs.registered(dbos_id, call.workflow_id):
+            found = (await asyncio.to_thread(self._cluster.statuses, [dbos_id])).get(dbos_id)
+            began = max(found.created_at / 1000 if found is not None else 0.0, call.not_before)
+            if self._store.backend.database.now().timestamp() - began > self.settings.graph_patience:
+                return False
+            self._metrics.count("hypergraph_passed_on_total")
+            for _ in range(10):
+                if self._runs.is_stopping(dbos_id) or self.is_draining:
+                    break
+                await asyncio.sleep(_PASS_ON / 10)
+            await asyncio.to_thread(self._requeue, dbos_id)
+            return True
 
     def _requeue(self, dbos_id: str) -> None:
         count = self._cluster.requeue(self._cluster.statuses([dbos_id]).values())

@@ -21,16 +21,35 @@ function Meter({ share, kind = "" }) {
   return html`<span class="meter ${kind}"><i style=${{ width: `${Math.min(100, Math.max(0.5, share * 100))}%` }}></i></span>`;
 }
 
-/** @param {{data: any}} props */
-function Facts({ data }) {
-  const { critical, total_ms: total, busy_ms: busy } = data;
-  const facts = [
+/** @param {any} data @returns {string[][]} */
+function factsOfRun({ critical, total_ms: total, busy_ms: busy }) {
+  const waiting = total === null ? "—" : duration(Math.max(0, total - critical.length_ms));
+  return [
     ["took", duration(total), "from begin to end, without the time between a failure and a resume"],
-    ["critical path", duration(critical.length_ms), "the longest chain of steps that waited for each other: no order of execution is quicker"],
-    ["all steps", duration(busy), "what its steps took in sum; more than the whole where they ran side by side"],
-    ["waiting", total === null ? "—" : duration(Math.max(0, total - critical.length_ms)), "time that no step on the path accounts for"],
+    ["critical path", duration(critical.length_ms), "the longest chain of steps that waited for each other"],
+    ["all steps", duration(busy), "the time of its steps in sum; more than the whole where they ran side by side"],
+    ["waiting", waiting, "time that no step on the path accounts for"],
   ];
-  return html`<dl class="figures">${facts.map(([name, value, hint]) => html`<div title=${hint}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+/** @param {any} data @returns {string[][]} */
+function factsOfMap({ critical, total, total_ms: took, busy_ms: busy }) {
+  const beside = took && busy !== null ? (busy / took).toFixed(1) : "—";
+  return [
+    ["took", duration(took), "from begin to end, without the time between a failure and a resume"],
+    ["items", total.toLocaleString("en"), "runs of the graph"],
+    ["all items", duration(busy), "the time of its items in sum"],
+    ["at once", beside, "items that ran side by side, on average"],
+    ["slowest item", duration(critical.length_ms), "the least time that the map can take"],
+  ];
+}
+
+/** @param {{data: any, isMap: boolean}} props */
+function Facts({ data, isMap }) {
+  const facts = isMap ? factsOfMap(data) : factsOfRun(data);
+  return html`<dl class="figures">
+    ${facts.map(([name, value, hint]) => html`<div title=${hint}><dt>${name}</dt><dd>${value}</dd></div>`)}
+  </dl>`;
 }
 
 /** @param {{id: string}} props */
@@ -40,8 +59,11 @@ function CriticalPanel({ id }) {
   if (!data) return html`<${Panel} title="critical path"><p class="empty">…</p><//>`;
   const path = data.critical;
   if (!path) return html`<${Panel} title="critical path"><p class="empty">Not computed for a workflow this long. Use hypergraph timeline --critical.</p><//>`;
-  return html`<${Panel} title="critical path" note=${plural(path.steps, "step")} class="critical-panel">
-    <${Facts} data=${data} />
+  const isMap = (data.items[0]?.item ?? null) !== null;
+  const title = isMap ? "slowest item" : "critical path";
+  const note = isMap ? "" : plural(path.steps, "step");
+  return html`<${Panel} title=${title} note=${note} class="critical-panel">
+    <${Facts} data=${data} isMap=${isMap} />
     <div class="scroll"><table class="plain-table" aria-label="Nodes on the critical path"><thead><tr><th scope="col">node</th><th scope="col">share of the path</th><th scope="col" class="num">time</th><th scope="col" class="num">steps</th></tr></thead>
       <tbody>${path.nodes.slice(0, 200).map((/** @type {any} */ node) => html`<tr key=${node.path}>
         <td><a class="node-name" href=${hrefOf(id, node.path)} title=${plain(node.path)}>${cut(node.path.split("/").join(" / "), 44)}</a></td>

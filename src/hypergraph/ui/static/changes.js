@@ -6,6 +6,7 @@ import { selectStep } from "hg/moves.js";
 import { scope, scopeColumns, scopeLast } from "hg/opened.js";
 import { Failure, useAnswer } from "hg/parts.js";
 import { select, selection } from "hg/store.js";
+import { differences, shortened } from "hg/words.js";
 
 /** @param {any} value @param {number} room */
 function lines(value, room = 12) {
@@ -24,6 +25,46 @@ export function Side({ brief, kind, mark }) {
   </div>`;
 }
 
+/** Two texts as one, with the words that differ marked. @param {{before: string, after: string}} props */
+function Words({ before, after }) {
+  const pieces = shortened(differences(before, after));
+  const marked = { same: "span", removed: "del", added: "ins" };
+  return html`<pre class="words">${pieces.map(({ kind, text }) => html`<${marked[kind]}>${plain(text)}<//>`)}</pre>`;
+}
+
+/** @param {any} a @param {any} b */
+function areTexts(a, b) {
+  return typeof a?.value === "string" && typeof b?.value === "string" && a.type === "str" && b.type === "str";
+}
+
+/** One part of a value that differs, under its path. @param {{part: any}} props */
+function Part({ part }) {
+  const { path, kind, a, b } = part;
+  return html`<div class="part-change" data-path=${path}>
+    ${path ? html`<div class="note mono">${kind === "added" ? "+" : kind === "removed" ? "−" : "~"} ${cut(path, 100)}</div>` : null}
+    ${areTexts(a, b)
+      ? html`<${Words} before=${a.value} after=${b.value} />`
+      : html`<${Side} brief=${a} kind="removed" mark="−" /><${Side} brief=${b} kind="added" mark="+" />`}
+  </div>`;
+}
+
+/**
+ * How a value differs: the parts that do, or both sides of it.
+ * @param {{item: any, marks?: [string, string]}} props
+ */
+export function Difference({ item, marks = ["−", "+"] }) {
+  const parts = item.parts ?? [];
+  const isWhole = !parts.length || (parts.length === 1 && parts[0].path === "" && !areTexts(parts[0].a, parts[0].b));
+  if (isWhole) {
+    return html`<${Side} brief=${item.a} kind="removed" mark=${marks[0]} /><${Side} brief=${item.b} kind="added" mark=${marks[1]} />`;
+  }
+  const sizes = [item.a, item.b].map((brief) => sizeOf(brief.type, brief.size));
+  const isText = item.b.type === "str";
+  return html`${isText ? null : html`<p class="note">${plain(item.b.type)}: ${sizes[0]} → ${sizes[1]}</p>`}
+    ${parts.map((/** @type {any} */ part) => html`<${Part} key=${`${part.kind}${part.path}`} part=${part} />`)}
+    ${item.parts_left_out ? html`<p class="note">more parts differ</p>` : null}`;
+}
+
 /** @param {{item: any}} props */
 function Change({ item }) {
   const maker = item.made_by;
@@ -31,7 +72,7 @@ function Change({ item }) {
     <header><button type="button" class="v-key link" onClick=${() => select({ key: item.name })}>${cut(item.name, 60)}</button>
       <span class="note">${item.kind}${maker ? " by " : ""}</span>
       ${maker ? html`<button type="button" class="link" onClick=${() => selectStep(scope.peek().run, maker.index)}>${cut(maker.node, 30)}</button>` : null}</header>
-    <${Side} brief=${item.a} kind="removed" mark="−" /><${Side} brief=${item.b} kind="added" mark="+" />
+    <${Difference} item=${item} />
   </article>`;
 }
 

@@ -2,7 +2,7 @@
 /** Two workflows side by side: where they part, what each did there, where the time went, which values differ. */
 import { useState } from "preact/hooks";
 import { html } from "hg/html.js";
-import { Side } from "hg/changes.js";
+import { Difference } from "hg/changes.js";
 import { ago, cut, duration, plain, plural } from "hg/format.js";
 import { Frame } from "hg/frame.js";
 import { Badge, Failure, Panel, statusClass, useAnswer } from "hg/parts.js";
@@ -101,7 +101,7 @@ function Value({ item }) {
   const maker = item.made_by ? ` · made by ${cut(item.made_by.node, 30)}` : "";
   return html`<article class="change" aria-label="${plain(item.name)} ${item.kind}"><header><span class="v-key">${cut(item.name, 60)}</span>
       <span class="note">${{ added: "only in b", removed: "only in a" }[/** @type {string} */ (item.kind)] ?? item.kind}${maker}</span></header>
-    <${Side} brief=${item.a} kind="removed" mark="a" /><${Side} brief=${item.b} kind="added" mark="b" /></article>`;
+    <${Difference} item=${item} marks=${["a", "b"]} /></article>`;
 }
 
 /** @param {{data: any}} props */

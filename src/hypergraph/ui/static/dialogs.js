@@ -44,9 +44,9 @@ function useModal() {
 
 /**
  * The frame of a dialog. What `onSubmit` throws is shown; when it ends well the dialog closes, and what it returns is done.
- * @param {{title: string, submit?: string, danger?: boolean, ready?: boolean, onSubmit?: () => Promise<(() => void) | void>, children?: any}} props
+ * @param {{title: string, submit?: string, danger?: boolean, wide?: boolean, ready?: boolean, onSubmit?: () => Promise<(() => void) | void>, children?: any}} props
  */
-export function Dialog({ title, submit, danger = false, ready = true, onSubmit, children }) {
+export function Dialog({ title, submit, danger = false, wide = false, ready = true, onSubmit, children }) {
   const place = useModal();
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(/** @type {unknown} */ (null));
@@ -65,7 +65,7 @@ export function Dialog({ title, submit, danger = false, ready = true, onSubmit, 
     }
   };
   const action = submit && html`<button type="submit" class=${danger ? "danger" : "primary"} disabled=${busy || !ready}>${busy ? "…" : submit}</button>`;
-  return html`<dialog class="dialog" ref=${place} aria-labelledby="dialog-title" onKeyDown=${(/** @type {Event} */ event) => event.stopPropagation()}
+  return html`<dialog class=${wide ? "dialog wide-dialog" : "dialog"} ref=${place} aria-labelledby="dialog-title" onKeyDown=${(/** @type {Event} */ event) => event.stopPropagation()}
     onCancel=${closeDialog} onClose=${closeDialog}>
     <form onSubmit=${go}>
       <h2 id="dialog-title">${title}</h2>

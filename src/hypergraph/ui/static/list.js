@@ -5,7 +5,9 @@ import { html } from "hg/html.js";
 import { get, isStale, latest } from "hg/api.js";
 import { ago, cut, duration, moment, plain, plural } from "hg/format.js";
 import { Frame } from "hg/frame.js";
-import { Badge, Failure, statusClass } from "hg/parts.js";
+import { Dialog, openDialog } from "hg/dialogs.js";
+import { isTyped } from "hg/keys.js";
+import { Badge, Failure, statusClass, useAnswer } from "hg/parts.js";
 import { format, go, route } from "hg/route.js";
 import { about, changed } from "hg/store.js";
 import { listActions } from "hg/views.js";
@@ -15,7 +17,7 @@ const TEXTS = ["search", "graph", "since", "where", "tag", "parent"];
 const PAGE = 50;
 const QUIET_MS = 300; // between changes and the next look
 const TYPING_MS = 250;
-const CLOCK_MS = 15_000;
+const CLOCK_MS = 5_000;
 
 /** @param {Record<string, string>} params */
 function questionOf(params) {
@@ -29,18 +31,37 @@ function filter(changes) {
   go({ view: "list", params: { ...params, ...changes } }, { replace: true });
 }
 
+const EMPTY = {
+  items: /** @type {any[]} */ ([]),
+  total: 0,
+  cursor: /** @type {string | null} */ (null),
+  error: /** @type {unknown} */ (null),
+  ready: false,
+  matches: /** @type {Record<string, any>} */ ({}),
+  searched: 0,
+  of: 0,
+  more: false,
+};
+const AGAIN_MS = 400; // between two looks while a search has not seen all runs
+
+/** @param {any} page */
+function pagesOf({ items, total, next_cursor: cursor, matches = {}, searched = 0, of = 0, more = false }) {
+  return { items, total, cursor, matches, searched, of, more, error: null, ready: true };
+}
+
 /** Load pages as they are asked for, and look again when something changed. @param {Record<string, string>} params */
 function usePages(params) {
-  const [pages, setPages] = useState({ items: /** @type {any[]} */ ([]), total: 0, cursor: null, error: /** @type {unknown} */ (null), ready: false });
+  const [pages, setPages] = useState(EMPTY);
   const ask = useRef(latest()).current;
-  const question = questionOf(params);
+  const question = { ...questionOf(params), sort: params.sort };
   const key = JSON.stringify(question);
   const shown = useRef(PAGE);
   const [busy, setBusy] = useState(false);
   const look = () =>
     ask("workflows", { ...question, limit: Math.min(shown.current, 1000) }).then(
-      (page) => settle({ items: page.items, total: page.total, cursor: page.next_cursor, error: null, ready: true }),
-      (error) => isStale(error) || settle({ items: [], total: 0, cursor: null, error, ready: true }),
+      (page) => settle(pagesOf(page)),
+      // A filter that is half typed leaves the rows of the last one.
+      (error) => isStale(error) || settle({ ...(error.status === 400 ? pages : EMPTY), error, ready: true }),
     );
   /** @param {any} found */
   const settle = (found) => {
@@ -58,16 +79,44 @@ function usePages(params) {
     const timer = setTimeout(look, QUIET_MS);
     return () => clearTimeout(timer);
   }, [changed.value.number]);
+  useEffect(() => {
+    if (pages.searched >= pages.of) return undefined;
+    const timer = setTimeout(look, AGAIN_MS);
+    return () => clearTimeout(timer);
+  }, [pages]);
   /** @param {any} page */
   const add = (page) => {
     const known = new Set(pages.items.map((item) => item.id));
     const items = [...pages.items, ...page.items.filter((/** @type {any} */ item) => !known.has(item.id))];
     shown.current = items.length;
-    setPages({ ...pages, items, cursor: page.next_cursor });
+    setPages({ ...pages, items, cursor: page.next_cursor, matches: { ...pages.matches, ...page.matches } });
   };
   const more = () =>
     get("workflows", { ...question, limit: 2 * PAGE, cursor: pages.cursor }).then(add, (error) => setPages({ ...pages, error }));
-  return { ...pages, more, busy };
+  return { ...pages, loadMore: more, busy };
+}
+
+const GLANCED = 100; // rows whose details are asked for at once
+
+/** Return details of the rows that are shown, by id; they come after the rows. @param {any[]} items */
+function useGlances(items) {
+  const [found, setFound] = useState(/** @type {Map<string, any>} */ (new Map()));
+  const key = items.map((item) => `${item.id} ${item.status} ${item.steps}`).join("\n");
+  useEffect(() => {
+    const controller = new AbortController();
+    const load = async () => {
+      const all = new Map();
+      for (let start = 0; start < items.length; start += GLANCED) {
+        const ids = items.slice(start, start + GLANCED).map((item) => item.id);
+        const page = await get("glances", { id: ids }, controller.signal);
+        for (const glance of page.items) all.set(glance.id, glance);
+        setFound(new Map(all));
+      }
+    };
+    load().catch(() => {}); // the rows are complete without them
+    return () => controller.abort();
+  }, [key]);
+  return found;
 }
 
 /** @param {{name: string, label: string, hint: string, wide?: boolean}} props */
@@ -87,8 +136,11 @@ function Field({ name, label, hint, wide = false }) {
   </label>`;
 }
 
-function StatusChips() {
-  const chosen = new Set((route.value.params.status ?? "").split(",").filter(Boolean));
+/** @param {{params: Record<string, string>}} props */
+function StatusChips({ params }) {
+  const chosen = new Set((params.status ?? "").split(",").filter(Boolean));
+  const question = { ...questionOf(params), search: undefined, status: undefined };
+  const { data } = useAnswer("counts", question, [changed.value.number]);
   /** @param {string} status */
   const flip = (status) => {
     const next = new Set(chosen);
@@ -98,33 +150,65 @@ function StatusChips() {
   return html`<div class="chips" role="group" aria-label="Status">
     ${STATUSES.map(
       (status) => html`<button type="button" class="chip ${statusClass(status)}" aria-pressed=${chosen.has(status)} onClick=${() => flip(status)}>
-        <i class="dot"></i>${status}
+        <i class="dot"></i>${status} <span class="count num">${data?.counts[status]?.toLocaleString("en") ?? ""}</span>
       </button>`,
     )}
+    <a class="button" href=${format({ view: "errors", params: {} })}>errors by reason</a>
+    <span class="gap"></span><${SavedViews} params=${params} />
   </div>`;
 }
 
-/** @type {Record<string, (row: any) => any>} */
-const ORDERS = {
-  id: (row) => row.id,
-  status: (row) => row.status,
-  graph: (row) => row.graph ?? "",
-  steps: (row) => row.steps,
-  duration: (row) => row.duration_ms ?? -1,
-  created: (row) => row.created_at,
-};
-const HEADS = [
-  ["status", "Status"], ["id", "Workflow"], ["graph", "Graph"], ["steps", "Steps"], ["duration", "Duration"], ["created", "Created"],
-];
+const KEPT = "hypergraph-views";
 
-/** @param {any[]} items @param {string} order */
-function sorted(items, order) {
-  const [name, way] = order.split("-");
-  const value = ORDERS[name];
-  if (!value) return items;
-  const sign = way === "down" ? -1 : 1;
-  return [...items].sort((a, b) => (value(a) < value(b) ? -sign : value(a) > value(b) ? sign : 0));
+/** @returns {Record<string, string>} */
+function savedViews() {
+  try {
+    return JSON.parse(localStorage.getItem(KEPT) ?? "{}");
+  } catch {
+    return {};
+  }
 }
+
+/** Filters under a name, kept by the browser. @param {{params: Record<string, string>}} props */
+function SavedViews({ params }) {
+  const [views, setViews] = useState(savedViews);
+  const here = format({ view: "list", params });
+  const current = Object.keys(views).find((name) => views[name] === here) ?? "";
+  const keep = (/** @type {Record<string, string>} */ next) => {
+    localStorage.setItem(KEPT, JSON.stringify(next));
+    setViews(next);
+  };
+  const open = (/** @type {any} */ event) => {
+    if (event.target.value) location.hash = views[event.target.value];
+  };
+  const save = (/** @type {string} */ name) => keep({ ...views, [name]: here });
+  const drop = () => keep(Object.fromEntries(Object.entries(views).filter(([name]) => name !== current)));
+  const names = Object.keys(views);
+  return html`${names.length ? html`<select aria-label="Saved views" value=${current} onChange=${open}>
+      <option value="">saved views</option>${names.map((name) => html`<option value=${name}>${plain(name)}</option>`)}
+    </select>` : null}
+    ${current ? html`<button type="button" onClick=${drop}>forget view</button>` : null}
+    ${!current && here !== "#/" ? html`<button type="button" onClick=${() => openDialog(SaveDialog, { save })}>save view</button>` : null}`;
+}
+
+/** @param {{save: (name: string) => void}} props */
+function SaveDialog({ save }) {
+  const [name, setName] = useState("");
+  const submit = async () => save(name.trim());
+  return html`<${Dialog} title="Save this view" submit="Save" ready=${Boolean(name.trim())} onSubmit=${submit}>
+    <label class="field wide"><span>name</span>
+      <input autofocus value=${name} onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
+  <//>`;
+}
+
+const HEADS = [
+  ["status", "Status"],
+  ["id", "Workflow"],
+  ["graph", "Graph"],
+  ["steps", "Steps"],
+  ["duration", "Duration"],
+  ["created", "Created"],
+];
 
 /** @param {{name: string, label: string}} props */
 function Head({ name, label }) {
@@ -142,37 +226,87 @@ function hrefOf(item) {
   return format({ view: "workflow", params: { wf: item.id } });
 }
 
-/** @param {{item: any}} props */
-function Row({ item }) {
+/** What is worth a second line: the match of a search, an error, where it is, what it was given. @param {{glance: any, match: any}} props */
+function Second({ glance, match }) {
+  const { error, inputs = [], running = [] } = glance ?? {};
+  const kind = error && cut(String(error.error_type ?? "Error").replace(/^builtins\./, ""), 40);
+  return html`<div class="second">
+    ${match ? html`<span class="match" title=${plain(match.run)}><b>${cut(match.where, 50)}</b> ${cut(match.text, 160)}</span>` : null}
+    ${error ? html`<span class="why-failed" title=${plain(error.message)}><b>${kind}</b> in ${cut(error.node, 40)}: ${cut(error.message, 120)}</span>` : null}
+    ${running.length ? html`<span class="at-node">at ${cut(running.join(", "), 60)}</span>` : null}
+    ${inputs.length && !match ? html`<span class="note">${cut(inputs.join("  "), 140)}</span>` : null}
+  </div>`;
+}
+
+/** The number of steps, or of items with those that failed. @param {{item: any, glance: any}} props */
+function Amount({ item, glance }) {
+  const items = Object.values(glance?.items ?? {}).reduce((sum, count) => sum + count, 0);
+  if (!items) return html`${item.steps.toLocaleString("en")}`;
+  const failed = glance.items.failed ?? 0;
+  return html`${plural(items, "item")}${failed ? html`, <b class="bad">${failed.toLocaleString("en")} failed</b>` : null}`;
+}
+
+/** @param {any} item */
+function tookOf(item) {
+  if (item.status !== "active") return duration(item.duration_ms);
+  return `${duration(Math.max(0, Date.now() - Date.parse(item.created_at)))} so far`;
+}
+
+const OWNER = "The owner process is gone; resume continues the run";
+
+/** @param {{item: any, glance: any, match: any}} props */
+function Row({ item, glance, match }) {
   const open = (/** @type {any} */ event) => {
     if (event.target.closest("a, button") || String(getSelection())) return;
     go({ view: "workflow", params: { wf: item.id } });
   };
   const tags = Object.entries(item.tags ?? {});
   return html`<tr onClick=${open}>
-    <td><${Badge} status=${item.status} small /></td>
+    <td class="of-status"><${Badge} status=${item.status} small /></td>
     <td class="of-id"><a class="mono" href=${hrefOf(item)} title=${plain(item.id)}>${cut(item.id, 80)}</a>
-      ${item.alive === false && html`<span class="note" title="The owner process is gone; resume continues the run">owner process is gone</span>`}
-      ${item.forked_from && html`<span class="note" title="forked from ${plain(item.forked_from)}">fork of ${cut(item.forked_from, 24)} at ${item.forked_at ?? "its end"}</span>`}
-      ${tags.slice(0, 3).map(([name, value]) => html`<span class="tag">${cut(name, 20)}=${cut(value, 20)}</span>`)}</td>
+      ${item.alive === false && html`<span class="note" title=${OWNER}>owner process is gone</span>`}
+      ${item.forked_from && html`<span class="note" title="forked from ${plain(item.forked_from)}">fork of ${cut(item.forked_from, 24)} at ${item.forked_at ?? "the end"}</span>`}
+      ${tags.slice(0, 3).map(([name, value]) => html`<span class="tag">${cut(name, 20)}=${cut(value, 20)}</span>`)}
+      <${Second} glance=${glance} match=${match} /></td>
     <td class="of-graph">${cut(item.graph ?? "—", 40)}</td>
-    <td class="of-steps num">${item.steps.toLocaleString("en")}</td>
-    <td class="of-duration num">${duration(item.duration_ms)}</td>
+    <td class="of-steps num"><${Amount} item=${item} glance=${glance} /></td>
+    <td class="of-duration num">${tookOf(item)}</td>
     <td class="of-created" title=${moment(item.created_at)}>${ago(item.created_at)}</td>
   </tr>`;
 }
 
-/** @param {{pages: any, order: string}} props */
-function Table({ pages, order }) {
-  const rows = sorted(pages.items, order);
+/** How many there are, and how far a search has looked. @param {any} pages */
+function totalOf({ items, total, searched, of, more }) {
+  const found = `${items.length.toLocaleString("en")} of ${more ? "at least " : ""}${plural(total, "workflow")}`;
+  if (!of) return found;
+  const far = searched < of ? `${searched.toLocaleString("en")} of ${plural(of, "run")} searched so far` : `all ${plural(of, "run")} searched`;
+  return `${found} · ${far}`;
+}
+
+/** @param {{pages: any}} props */
+function Table({ pages }) {
+  const glances = useGlances(pages.items);
   return html`<table class="list" aria-label="Workflows">
       <thead><tr>${HEADS.map(([name, label]) => html`<${Head} key=${name} name=${name} label=${label} />`)}</tr></thead>
-      <tbody>${rows.map((item) => html`<${Row} key=${item.id} item=${item} />`)}</tbody>
+      <tbody>${pages.items.map((/** @type {any} */ item) => html`<${Row} key=${item.id} item=${item} glance=${glances.get(item.id)} match=${pages.matches[item.id]} />`)}</tbody>
     </table>
     <div class="more">
-      ${pages.cursor && html`<button type="button" onClick=${pages.more}>Show ${2 * PAGE} more</button>`}
-      <span class="note">${rows.length.toLocaleString("en")} of ${plural(pages.total, "workflow")}${order && pages.cursor ? ", sorted among those shown" : ""}</span>
+      ${pages.cursor && html`<button type="button" onClick=${pages.loadMore}>Show ${2 * PAGE} more</button>`}
+      <span class="note">${totalOf(pages)}</span>
     </div>`;
+}
+
+/** Move along the rows by keys. @param {KeyboardEvent} event */
+function keys(event) {
+  if (isTyped(event)) return;
+  const step = /** @type {Record<string, number>} */ ({ j: 1, k: -1 })[event.key];
+  if (event.key === "/") /** @type {HTMLElement | null} */ (document.querySelector("input[name=search]"))?.focus();
+  else if (step) {
+    const links = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("td.of-id a")]);
+    const here = links.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+    links[Math.max(0, Math.min(links.length - 1, here + step))]?.focus();
+  } else return;
+  event.preventDefault();
 }
 
 /** Look at the clock now and then: ages grow. */
@@ -189,14 +323,18 @@ export function List() {
   const { params } = route.value;
   const pages = usePages(params);
   useClock();
+  useEffect(() => {
+    addEventListener("keydown", keys);
+    return () => removeEventListener("keydown", keys);
+  }, []);
   const none = pages.ready && !pages.error && pages.items.length === 0;
   const filtered = Object.keys(params).some((name) => name !== "sort" && params[name]);
   const title = html`<h1>workflows</h1>${about.value?.database && html`<span class="note mono">${plain(about.value.database)}</span>`}`;
   return html`<${Frame} title=${title} actions=${listActions.map((Action) => html`<${Action} />`)} class="list-page">
     <section class="panel filters" aria-label="Filters">
-      <${StatusChips} />
+      <${StatusChips} params=${params} />
       <div class="fields">
-        <${Field} name="search" label="Search" hint="names, errors, values" wide />
+        <${Field} name="search" label="Search" hint="ids, inputs, outputs, errors" wide />
         <${Field} name="graph" label="Graph" hint="any" />
         <${Field} name="since" label="Since" hint="2h, 2026-01-31" />
         <${Field} name="tag" label="Tag" hint="key=value" />
@@ -205,8 +343,8 @@ export function List() {
     </section>
     <section class="panel ${pages.busy && pages.ready ? "busy" : ""}" aria-label="Workflows" aria-busy=${pages.busy}>
       ${pages.error ? html`<${Failure} error=${pages.error} />` : null}
-      ${none ? html`<p class="empty">${filtered ? "No workflow matches these filters." : "No workflows in this database yet."}</p>` : null}
-      ${pages.items.length ? html`<${Table} pages=${pages} order=${params.sort ?? ""} />` : null}
+      ${none ? html`<p class="empty">${filtered ? `No workflow matches these filters. ${pages.of ? totalOf(pages) : ""}` : "No workflows in this database yet."}</p>` : null}
+      ${pages.items.length ? html`<${Table} pages=${pages} />` : null}
     </section>
   <//>`;
 }

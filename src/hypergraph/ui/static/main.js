@@ -16,6 +16,7 @@ import { BottleneckPage, StatsPage } from "hg/bottleneck.js";
 import { ComparePage } from "hg/compare.js";
 import { Contents } from "hg/contents.js";
 import { DialogPlace } from "hg/dialogs.js";
+import { ErrorsPage } from "hg/errors.js";
 import { LineagePage } from "hg/lineage.js";
 import { List } from "hg/list.js";
 import { WorkflowPage } from "hg/workflow.js";
@@ -27,6 +28,7 @@ if (isServed()) {
   registerView("compare", ComparePage);
   registerView("lineage", LineagePage);
   registerView("stats", StatsPage);
+  registerView("errors", ErrorsPage);
 }
 registerAction(WorkflowActions);
 registerListAction(ListActions);

@@ -5,6 +5,7 @@ import { html } from "hg/html.js";
 import { get, isStale } from "hg/api.js";
 import { cut, plain, plural, sizeOf } from "hg/format.js";
 import { selectStep } from "hg/moves.js";
+import { openValue } from "hg/viewer.js";
 
 /** @typedef {{id: string, key: string, at?: number | null, step?: number, side?: string}} Place */
 
@@ -91,6 +92,10 @@ export function Branch({ name, part, place, path, level, note, lead, about, chos
   const flip = (/** @type {boolean} */ wanted) => (onOpen ? onOpen(wanted) : setOwn(wanted));
   const opens = part.problem === null || part.problem === undefined ? canOpen(part) || part.artifact : true;
   const text = part.text ?? part.preview ?? "";
+  const enlarge = (/** @type {Event} */ event) => {
+    event.stopPropagation();
+    openValue(place, path, about);
+  };
   const keys = (/** @type {any} */ event) => {
     if (event.target !== event.currentTarget) return;
     if (event.key === "ArrowRight" && opens) flip(true);
@@ -105,7 +110,7 @@ export function Branch({ name, part, place, path, level, note, lead, about, chos
     <div class="line" onClick=${() => flip(!open)}>
       <span class="fold" aria-hidden="true">${opens ? (open ? "▾" : "▸") : ""}</span><span class="v-key">${cut(name, 60)}</span>
       <span class="v-type">${lead ?? describe(part)}</span>
-      <span class="v-preview ${kindOf(part.type)}">${cut(part.problem ?? text, 160)}</span>${note}
+      <span class="v-preview ${kindOf(part.type)}">${cut(part.problem ?? text, 160)}</span>${opens ? html`<button type="button" class="plain enlarge" tabindex="-1" title="Open large" aria-label="Open ${cut(name, 40)} large" onClick=${enlarge}>⤢</button>` : null}${note}
     </div>
     ${open ? about : null}
     ${open && opens ? html`<div class="inside" role="group"><${Inside} place=${place} path=${path} level=${level + 1} /></div>` : null}

@@ -1,0 +1,131 @@
+"""What a running node shows to other processes: streams of chunks by offset, and its progress."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from hypergraph.checkpointers.questions import child_at
+from hypergraph.checkpointers.records import STREAM, Payload, Place
+from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.values.undecodable import Undecodable
+
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.base import Checkpointer
+
+_POLL = 0.02  # seconds between looks at a stream that has nothing new
+_BATCHES = 50  # rows that are read at once
+
+
+@dataclass(frozen=True, slots=True)
+class StreamChunk:
+    """One entry of a stream; `store.read_stream(id, node)` returns them."""
+
+    offset: int  # its place, from 0; a later stream of the node keeps counting
+    value: Any = None  # what the node gave to `context.stream`
+    kind: Literal["chunk", "restart", "gap"] = "chunk"  # restart: the node was called again, a new stream
+    # begins after this offset; gap: all before this offset was dropped, to keep within the limit
+
+
+class ChunkBatch(NamedTuple):
+    """Chunks that were written together; without a payload the mark of a new stream."""
+
+    first: int  # the offset of the first one
+    length: int  # how many
+    payload: Payload | None
+
+
+class ChunkPage(NamedTuple):
+    """What a store has of a stream from an offset on."""
+
+    kept: int  # the first offset that is there
+    batches: list[ChunkBatch]
+
+
+class Progress(NamedTuple):
+    """How far a running node is, as it said last."""
+
+    workflow_id: str  # whose node it is
+    node: str  # which node
+    done: float  # of `total`
+    total: float | None  # None if that is not known
+    text: str  # what it is at
+    at: datetime  # when it said so, UTC
+
+    @property
+    def share(self) -> float | None:
+        """The part that is done, from 0 to 1; None without a total."""
+        if self.total is None:
+            return None
+        return 1.0 if self.total == 0 else min(self.done / self.total, 1.0)
+
+
+def batch_of(store: Checkpointer, place: tuple[str, str], first: int, chunks: list[bytes]) -> ChunkBatch:
+    """Return serialized chunks as a batch to write; the place is workflow and node."""
+    where = Place(place[0], 0, first, place[1], artifact=False)
+    return ChunkBatch(first, len(chunks), store.encoding.payload(STREAM, 0, chunks, where))
+
+
+def place_of(store: Checkpointer, workflow_id: str, node: str) -> tuple[str, str]:
+    """Return the workflow that keeps the stream of a node, and the name of the node there.
+
+    "each/item-3/write" is the node "write" of an item, if that has a history of its own.
+    """
+    *path, name = node.split("/")
+    while path:
+        child = child_at(store, workflow_id, path)
+        if child is not None:
+            return child.id, name
+        name = f"{path.pop()}/{name}"
+    return workflow_id, name
+
+
+def read_stream(  # noqa: PLR0917 - the arguments of the method of the store
+    store: Checkpointer, workflow_id: str, node: str, offset: int, follow: bool, timeout: float | None
+) -> Iterator[StreamChunk]:
+    """Yield the chunks of a node from an offset on; with `follow`, until the run has ended."""
+    until = None if timeout is None else time.monotonic() + timeout
+    while True:
+        is_over = _is_over(store, workflow_id)  # first: what is written before the end is read after this
+        owner, name = place_of(store, workflow_id, node)
+        news = list(_read(store, owner, name, offset))
+        yield from news
+        if news:
+            offset = news[-1].offset + (0 if news[-1].kind == "gap" else 1)
+        elif is_over or not follow or (until is not None and time.monotonic() >= until):
+            return
+        else:
+            time.sleep(_POLL)
+
+
+def _is_over(store: Checkpointer, workflow_id: str) -> bool:
+    found = store.workflow(workflow_id)
+    return found.status is not WorkflowStatus.ACTIVE
+
+
+def _read(store: Checkpointer, workflow_id: str, node: str, offset: int) -> Iterator[StreamChunk]:
+    page = store.backend.read_chunks(workflow_id, node, offset, _BATCHES)
+    if page is None:
+        return
+    if page.kept > offset:
+        yield StreamChunk(page.kept, kind="gap")
+    for first, count, payload in page.batches:
+        if payload is None:
+            if first >= offset:
+                yield StreamChunk(first, kind="restart")
+            continue
+        found = store.encoding.value(workflow_id, payload)
+        for number in range(max(offset - first, 0), count):
+            yield StreamChunk(first + number, _chunk(store, found, number))
+
+
+def _chunk(store: Checkpointer, found: Any, number: int) -> Any:
+    if isinstance(found, Undecodable):
+        return found
+    try:
+        return store.encoding.serializer.deserialize(found[number])
+    except Exception as error:
+        return Undecodable(f"{type(error).__name__}: {error}")

@@ -1,0 +1,144 @@
+"""Streams and progress in the tables: each function inside of one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress
+from hypergraph.checkpointers.records import STREAM, Ownership, Payload, taken_over
+from hypergraph.checkpointers.sql import reads
+from hypergraph.checkpointers.sql.columns import EPOCH, micros, time_of
+from hypergraph.checkpointers.sql.connection import Connection
+from hypergraph.checkpointers.sql.rows import text
+
+_EXPIRED = 20  # streams that are emptied at a time
+_HERE = "workflow = ? AND node = ?"
+
+
+def open_stream(connection: Connection, claim: Ownership, node: str, now: datetime) -> int:
+    """Begin a stream, after a mark if the node had one before; return the offset of its first chunk."""
+    _check(connection, claim)
+    _expire(connection, now)
+    place = (claim.key, node)
+    row = connection.execute(f"SELECT next FROM streams WHERE {_HERE}", place).fetchone()  # noqa: S608 - fixed names
+    if row is None:
+        connection.execute("INSERT INTO streams VALUES (?, ?, 0, 0, 0, NULL)", place)
+        return 0
+    connection.execute("INSERT INTO chunks VALUES (?, ?, ?, 1, '', 0, NULL)", (*place, row[0]))
+    connection.execute(f"UPDATE streams SET next = next + 1, until = NULL WHERE {_HERE}", place)  # noqa: S608 - as above
+    return int(row[0]) + 1
+
+
+def write_chunks(
+    connection: Connection, claim: Ownership, node: str, batches: Sequence[ChunkBatch], limit: int
+) -> None:
+    """Add chunks to a stream; the oldest go where it is longer than the limit in bytes."""
+    _check(connection, claim)
+    place, size = (claim.key, node), 0
+    for first, count, payload in batches:
+        if payload is not None:
+            row = (*place, first, count, text(payload.format), payload.checksum, payload.data)
+            connection.execute("INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            size += len(payload.data or b"")
+    last = batches[-1]
+    connection.execute(
+        f"UPDATE streams SET next = ?, size = size + ? WHERE {_HERE}",  # noqa: S608 - fixed names
+        (last.first + last.length, size, *place),
+    )
+    (kept,) = connection.execute(f"SELECT size FROM streams WHERE {_HERE}", place).fetchone()  # noqa: S608 - as above
+    if kept > limit:
+        _shorten(connection, place, kept - limit)
+
+
+def _shorten(connection: Connection, place: tuple[int, str], surplus: int) -> None:
+    """Drop the oldest chunks, at least so many bytes, but never the newest batch."""
+    rows = connection.execute(
+        f"SELECT first, count, coalesce(length(data), 0) FROM chunks WHERE {_HERE} ORDER BY first",  # noqa: S608 - fixed names
+        place,
+    ).fetchall()
+    gone, upto = 0, None
+    for first, count, size in rows[:-1]:
+        if gone >= surplus:
+            break
+        gone, upto = gone + size, first + count
+    if upto is not None:
+        connection.execute(f"DELETE FROM chunks WHERE {_HERE} AND first < ?", (*place, upto))  # noqa: S608 - as above
+        connection.execute(
+            f"UPDATE streams SET kept = ?, size = size - ? WHERE {_HERE}",  # noqa: S608 - as above
+            (upto, gone, *place),
+        )
+
+
+def end_stream(connection: Connection, claim: Ownership, node: str, until: datetime) -> None:
+    """Say until when the chunks of a stream that has ended are kept."""
+    _check(connection, claim)
+    connection.execute(f"UPDATE streams SET until = ? WHERE {_HERE}", (micros(until), claim.key, node))  # noqa: S608 - as above
+
+
+def _expire(connection: Connection, now: datetime) -> None:
+    due = "SELECT workflow, node FROM streams WHERE until < ? ORDER BY until LIMIT ?"
+    for place in connection.execute(due, (micros(now), _EXPIRED)).fetchall():
+        connection.execute(f"DELETE FROM chunks WHERE {_HERE}", place)  # noqa: S608 - fixed names
+        connection.execute(f"UPDATE streams SET kept = next, size = 0, until = NULL WHERE {_HERE}", place)  # noqa: S608 - as above
+
+
+def read_chunks(
+    connection: Connection, workflow_id: str, node: str, offset: int, limit: int
+) -> ChunkPage | None:
+    """Return the next batches from an offset on, None if the node has no stream."""
+    key = reads.key_of(connection, workflow_id)
+    found = connection.execute(f"SELECT kept FROM streams WHERE {_HERE}", (key, node)).fetchone()  # noqa: S608 - fixed names
+    if found is None:
+        return None
+    rows = connection.execute(
+        f"SELECT first, count, format, checksum, data FROM chunks WHERE {_HERE} AND first >= coalesce("  # noqa: S608 - as above
+        f"(SELECT max(first) FROM chunks WHERE {_HERE} AND first <= ?), 0) ORDER BY first LIMIT ?",
+        (key, node, key, node, offset, limit),
+    ).fetchall()
+    batches = [
+        ChunkBatch(
+            first,
+            count,
+            None if data is None else Payload(STREAM, 0, kind, checksum, bytes(data), 0, first),
+        )
+        for first, count, kind, checksum, data in rows
+        if first + count > offset
+    ]
+    return ChunkPage(int(found[0]), batches)
+
+
+def write_progress(connection: Connection, claim: Ownership, rows: Sequence[Progress]) -> None:
+    """Keep how far nodes are, in place of what was said before."""
+    _check(connection, claim)
+    for row in rows:
+        connection.execute(f"DELETE FROM progress WHERE {_HERE}", (claim.key, row.node))  # noqa: S608 - fixed names
+        connection.execute(
+            "INSERT INTO progress VALUES (?, ?, ?, ?, ?, ?)",
+            (claim.key, row.node, row.done, row.total, text(row.text), micros(row.at)),
+        )
+
+
+def clear_progress(connection: Connection, claim: Ownership, node: str) -> None:
+    """Forget how far a node was."""
+    _check(connection, claim)
+    connection.execute(f"DELETE FROM progress WHERE {_HERE}", (claim.key, node))  # noqa: S608 - fixed names
+
+
+def read_progress(connection: Connection, workflow_id: str) -> list[Progress]:
+    """Return the progress of a workflow and of the runs below it."""
+    rows = connection.execute(
+        "SELECT workflows.id, progress.node, done, total, text, at FROM progress "
+        "JOIN workflows ON workflows.key = progress.workflow "
+        "WHERE workflows.id = ? OR (workflows.id > ? AND workflows.id < ?) ORDER BY at",
+        (workflow_id, f"{workflow_id}/", f"{workflow_id}0"),  # "0" comes after "/"
+    ).fetchall()
+    return [
+        Progress(owner, node, done, total, note, time_of(at) or EPOCH)
+        for owner, node, done, total, note, at in rows
+    ]
+
+
+def _check(connection: Connection, claim: Ownership) -> None:
+    if connection.execute(connection.dialect.owned, (claim.key, claim.fence)).fetchone() is None:
+        raise taken_over(claim.workflow_id)

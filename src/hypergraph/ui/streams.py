@@ -1,0 +1,66 @@
+"""Streams of nodes as server-sent events; a browser that is cut off goes on where it was."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+import anyio
+import msgspec
+from anyio.to_thread import run_sync
+
+from hypergraph.checkpointers import Checkpointer, StreamChunk, WorkflowStatus
+from hypergraph.display import jsonable
+from hypergraph.ui.api import NUMBER, TEXT, parsed
+from hypergraph.views.lookup import require_workflow
+from hypergraph.views.problems import USAGE, Problem
+
+_GLANCE = 0.03  # seconds between looks at a stream that has nothing new
+_DEEP = 20  # levels of a chunk
+
+
+def asked_for(given: Iterable[tuple[str, str]], last: str | None) -> tuple[str, str, int]:
+    """Return workflow, node and first offset of a request; `last` is the id of the last event received.
+
+    Raises:
+        Problem: a parameter is invalid.
+    """
+    found = parsed(given, {"id": TEXT, "node": TEXT, "offset": NUMBER}, ("id", "node"))
+    if last is not None and last.strip():
+        if not last.strip().isdecimal():
+            raise Problem(USAGE, f"Invalid Last-Event-ID {last!r}: expected an offset")
+        return found["id"], found["node"], int(last) + 1
+    return found["id"], found["node"], found.get("offset", 0)
+
+
+async def events_of(
+    store: Checkpointer,
+    place: tuple[str, str, int],
+    limiter: anyio.CapacityLimiter,
+    is_over: Callable[[], bool],
+) -> AsyncIterator[bytes]:
+    """Yield the chunks of a node as events until the run has ended or the server stops."""
+    workflow_id, node, offset = place
+
+    def look() -> tuple[bool, list[StreamChunk]]:
+        active = require_workflow(store, workflow_id).status is WorkflowStatus.ACTIVE
+        return active, list(store.read_stream(workflow_id, node, offset=offset, follow=False))
+
+    yield b"retry: 1000\n\n"
+    while not is_over():
+        active, found = await run_sync(look, limiter=limiter)
+        for chunk in found:
+            yield _event(chunk)
+            offset = chunk.offset + (0 if chunk.kind == "gap" else 1)
+        if not found and not active:
+            yield b"event: end\ndata: {}\n\n"
+            return
+        if not found:
+            await anyio.sleep(_GLANCE)
+
+
+def _event(chunk: StreamChunk) -> bytes:
+    data: dict[str, Any] = {"offset": chunk.offset, "kind": chunk.kind, "value": jsonable(chunk.value, _DEEP)}
+    # The offset of a gap is that of the next chunk, which a reader does not have yet.
+    name = b"" if chunk.kind == "gap" else f"id: {chunk.offset}\n".encode()
+    return name + b"event: " + chunk.kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"

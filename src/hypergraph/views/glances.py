@@ -1,0 +1,137 @@
+"""Details of rows of a list: errors, inputs, running nodes, items; and numbers of workflows by status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
+from hypergraph.checkpointers.query import Query, parse
+from hypergraph.display import bounded, first_line, jsonable, preview
+from hypergraph.views.errors import failures
+from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.state import upcoming
+from hypergraph.views.values import is_at_hand
+
+_MOST = 100  # workflows in one answer
+_INPUTS = 3  # shown of one workflow
+_TEXT = 80  # characters of an input
+_LONG = 2000  # steps; to find the running nodes takes all of them
+_DEEPEST = 8  # levels that a running node is followed into
+
+
+class FirstError(TypedDict):
+    """The failure of a workflow in a line."""
+
+    run: str  # where it happened
+    index: int
+    node: str
+    error_type: str | None
+    message: str  # the first line
+
+
+class Glance(TypedDict):
+    """One workflow in a list, beyond its summary."""
+
+    id: str
+    error: FirstError | None
+    inputs: list[str]  # as "name=value"; at most three
+    running: list[str]  # paths of the nodes that an active run is at
+    items: dict[str, int]  # of a map, the number of items by status; empty for other workflows
+
+
+class GlancePage(TypedDict):
+    """Details of some rows of a list."""
+
+    schema: str  # hypergraph.glances/1
+    items: list[Glance]
+
+
+class CountsView(TypedDict):
+    """Numbers of workflows by status."""
+
+    schema: str  # hypergraph.counts/1
+    counts: dict[str, int]
+
+
+def glances(store: Checkpointer, id: Sequence[str]) -> GlancePage:
+    """Return details of workflows by id; unknown ids are left out.
+
+    Raises:
+        Problem: there are too many ids.
+    """
+    if len(id) > _MOST:
+        raise Problem(USAGE, f"At most {_MOST} ids can be asked for at once")
+    store = store.view(artifacts=False)
+    found = [store.backend.read_workflow(workflow_id) for workflow_id in id]
+    items = [_glance(store, workflow) for workflow in found if workflow is not None]
+    return {"schema": "hypergraph.glances/1", "items": items}
+
+
+def counts(store: Checkpointer, **filters: Any) -> CountsView:
+    """Count the workflows that pass the filters, by status.
+
+    Raises:
+        Problem: a filter is invalid.
+    """
+    try:
+        query = parse(**{**filters, "limit": 1})
+    except ValueError as error:
+        raise Problem(USAGE, str(error)) from error
+    totals = {
+        status.value: store.backend.summaries(query._replace(statuses=frozenset({status})))[1]
+        for status in WorkflowStatus
+    }
+    return {"schema": "hypergraph.counts/1", "counts": totals}
+
+
+def _glance(store: Checkpointer, found: Workflow) -> Glance:
+    broken = found.status in (WorkflowStatus.FAILED, WorkflowStatus.PARTIAL)
+    return {
+        "id": jsonable(found.id),
+        "error": _error(store, found.id) if broken else None,
+        "inputs": _inputs(store, found.id),
+        "running": _running(store, found) if found.status is WorkflowStatus.ACTIVE else [],
+        "items": {} if found.step_count else _items(store, found.id),
+    }
+
+
+def _error(store: Checkpointer, workflow_id: str) -> FirstError | None:
+    for step in failures(store, workflow_id, limit=1)["items"]:
+        return {
+            "run": step["workflow"],
+            "index": step["index"],
+            "node": step["node"],
+            "error_type": step["error_type"],
+            "message": first_line(step["error"] or "", 200),
+        }
+    return None
+
+
+def _inputs(store: Checkpointer, workflow_id: str) -> list[str]:
+    payloads = [payload for payload in store.backend.read_inputs(workflow_id) if is_at_hand(payload)]
+    return [
+        jsonable(f"{payload.name}={bounded(preview(store.encoding.value(workflow_id, payload)), _TEXT)}")
+        for payload in payloads[:_INPUTS]
+    ]
+
+
+def _running(store: Checkpointer, found: Workflow, depth: int = 0) -> list[str]:
+    """Return the nodes that a run is at; those of nested graphs by their path."""
+    active = Query(parent=found.id, statuses=frozenset({WorkflowStatus.ACTIVE}), limit=3)
+    nested = store.backend.find(active)[0] if depth < _DEEPEST else []
+    paths = []
+    for child in nested:
+        name = child.node_name or f"item {child.item}"
+        inside = _running(store, child, depth + 1)
+        paths += [f"{name}/{path}" for path in inside] or [name]
+    if not paths and 0 < found.step_count <= _LONG:
+        paths = upcoming(store, found) or []
+    return [jsonable(path) for path in paths[:3]]
+
+
+def _items(store: Checkpointer, workflow_id: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for item in store.backend.read_items(workflow_id):
+        found[item.status] = found.get(item.status, 0) + 1
+    return found

@@ -1,0 +1,92 @@
+"""Inner steps and recorded amounts, as answers show them below the steps of a workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypedDict
+
+from hypergraph.checkpointers import Checkpointer
+from hypergraph.display import bounded, iso, jsonable, preview
+from hypergraph.records import InnerStep
+from hypergraph.views.values import CHARACTERS, ITEMS, ValueView, describe
+
+if TYPE_CHECKING:
+    from hypergraph.views.step import Step
+
+_TEXT = 200  # characters of the arguments
+
+
+class InnerStepView(TypedDict):
+    """One call that a node made with `ctx.step`."""
+
+    key: str
+    status: str  # completed, failed or running: announced, and without a result
+    superstep: int
+    node: str
+    visit: int
+    duration_ms: float | None
+    started_at: str | None
+    began_ms: float | None  # the same in milliseconds since 1970
+    attempt: int
+    call: str  # the function and its arguments, as text
+    error: str | None
+    error_type: str | None
+    usage: dict[str, float]
+    value: ValueView | None
+    problem: str | None  # why there is no value
+
+
+def inner_view(
+    step: InnerStep, *, limit: int | None = ITEMS, characters: int | None = CHARACTERS
+) -> InnerStepView:
+    """Return an inner step as answers show it."""
+    arguments = [preview(arg) for arg in step.args] + [
+        f"{n}={preview(arg)}" for n, arg in step.kwargs.items()
+    ]
+    began = None if step.started_at is None else datetime.fromtimestamp(step.started_at, UTC)
+    has_value = step.status == "completed" and step.problem is None
+    return {
+        "key": jsonable(step.key),
+        "status": step.status,
+        "superstep": step.superstep,
+        "node": jsonable(step.node_name),
+        "visit": step.visit,
+        "duration_ms": step.duration_ms,
+        "started_at": iso(began),
+        "began_ms": None if step.started_at is None else round(step.started_at * 1000, 3),
+        "attempt": step.attempt,
+        "call": jsonable(bounded(f"{step.function}({', '.join(arguments)})", _TEXT)),
+        "error": jsonable(step.error),
+        "error_type": jsonable(step.error_type),
+        "usage": jsonable(step.usage or {}),
+        "value": describe(step.value, limit=limit, characters=characters) if has_value else None,
+        "problem": jsonable(step.problem),
+    }
+
+
+def add_inner(store: Checkpointer, wf: str, steps: Sequence[Step]) -> None:
+    """Add to steps what their functions did with `ctx.step` and `ctx.record`, where they did."""
+    used: dict[tuple[int, str], dict[str, float]] = {}
+    for row in store.backend.read_usage(wf):
+        amounts = used.setdefault((row.superstep, row.node), {})
+        amounts[row.name] = amounts.get(row.name, 0) + row.amount
+    for step in steps:
+        inner = [
+            inner_view(each)
+            for each in store.inner_steps(wf, node=step["node"], visit=step["visit"])
+            if each.superstep == step["superstep"]
+        ]
+        if inner:
+            step["inner"] = inner
+        if place_used := used.get((step["superstep"], step["node"])):
+            step["usage"] = place_used
+
+
+def unfinished(store: Checkpointer, wf: str, nodes: Iterable[str]) -> list[InnerStepView]:
+    """Return the inner steps of nodes that have begun and not ended."""
+    found = [step for node in nodes for step in store.inner_steps(wf, node=node)]
+    if not found:
+        return []
+    ended = {(line.superstep, line.node) for line in store.backend.read_outlines(wf)}
+    return [inner_view(step) for step in found if (step.superstep, step.node_name) not in ended]

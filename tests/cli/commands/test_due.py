@@ -1,0 +1,112 @@
+"""Typed answers, runs that are due, streams and progress on the command line."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from support.cli import Cli
+
+from hypergraph import SyncRunner
+from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
+from hypergraph.testing import FakeClock
+
+OFFICE = """
+from datetime import timedelta
+from typing import Literal
+from hypergraph import Graph, NodeContext, interrupt, node, pause_for
+
+
+@interrupt("approved", timeout=timedelta(days=2), default=False)
+def approve(draft: str) -> bool | None:
+    return None
+
+
+@interrupt("count")
+def ask_count(draft: str) -> int | None:
+    return None
+
+
+@node(output_name="text", stream=True)
+def write(words: list[str], context: NodeContext) -> str:
+    for word in words:
+        context.stream(word)
+    return " ".join(words)
+
+
+asks = Graph([approve, ask_count], name="asks")
+expires = Graph([approve], name="expires")
+waits = Graph([pause_for("wait", timedelta(hours=1))], name="waits")
+streams = Graph([write], name="streams")
+"""
+
+
+@pytest.fixture
+def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    (tmp_path / "office_graphs.py").write_text(OFFICE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    sys.modules.pop("office_graphs", None)
+    return Cli(tmp_path / "runs.db")
+
+
+def stored(office: Cli) -> SqliteCheckpointer:
+    return SqliteCheckpointer(office.database)
+
+
+def test_texts_are_read_by_the_type_of_the_answer(office: Cli) -> None:
+    import office_graphs
+
+    SyncRunner(checkpointer=(store := stored(office))).run(office_graphs.asks, draft="tea", workflow_id="w")
+    refused = office("answer", "w", "count=no", code=2)
+    assert "'count' must be a whole number, not 'no'" in refused.err
+    said = office("show", "w").out
+    assert "waits for an answer, true or false, until" in said
+    assert "then the answer is False" in said
+    answered = office.json_here("answer", "w", "approved=no", "count=3", "--by", "ann")
+    assert [question["answered"] for question in answered["questions"]] == [True, True]
+    found = {question.step.node_name: question.step for question in store.questions("w")}
+    assert found["approve"].answer == {"approved": False}
+    assert found["ask_count"].answered_by == "ann"
+    store.close()
+
+
+def test_everything_that_is_due_is_resumed(office: Cli) -> None:
+    import office_graphs
+
+    store = stored(office)
+    runner = SyncRunner(checkpointer=store)
+    with FakeClock() as clock:
+        clock.jump(-timedelta(days=3))
+        runner.run(office_graphs.waits, workflow_id="timer")
+        runner.run(office_graphs.expires, draft="tea", workflow_id="question")
+    runner.run(office_graphs.waits, workflow_id="later")
+    listed = office.json_here("ls", "--due")
+    assert [item["id"] for item in listed["items"]] == ["question", "timer"]
+    only = office.json_here("resume", "--due", "office_graphs:waits")
+    assert [(run["id"], run["status"]) for run in only["items"]] == [("timer", "completed")]
+    rest = office.json_here("resume", "--due", "office_graphs:expires", "office_graphs:waits")
+    assert [(run["id"], run["status"]) for run in rest["items"]] == [("question", "completed")]
+    assert store.workflow("later").status is WorkflowStatus.PAUSED
+    assert office.json_here("resume", "--due", "office_graphs:waits")["items"] == []
+    assert store.steps("question")[0].expired
+    store.close()
+
+
+def test_a_workflow_or_due_must_be_named(office: Cli) -> None:
+    assert "Missing argument: WF" in office("resume", code=2).err
+    assert "--watch needs --due" in office("resume", "w", "--watch", code=2).err
+
+
+def test_watch_prints_a_stream(office: Cli) -> None:
+    import office_graphs
+
+    store = stored(office)
+    SyncRunner(checkpointer=store).run(office_graphs.streams, words=["a ", "b"], workflow_id="w")
+    assert office("watch", "w", "--stream", "write").out == "a b\n"
+    lines = office("watch", "w", "--stream", "write", "--offset", 1, "--jsonl").out.splitlines()
+    assert len(lines) == 1
+    assert '"offset": 1' in lines[0] or '"offset":1' in lines[0]
+    store.close()

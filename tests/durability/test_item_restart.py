@@ -1,0 +1,239 @@
+"""Maps whose failed items begin anew, items that cannot be stored, and inputs that are redacted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.durable import Bodies, bodies
+from support.running import RUNNERS, On, OnAsync, OnSync
+
+from hypergraph import Graph, SyncRunner, node
+from hypergraph.checkpointers import (
+    AesGcmCodec,
+    Checkpointer,
+    SqliteCheckpointer,
+    ZlibCodec,
+)
+from hypergraph.checkpointers.memory import MemoryBackend
+from hypergraph.exceptions import ItemChangedError
+
+__all__ = ["bodies"]  # fixtures
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return (
+        Checkpointer(MemoryBackend()) if request.param == "memory" else SqliteCheckpointer(tmp_path / "w.db")
+    )
+
+
+@pytest.fixture(params=[OnSync, OnAsync], ids=RUNNERS)
+def on(request: pytest.FixtureRequest, store: Any) -> On:
+    made: On = request.param(checkpointer=store)
+    return made
+
+
+def two_steps(bodies: Bodies, failing: set[int]) -> Graph:
+    """Return a graph whose second node fails for some items; its first node appends to a list."""
+
+    @node(output_name="notes", append=True)
+    def first(x: int) -> str:
+        bodies.enter(f"first {x}")
+        return f"note {x}"
+
+    @node(output_name="y")
+    def second(notes: list[str], x: int) -> int:
+        bodies.enter(f"second {x}")
+        if x in failing:
+            raise RuntimeError("refused")
+        return len(notes)
+
+    return Graph([first, second], name="two")
+
+
+# -- failed items ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [None, "x"])
+def test_failed_items_begin_at_their_first_node(on: On, store: Any, bodies: Bodies, key: Any) -> None:
+    failing = {1, 3}
+    options = {"map_over": "x", "workflow_id": "w", "error_handling": "continue", "key": key}
+    on.map(two_steps(bodies, failing), {"x": [0, 1, 2, 3]}, **options)
+    assert store.workflow("w").status.value == "partial"
+    bodies.take()
+    failing.clear()
+    found = on.map(two_steps(bodies, failing), {"x": [0, 1, 2, 3]}, restart="item", **options)
+    assert [item["y"] for item in found] == [1, 1, 1, 1]  # the first attempt has left nothing in the lists
+    assert sorted(bodies.take()) == ["first 1", "first 3", "second 1", "second 3"]
+    assert store.workflow("w").status.value == "completed"
+    assert sorted(item.item for item in store.backend.children("w")) == [0, 1, 2, 3]
+
+
+def test_without_restart_they_continue_at_the_node_that_failed(on: On, bodies: Bodies) -> None:
+    failing = {1}
+    options = {"map_over": "x", "workflow_id": "w", "error_handling": "continue"}
+    on.map(two_steps(bodies, failing), {"x": [0, 1]}, **options)
+    bodies.take()
+    failing.clear()
+    on.map(two_steps(bodies, failing), {"x": [0, 1]}, **options)
+    assert bodies.take() == ["second 1"]
+
+
+def test_a_restart_must_not_repeat_what_must_not_be_repeated(on: On, bodies: Bodies) -> None:
+    @node(output_name="z", repeatable=False)
+    def pay(x: int) -> int:
+        bodies.enter("pay")
+        return x
+
+    for graph in (Graph([pay]), Graph([Graph([pay], name="inner").as_node()])):
+        with pytest.raises(ValueError, match="'pay' must not be repeated"):
+            on.map(graph, {"x": [1]}, map_over="x", workflow_id="w", restart="item")
+    assert bodies.take() == []
+    with pytest.raises(ValueError, match="Invalid restart"):
+        on.map(Graph([pay]), {"x": [1]}, map_over="x", workflow_id="w", restart="all")
+
+
+# -- items that cannot be stored ------------------------------------------------------------------------
+
+
+class Handle:
+    """A thing that no store can keep."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.call = lambda: None
+
+    def __reduce__(self) -> Any:
+        raise TypeError("not to be copied")
+
+
+@node(output_name="name")
+def name_of(handle: Handle) -> str:
+    return handle.name
+
+
+def test_items_that_cannot_be_stored_need_a_key(on: On, store: Any) -> None:
+    handles = [Handle("a"), Handle("b")]
+    with pytest.raises(ValueError, match=r"Item 0 of 'w' cannot be stored.*Pass key="):
+        on.map(Graph([name_of]), {"handle": handles}, map_over="handle", workflow_id="w")
+    assert store.workflows() == []
+    options: dict[str, Any] = {
+        "map_over": "handle",
+        "workflow_id": "w",
+        "key": lambda item: item["handle"].name,
+    }
+    with pytest.warns(UserWarning, match="'handle' cannot be stored"):
+        on.map(Graph([name_of]), {"handle": handles}, **options)
+    found = on.map(Graph([name_of]), {"handle": handles[::-1]}, **options)
+    assert [item["name"] for item in found] == ["b", "a"]
+
+
+@pytest.mark.filterwarnings("ignore:The value of 'handle'")
+def test_a_map_without_an_id_takes_what_cannot_be_stored(on: On) -> None:
+    found = on.map(Graph([name_of]), {"handle": [Handle("a")]}, map_over="handle")
+    assert [item["name"] for item in found] == ["a"]
+
+
+# -- redacted inputs ------------------------------------------------------------------------------------
+
+CODECS: dict[str, Callable[[], Any]] = {
+    "plain": lambda: None,
+    "zlib": ZlibCodec,
+    "aes": lambda: AesGcmCodec(bytes(32)),
+}
+
+
+def hidden(node: str | None, name: str, value: Any) -> Any:
+    return "***" if name == "secret" else value
+
+
+@node(output_name="size")
+def measure(secret: Any, x: int) -> int:
+    COUNT.append(x)
+    return len(secret) + x
+
+
+COUNT: list[int] = []
+
+
+@pytest.fixture(params=CODECS)
+def redacting(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], SqliteCheckpointer]:
+    COUNT.clear()
+    codec = CODECS[request.param]()
+    return lambda: SqliteCheckpointer(tmp_path / "w.db", redact=hidden, codec=codec)
+
+
+@pytest.mark.parametrize("kind", [OnSync, OnAsync], ids=RUNNERS)
+def test_an_equal_redacted_input_is_not_new_and_another_is(kind: Any, redacting: Any) -> None:
+    for secret, calls in (("abc", 1), ("abc", 1), ("abd", 2), ("abd", 2), ("abc", 3)):
+        result = kind(checkpointer=redacting()).run(
+            Graph([measure]), {"secret": secret, "x": 1}, workflow_id="w"
+        )
+        assert (result["size"], len(COUNT)) == (4, calls)
+    assert kind(checkpointer=redacting()).run(Graph([measure]), workflow_id="w")["size"] == 4
+    assert len(COUNT) == 3
+    assert redacting().inputs("w") == {"secret": "***", "x": 1}
+
+
+def test_a_redacted_item_of_a_map_is_compared(redacting: Any) -> None:
+    runner = SyncRunner(checkpointer=redacting())
+    options: dict[str, Any] = {"map_over": "secret", "workflow_id": "m", "x": 1}
+    for _ in range(2):
+        assert [r["size"] for r in runner.map(Graph([measure]), secret=["a", "bc"], **options)] == [2, 3]
+    assert len(COUNT) == 2
+    with pytest.raises(ItemChangedError):
+        runner.map(Graph([measure]), secret=["a", "bd"], **options)
+
+
+def test_a_redacted_item_in_memory_is_compared(on: On, store: Any) -> None:
+    COUNT.clear()
+    store.encoding.redact = hidden
+    for calls, secret in ((1, {"a", "b"}), (1, {"b", "a"}), (2, {"a"})):
+        on.run(Graph([measure]), {"secret": secret, "x": 1}, workflow_id="w")
+        assert len(COUNT) == calls
+
+
+def test_the_order_of_sets_and_dicts_and_the_process_do_not_matter(tmp_path: Path) -> None:
+    program = """
+import sys
+from hypergraph import Graph, SyncRunner, node
+from hypergraph.checkpointers import SqliteCheckpointer
+
+calls = []
+
+@node(output_name="size")
+def measure(secret: object) -> int:
+    calls.append(1)
+    return len(secret)
+
+store = SqliteCheckpointer(sys.argv[1], redact=lambda node, name, value: "***" if name == "secret" else value)
+secret = {"names": {"ann", "bob", "eve", "joe"}, "at": (1, 2)}
+SyncRunner(checkpointer=store).run(Graph([measure]), secret=secret, workflow_id="w")
+print(len(calls))
+"""
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path / "w.db")],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert found == ["1\n", "0\n"]
+
+
+def test_the_fingerprint_is_keyed_by_the_store(tmp_path: Path) -> None:
+    formats = []
+    for file in ("a.db", "b.db"):
+        store = SqliteCheckpointer(tmp_path / file, redact=hidden)
+        SyncRunner(checkpointer=store).run(Graph([measure]), secret="1234", x=1, workflow_id="w")
+        formats += [p.format for p in store.backend.read_inputs("w") if p.name == "secret"]
+    assert formats[0] != formats[1]
+    assert all(b"1234" not in path.read_bytes() for path in tmp_path.glob("*.db*") if path.is_file())

@@ -1,0 +1,251 @@
+"""Streams and progress of running nodes, as other processes read them from the store."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from support.durable import On, durable, store
+
+from hypergraph import AsyncRunner, Graph, NodeContext, RetryPolicy, SyncRunner, node
+from hypergraph.checkpointers import (
+    AesGcmCodec,
+    Checkpointer,
+    CheckpointPolicy,
+    MemoryCheckpointer,
+    SqliteCheckpointer,
+    StreamChunk,
+)
+from hypergraph.testing import FakeClock
+
+__all__ = ["durable", "store"]  # fixtures
+
+
+def write(words: list[Any], context: NodeContext) -> str:
+    for word in words:
+        context.stream(word)
+    return " ".join(map(str, words))
+
+
+def graph_of(function: Any = write, **options: Any) -> Graph:
+    return Graph([node(output_name="text", stream=True, **options)(function)], name="writing")
+
+
+def read(store: Checkpointer, workflow_id: str, node_name: str = "write", offset: int = 0) -> list[Any]:
+    found = store.read_stream(workflow_id, node_name, offset=offset, follow=False)
+    return [(chunk.offset, chunk.value if chunk.kind == "chunk" else chunk.kind) for chunk in found]
+
+
+def test_chunks_are_kept_by_offset(durable: On, store: Checkpointer) -> None:
+    durable.run(graph_of(), {"words": ["a", {"b": 1}, None]}, workflow_id="w")
+    assert read(store, "w") == [(0, "a"), (1, {"b": 1}), (2, None)]
+    assert read(store, "w", offset=2) == [(2, None)]
+    assert read(store, "w", offset=9) == []
+    assert next(iter(store.read_stream("w", "write"))) == StreamChunk(0, "a")
+
+
+def test_a_node_without_stream_keeps_nothing(durable: On, store: Checkpointer) -> None:
+    durable.run(Graph([node(output_name="text")(write)]), {"words": ["a"]}, workflow_id="w")
+    assert read(store, "w") == []
+
+
+def test_generators_stream_their_items(durable: On, store: Checkpointer) -> None:
+    def count(upto: int) -> Any:
+        yield from range(upto)
+
+    durable.run(graph_of(count), {"upto": 3}, workflow_id="w")
+    assert read(store, "w", "count") == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_a_reader_follows_until_the_run_has_ended(store: Checkpointer) -> None:
+    seen, go_on = threading.Event(), threading.Event()
+
+    def slowly(context: NodeContext) -> str:
+        context.stream("first")
+        seen.wait()
+        context.stream("second")
+        go_on.wait()
+        return "done"
+
+    runner = SyncRunner(checkpointer=store)
+    thread = threading.Thread(target=runner.run, args=(graph_of(slowly),), kwargs={"workflow_id": "w"})
+    thread.start()
+    while store.backend.read_workflow("w") is None:
+        time.sleep(0.001)
+    found = []
+    for chunk in store.read_stream("w", "slowly"):
+        found.append((chunk.offset, chunk.value))
+        if len(found) == 1:
+            seen.set()
+        else:
+            go_on.set()
+    thread.join()
+    assert found == [(0, "first"), (1, "second")]
+
+
+def test_a_node_that_is_called_again_begins_a_new_stream(durable: On, store: Checkpointer) -> None:
+    calls: list[int] = []
+
+    def fragile(context: NodeContext) -> str:
+        calls.append(1)
+        context.stream(f"call {len(calls)}")
+        if len(calls) < 4:
+            raise OSError("cut off")
+        return "done"
+
+    graph = graph_of(fragile, retry=RetryPolicy(max_attempts=2, initial_delay=0.001))
+    with pytest.raises(OSError, match="cut off"):
+        durable.run(graph, workflow_id="w")
+    durable.run(graph, workflow_id="w")
+    assert read(store, "w", "fragile") == [
+        (0, "call 1"),
+        (1, "restart"),
+        (2, "call 2"),
+        (3, "restart"),
+        (4, "call 3"),
+        (5, "restart"),
+        (6, "call 4"),
+    ]
+
+
+def test_items_and_nested_graphs_have_streams_of_their_own(durable: On, store: Checkpointer) -> None:
+    graph = graph_of()
+    each = Graph([graph.as_node(name="each").map_over("words")], name="outer")
+    durable.map(graph, {"words": [["a"], ["b", "c"]]}, map_over="words", workflow_id="m")
+    assert read(store, "m/item-1") == read(store, "m", "item-1/write") == [(0, "b"), (1, "c")]
+    durable.run(each, {"words": [["a"], ["b"]]}, workflow_id="w")
+    assert read(store, "w", "each/item-1/write") == [(0, "b")]
+
+
+def test_items_without_a_history_of_their_own_are_told_apart() -> None:
+    store = MemoryCheckpointer(policy=CheckpointPolicy(granularity="top-level"))
+    each = Graph([graph_of().as_node(name="each").map_over("words")], name="outer")
+    SyncRunner(checkpointer=store).run(each, words=[["a"], ["b"]], workflow_id="w")
+    assert read(store, "w", "each/item-0/write") == [(0, "a")]
+    assert read(store, "w", "each/item-1/write") == [(0, "b")]
+
+
+def test_a_stream_is_bounded_and_readers_are_told(tmp_path: Any) -> None:
+    policy = CheckpointPolicy(stream_limit=100_000)
+
+    def flood(context: NodeContext) -> str:
+        for _ in range(5000):
+            context.stream("x" * 2000)
+        return "done"
+
+    for kept in (MemoryCheckpointer(policy=policy), SqliteCheckpointer(tmp_path / "runs.db", policy=policy)):
+        SyncRunner(checkpointer=kept).run(graph_of(flood), workflow_id="w")
+        gap, *rest = kept.read_stream("w", "flood")
+        assert gap.kind == "gap"
+        assert rest[0].offset == gap.offset
+        assert [chunk.offset for chunk in rest] == list(range(gap.offset, 5000))
+        kept.close()
+
+
+def test_chunks_go_some_time_after_their_step_has_ended(durable: On, store: Checkpointer) -> None:
+    with FakeClock(datetime(2026, 1, 1, tzinfo=UTC)) as clock:
+        durable.run(graph_of(), {"words": ["a"]}, workflow_id="w")
+        clock.jump(timedelta(seconds=59))
+        durable.run(graph_of(), {"words": ["b"]}, workflow_id="v")
+        assert read(store, "w") == [(0, "a")]
+        clock.jump(2)
+        durable.run(graph_of(), {"words": ["c"]}, workflow_id="u")
+        assert read(store, "w") == [(1, "gap")]
+        assert read(store, "v") == [(0, "b")]
+    store.delete("v")
+    durable.run(graph_of(), {"words": ["d"]}, workflow_id="v")
+    assert read(store, "v") == [(0, "d")]
+
+
+def test_chunks_of_an_encrypted_or_redacting_store_are_not_readable_in_its_file(tmp_path: Any) -> None:
+    store = SqliteCheckpointer(
+        tmp_path / "runs.db",
+        codec=AesGcmCodec(b"0" * 32),
+        redact=lambda node, name, value: value.replace("pin", "***") if name == "text" else value,
+    )
+    SyncRunner(checkpointer=store).run(graph_of(), words=["a secret pin"], workflow_id="w")
+    assert read(store, "w") == [(0, "a secret ***")]
+    store.close()
+    assert not any(b"secret" in file.read_bytes() for file in tmp_path.iterdir() if file.is_file())
+
+
+def test_a_chunk_that_cannot_be_stored_fails_the_node(durable: On, store: Checkpointer) -> None:
+    def odd(context: NodeContext) -> None:
+        context.stream(lambda: None)
+
+    with pytest.raises(TypeError, match="cannot store"):
+        durable.run(graph_of(odd), workflow_id="w")
+
+
+def test_bad_questions_about_streams(store: Checkpointer) -> None:
+    with pytest.raises(LookupError):
+        store.read_stream("nothing", "write")
+    with pytest.raises(ValueError, match="offset must not be negative"):
+        store.read_stream("nothing", "write", offset=-1)
+    for options in ({"stream_ttl": 0}, {"stream_limit": 0}, {"stream_limit": 1.5}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            CheckpointPolicy(**options)
+
+
+# -- progress ----------------------------------------------------------------------------------------
+
+
+def test_progress_is_stored_while_a_node_runs(durable: On, store: Checkpointer) -> None:
+    seen: list[Any] = []
+
+    def work(context: NodeContext) -> int:
+        context.progress(3, 10, "halfway")
+        while not store.progress("w"):
+            time.sleep(0.001)
+        (found,) = store.progress("w")
+        seen.append((found.node, found.done, found.total, found.text, found.share))
+        context.progress(12, 10)
+        return 1
+
+    durable.run(Graph([node(output_name="n")(work)]), workflow_id="w")
+    assert seen == [("work", 3, 10, "halfway", 0.3)]
+    assert store.progress("w") == []
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ((-1,), ValueError),
+        ((1, -1), ValueError),
+        ((float("nan"),), ValueError),
+        ((1, float("inf")), ValueError),
+        (("1",), TypeError),
+        ((True,), TypeError),
+    ],
+)
+def test_progress_that_makes_no_sense_is_refused(given: Any, error: Any) -> None:
+    @node(output_name="n")
+    def work(context: NodeContext) -> int:
+        context.progress(*given)
+        return 1
+
+    with pytest.raises(error):
+        SyncRunner().run(Graph([work]))
+
+
+def test_many_items_show_their_progress_each(store: Checkpointer) -> None:
+    at_once = threading.Barrier(2)
+    both = threading.Event()
+
+    @node(output_name="n", offload=True)
+    def work(x: int, context: NodeContext) -> int:
+        context.progress(x, 10)
+        at_once.wait()
+        if x == 1:
+            while len(store.progress("m")) < 2:
+                time.sleep(0.001)
+            both.set()
+        both.wait()
+        return x
+
+    asyncio.run(AsyncRunner(checkpointer=store).map(Graph([work]), x=[1, 2], map_over="x", workflow_id="m"))
+    assert store.progress("m") == []

@@ -1,0 +1,60 @@
+"""Streams of nodes as server-sent events."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from hypergraph import Graph, NodeContext, SyncRunner, node
+from hypergraph.checkpointers import SqliteCheckpointer
+from hypergraph.ui.server import Server, Setup
+from hypergraph.ui.streams import asked_for
+from hypergraph.views.problems import Problem
+
+
+@node(output_name="text", stream=True)
+def write(words: list[str], context: NodeContext) -> str:
+    for word in words:
+        context.stream(word)
+    return " ".join(words)
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> TestClient:
+    store = SqliteCheckpointer(tmp_path / "runs.db")
+    SyncRunner(checkpointer=store).run(Graph([write], name="g"), words=["a", "b\n", "c"], workflow_id="w")
+    server = Server(Setup(store, "runs.db", "token", 8765, "1", {}))
+    return TestClient(server.app, base_url="http://127.0.0.1:8765", headers={"authorization": "Bearer token"})
+
+
+def events(text: str) -> list[tuple[str, Any]]:
+    blocks = [
+        dict(line.split(": ", 1) for line in block.splitlines()) for block in text.strip().split("\n\n")
+    ]
+    return [(block["event"], json.loads(block["data"])) for block in blocks if "event" in block]
+
+
+def test_chunks_are_events_with_their_offsets_until_the_end(client: TestClient) -> None:
+    answer = client.get("/api/v1/stream", params={"id": "w", "node": "write"})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    found = events(answer.text)
+    assert [data.get("value") for _, data in found] == ["a", "b\n", "c", None]
+    assert found[-1] == ("end", {})
+    assert "id: 2\n" in answer.text
+
+
+def test_a_browser_goes_on_after_the_last_event(client: TestClient) -> None:
+    answer = client.get("/api/v1/stream", params={"id": "w", "node": "write"}, headers={"last-event-id": "1"})
+    assert [data.get("offset") for _, data in events(answer.text)] == [2, None]
+
+
+def test_requests_without_a_workflow_or_a_node_are_refused(client: TestClient) -> None:
+    assert client.get("/api/v1/stream", params={"id": "w"}).status_code == 400
+    assert client.get("/api/v1/stream", params={"id": "nothing", "node": "write"}).status_code == 404
+    assert client.get("/api/v1/stream", params={"id": "w", "node": "x", "offset": "-1"}).status_code == 400
+    with pytest.raises(Problem, match="Last-Event-ID"):
+        asked_for([("id", "w"), ("node", "x")], "last")
