@@ -96,7 +96,7 @@ COMMANDS = {
         ("fork order-1 --at 2", "fork order-1 --at 2 price=3.5"),
     ),
     "replay": Command(
-        "walk stored runs with the code of today, and show where they would differ",
+        "show where stored runs would differ with today's code",
         DO,
         ("replay runs.db shop:orders", "replay runs.db shop:orders order-1 --execute price --json"),
     ),
