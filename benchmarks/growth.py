@@ -47,6 +47,11 @@ def note(number: int) -> dict[str, str]:
     return message(number)
 
 
+@node(output_name="length")
+def think(messages: list[Any]) -> int:
+    return len(messages)
+
+
 @node(output_name=("messages", "reply"), append="messages")
 def say(number: int) -> tuple[dict[str, str], int]:
     return message(number), number
@@ -151,6 +156,18 @@ def _weight(folder: Path, turns: int) -> float:
     return bytes_of(store) / json_size(said)
 
 
+def nested_bars(folder: Path, turns: int = TURNS) -> list[Bar]:
+    """Measure what a chat takes up that passes its history into a nested graph, against one without."""
+    sizes = []
+    for thinking in (think, Graph([think], name="think").as_node()):
+        store = SqliteCheckpointer(folder / f"nested-{len(sizes)}.db")
+        graph, runner = Graph([note, thinking], name="turns"), SyncRunner(checkpointer=store)
+        for number in range(turns):
+            runner.run(graph, number=number, workflow_id="chat", select="length")
+        sizes.append(bytes_of(store))
+    return [Bar(f"bytes of {turns:,} turns with a nested graph, in those without", sizes[1] / sizes[0], 2)]
+
+
 # --- large values, in processes of their own ---------------------------------------------------------
 
 
@@ -252,6 +269,7 @@ def growth_bars() -> list[Bar]:
         bars, store = chat_bars(folder)
         bars += look_back_bars(store, TURNS)
         bars += turn_bars(folder)
+        bars += nested_bars(folder)
         for kind in KINDS:
             bars += large_bars(folder, kind)
     return bars

@@ -61,7 +61,8 @@ def told(outcome: Outcome) -> str:
     """Return the line of a suite."""
     if outcome.skipped is not None:
         return line(outcome.name, "skipped", "-", "-") + f"  {outcome.skipped}"
-    return line(outcome.name, f"{outcome.cases:,}", len(outcome.failures), f"{outcome.seconds:.1f}")
+    told = line(outcome.name, f"{outcome.cases:,}", len(outcome.failures), f"{outcome.seconds:.1f}")
+    return f"{told}  {outcome.note}" if outcome.note else told
 
 
 def total(outcomes: Iterable[Outcome]) -> Outcome:

@@ -296,6 +296,18 @@ def _() -> Any:
     return AsyncRunner().run(COUNTING, text="a b")["total"]
 
 
+@mistake("a forgotten await on a method of the store")
+def _() -> Any:
+    return MemoryCheckpointer().get_state("order-1")["total"]  # type: ignore[index]
+
+
+@mistake("the state of an unknown workflow")
+def _() -> Any:
+    store = MemoryCheckpointer()
+    store.create_workflow("order-1")
+    return store.state("order-l")
+
+
 @mistake("AsyncRunner without an event loop")
 def _() -> Any:
     return AsyncRunner().start_run(COUNTING, text="a b")

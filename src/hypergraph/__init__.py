@@ -4,9 +4,12 @@ Public names are loaded on first use, so that importing the package is cheap: a 
 does not load the engine.
 """
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+TYPE_CHECKING = False  # type checkers take it for typing.TYPE_CHECKING, which takes long to import
 if TYPE_CHECKING:
+    from typing import Any
+
     from hypergraph.cache import CacheBackend, DiskCache, InMemoryCache
     from hypergraph.checkpointers import Checkpointer, CheckpointPolicy, SqliteCheckpointer
     from hypergraph.events import (

@@ -438,7 +438,7 @@ class WorkflowError(CheckpointError):
 
 
 class WorkflowNotFoundError(WorkflowError, LookupError):
-    """There is no workflow with this id."""
+    """The workflow does not exist."""
 
 
 class InvalidWorkflowIdError(WorkflowError):

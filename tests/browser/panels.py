@@ -25,7 +25,7 @@ class Panels:
     def row(self, name: str, visit: int | None = None) -> Locator:
         """Return the row of a step."""
         text = rf"^\s*[▾▸]?\s*{re.escape(name)}\s*" + (rf"⟳{visit}\D" if visit else "")
-        return self.rows.get_by_role("row").filter(has_text=re.compile(text))
+        return self.rows.locator(".wrow:not(.row-running)").filter(has_text=re.compile(text))
 
     def box(self, path: str) -> Locator:
         """Return what stands for a node in the graph."""

@@ -1,5 +1,6 @@
 """What can be done with a workflow: fork, resume, answer, tag, delete; and why not."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +66,7 @@ def test_a_failed_run_is_resumed_with_another_value(page: Page) -> None:
     page.get_by_role("button", name="resume").click()
     dialog = page.get_by_role("dialog", name="Resume broken")
     dialog.get_by_role("button", name="Edit by").click()
-    dialog.get_by_role("textbox", name="by").fill("3")
+    dialog.get_by_role("spinbutton", name="by").fill("3")
     dialog.get_by_role("button", name="Resume").click()
     expect(page.locator(".title .badge")).to_have_text("completed")
     expect(shown.row("write_report")).to_be_visible()
@@ -147,3 +148,20 @@ def test_items_of_a_map_are_answered_without_their_graph(browser: Browser, tmp_p
             expect(dialog).to_have_count(0)
         answers = {question.keys[0]: question.step.answer for question in store.questions("batch")}
     assert answers == {"item-0.approved": None, "item-1.approved": {"approved": True}}
+
+
+def test_a_run_is_started_from_a_form_and_one_that_waits_is_cancelled(page: Page) -> None:
+    page.get_by_role("button", name="start a run").click()
+    dialog = page.get_by_role("dialog", name="Start a run")
+    dialog.get_by_label("graph").select_option("newsletter")
+    expect(dialog.get_by_role("button", name="Start")).to_be_disabled()
+    dialog.get_by_label("topic").fill("a new subject")
+    dialog.get_by_label("id of the run").fill("started")
+    dialog.get_by_role("button", name="Start").click()
+    shown = Panels(page)
+    expect(page.locator(".title .badge")).to_have_text("paused")
+    expect(shown.value("draft")).to_have_text("'About a new subject'")
+    expect(page.get_by_role("button", name="answer")).to_have_class(re.compile("primary"))
+    page.get_by_role("button", name="cancel").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the run").click()
+    expect(page.locator(".title .badge")).to_have_text("stopped")

@@ -130,7 +130,7 @@ def test_a_repeated_failure_and_a_fork_show_their_own_outcome(page: Page, databa
     dialog = page.get_by_role("dialog", name="Fork fails")
     dialog.get_by_label("id of the fork").fill("works")
     dialog.get_by_role("button", name="Edit by").click()
-    dialog.get_by_role("textbox", name="by").fill("3")
+    dialog.get_by_role("spinbutton", name="by").fill("3")
     dialog.get_by_role("button", name="Fork and run").click()
     expect(page.locator(".title .badge")).to_have_text("completed")
     expect(page.get_by_role("link", name="compare with parent")).to_be_visible()

@@ -138,17 +138,42 @@ def test_a_workflow_prints_its_steps_without_a_further_call(filled: Any) -> None
     assert [found.values for found in workflow.steps] == [None, None, None]
 
 
-def test_unknown_ids_give_nothing_and_no_error(store: Any) -> None:
-    assert (store.state("?"), store.steps("?"), store.backend.read_workflow("?")) == ({}, [], None)
-    assert store.checkpoint("?") == Checkpoint({}, [])
+QUESTIONS: dict[str, tuple[Any, ...]] = {
+    "state": (),
+    "steps": (),
+    "step": (0,),
+    "checkpoint": (),
+    "inputs": (),
+    "provenance": ("x",),
+    "appended": ("x",),
+    "iterations": ("n",),
+    "questions": (),
+}
 
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_about_an_unknown_id_names_close_ones(store: Any, question: str) -> None:
+    store.create_workflow("order-456")
+    with pytest.raises(WorkflowNotFoundError, match=r"'order-465' not found .* Did you mean 'order-456'\?"):
+        getattr(store, question)("order-465", *QUESTIONS[question])
+    assert not getattr(store, question)("order-456", *QUESTIONS[question]) or question == "checkpoint"
+
+
+def test_inputs_of_a_step_of_an_unknown_id_are_an_error_too(store: Any) -> None:
+    with pytest.raises(WorkflowNotFoundError):
+        store.inputs("?", 0)
+
+
+def test_awaited_questions_about_unknown_ids_give_nothing_and_no_error(store: Any) -> None:
     async def ask_all() -> list[Any]:
         return [
             await store.get_state("?"),
             await store.get_inputs("?", 0),
             await store.get_steps("?"),
             await store.get_provenance("?", "x"),
-            store.iterations("?", "n"),
+            await store.get_appended("?", "x"),
+            await store.list_questions("?"),
+            await store.get_checkpoint("?"),
             store.search("x"),
             await store.list_workflows(parent="?"),
             await store.get_workflow("?"),
@@ -157,7 +182,7 @@ def test_unknown_ids_give_nothing_and_no_error(store: Any) -> None:
             store.stats(),
         ]
 
-    assert ask(ask_all()) == [{}, {}, [], [], [], [], [], None, None, None, {}]
+    assert ask(ask_all()) == [{}, {}, [], [], [], [], Checkpoint({}, []), [], [], None, None, None, {}]
 
 
 def test_awaited_questions_leave_the_event_loop_free() -> None:
@@ -540,7 +565,7 @@ def test_a_history_and_an_overview_are_one_transaction_each(
 
 def test_an_unknown_workflow_is_an_error_that_names_close_ids(store: Any) -> None:
     store.create_workflow("order-456")
-    with pytest.raises(WorkflowNotFoundError, match=r"no workflow 'order-465' .* Did you mean 'order-456'\?"):
+    with pytest.raises(WorkflowNotFoundError, match=r"'order-465' not found .* Did you mean 'order-456'\?"):
         store.workflow("order-465")
     with pytest.raises(LookupError):
         store.workflow("?")

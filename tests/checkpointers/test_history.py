@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -113,7 +114,7 @@ def test_a_pause_is_next_until_it_is_answered(store: Checkpointer, bodies: Bodie
 
 
 def test_an_unknown_workflow_has_nothing_next(store: Checkpointer) -> None:
-    assert store.checkpoint("none").next == ()
+    assert asyncio.run(store.get_checkpoint("none")).next == ()
 
 
 def test_without_a_structure_only_failures_and_pauses_are_known(store: Checkpointer) -> None:

@@ -17,7 +17,8 @@ ROWS = dict(re.findall(r"^\| `(/api/v1/\w+)` \| ([^|]*)", PAGE, re.MULTILINE))
 
 def test_the_page_names_every_route_and_no_other() -> None:
     assert ROWS.keys() == {
-        f"{API}{name}" for name in (*QUERIES, *ACTIONS, "about", "events", "export", "token")
+        f"{API}{name}"
+        for name in (*QUERIES, *ACTIONS, "about", "events", "stream", "export", "file", "token")
     }
 
 

@@ -18,6 +18,7 @@ from hypergraph.checkpointers import (
     MemoryCheckpointer,
     SqliteCheckpointer,
 )
+from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.exceptions import OwnershipLostError, StoreFullError, StoreUnavailableError
 
 __all__ = ["bodies"]  # fixtures
@@ -242,8 +243,6 @@ def test_another_owner_still_stops_the_run(on: On, bodies: Bodies) -> None:
 
     @node(output_name="b")
     def lose(a: int) -> int:
-        from hypergraph.checkpointers.records import NewWorkflow
-
         store.backend.claim("w", NewWorkflow(), store.encoding, force=True)
         return a
 

@@ -118,7 +118,7 @@ def test_answers_that_fit_no_question_are_refused_and_nothing_is_kept(
 
 
 def test_an_answer_to_an_unknown_workflow_is_refused(store: Checkpointer) -> None:
-    with pytest.raises(WorkflowNotFoundError, match="no workflow 'x'"):
+    with pytest.raises(WorkflowNotFoundError, match="Workflow 'x' not found"):
         store.answer("x", "approved", True)
 
 

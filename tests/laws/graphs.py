@@ -510,7 +510,11 @@ def _capped(part: Part, cap: int) -> Part:
 
 def _renamed(part: Part, names: Mapping[str, str]) -> Part:
     inputs = tuple(dict.fromkeys(names.get(x, x) for x in part.inputs))
-    return replace(part, inputs=inputs, defaults={names.get(x, x): v for x, v in part.defaults.items()})
+    part = replace(part, inputs=inputs, defaults={names.get(x, x): v for x, v in part.defaults.items()})
+    if part.inner is None:
+        return part
+    inner = replace(part.inner, parts=tuple(_renamed(p, names) for p in part.inner.parts))
+    return replace(part, inner=inner, map_over=tuple(names.get(x, x) for x in part.map_over))
 
 
 def deepest_path(parts: Iterable[Part]) -> int:

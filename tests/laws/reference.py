@@ -257,6 +257,7 @@ class Interpreter:
         scope = reach(net.entrypoints, edges) if net.entrypoints else set(self.parts)
         self.scope = sorted(scope, key=self.order.__getitem__)
         self.edges = heard(net, scope, {e for e in edges if e[0] in scope and e[1] in scope})
+        self.into = {n: [e for e in self.edges if e[1] == n] for n in self.parts}
         # What never runs controls nothing.
         self.gates = {n: {e[0] for e in self.edges if e[1] == n and e[2] == "control"} for n in self.parts}
         self.top = components(scope, self.edges)
@@ -281,6 +282,7 @@ class Interpreter:
         # What is open when a loop begins, and what is open if it was called.
         self._unlocked: dict[frozenset[str], tuple[set[str], set[str]]] = {}
         self._known: dict[Any, dict[str, list[Level]]] = {}
+        self._pairs: set[tuple[str, str]] | None = None  # `_opened`, kept while nothing runs
 
     # ---------------------------------------------------------------- turns
 
@@ -516,7 +518,8 @@ class Interpreter:
     def _run(self, out: Outcome) -> None:
         self.only_gates = True
         while True:
-            self.path = self._paths()
+            self._pairs = None
+            self.path, self._pairs = self._paths(), self._opened()
             due = {n for n in self.scope if self._due(n)}
             stuck = self._advance(due)
             if stuck:
@@ -526,6 +529,7 @@ class Interpreter:
             ready = [n for n in self.scope if n in due and not self._waits(n, due)]
             if not ready:
                 break
+            self._pairs = None
             out.supersteps.append(ready)
             out.ended = self._step(ready, out)
             if out.ended != "completed":
@@ -568,6 +572,8 @@ class Interpreter:
 
     def _opened(self) -> set[tuple[str, str]]:
         """Pairs of gate and node: which decisions hold a node open (R5)."""
+        if self._pairs is not None:
+            return self._pairs
         found = set(self.tokens)
         for g, (_, choice) in self.decided.items():
             if choice != END:
@@ -595,7 +601,7 @@ class Interpreter:
 
     def _news(self, n: str) -> bool:
         """R3: an input that it did not make itself is new."""
-        return any(self._is_new(e) for e in self.edges if e[1] == n and e[2] == "data")
+        return any(self._is_new(e) for e in self.into[n] if e[2] == "data")
 
     def _is_new(self, e: Edge) -> bool:
         source, target, *_ = e
@@ -623,12 +629,12 @@ class Interpreter:
         part = self.parts[n]
         writes = self.written.get(x, [])
         if self.net.declared is not None and x not in {*part.defaults, *self.net.bound}:  # D1
-            sources = {e[0] for e in self.edges if e[1] == n and e[3] == x and e[2] == "data"}
+            sources = {e[0] for e in self.into[n] if e[3] == x and e[2] == "data"}
             sources |= {GIVEN, KEPT, n}
             writes = writes if any(source in sources for source, _ in writes) else []
         if writes and writes[-1][0] in (GIVEN, KEPT) and n not in self.heads and part.kind != "gate":
             beginning = any(n in level.begin for level in self.path[n][1:])
-            fed = [e for e in self.edges if e[1] == n and e[3] == x and e[2] == "data"]
+            fed = [e for e in self.into[n] if e[3] == x and e[2] == "data"]
             inside = [(e, self._common(e[0], n)) for e in fed]
             if not beginning and any(
                 level.is_loop and e in level.edges and e[0] in self._early(level) for e, level in inside
@@ -650,8 +656,8 @@ class Interpreter:
 
     def _awaited(self, n: str, name: str) -> bool:
         """R3: is an awaited name made?"""
-        for e in self.edges:
-            if e[1] != n or e[2] != "order" or e[3] != name or e[0] not in self.last:
+        for e in self.into[n]:
+            if e[2] != "order" or e[3] != name or e[0] not in self.last:
                 continue
             level = self._common(e[0], n)
             loop = self._standing(level)
@@ -673,7 +679,7 @@ class Interpreter:
             return False  # R9
         if not self._open(n) or not all(self._value(n, x)[0] for x in part.inputs):
             return False
-        names = {e[3] for e in self.edges if e[1] == n and e[2] == "order"}
+        names = {e[3] for e in self.into[n] if e[2] == "order"}
         if n in self.net.entrypoints and not self._has_run(n):
             names = set()  # D11
         if not all(self._awaited(n, name) for name in names):

@@ -472,3 +472,43 @@ def test_the_same_answer_again_resumes_a_call_that_failed_after_a_later_question
     assert call(graph, name="Ada", workflow_id="w", error_handling="continue").status is RunStatus.FAILED
     result = call(graph, name="Ada", workflow_id="w")
     assert (result.status, result["round"]) == (RunStatus.COMPLETED, 2)
+
+
+def test_a_later_turn_in_which_nothing_but_a_gate_runs_says_so(call: Call) -> None:
+    @route(targets=["answer"], fallback=None)
+    def wanted(said: str) -> str | None:
+        return "answer" if said == "hello" else None
+
+    @node(output_name="reply")
+    def answer(said: str) -> str:
+        return f"re: {said}"
+
+    graph = Graph([wanted, answer], name="shy")
+    assert call(graph, said="hello", workflow_id="w")["reply"] == "re: hello"
+    with pytest.warns(
+        UserWarning, match="Nothing but gates ran in graph 'shy': 'wanted' chose no other node"
+    ):
+        call(graph, said="bye", workflow_id="w")
+
+
+def test_a_later_turn_in_which_nothing_runs_says_what_is_lacking(call: Call) -> None:
+    @node(output_name="draft")
+    def write(topic: str) -> str | None:
+        return topic
+
+    @route(targets=["print_it", END])
+    def ready(draft: str) -> Any:
+        return END
+
+    @node(output_name="paper")
+    def print_it(draft: str) -> str:
+        return draft
+
+    @node(output_name="sent", wait_for="paper")
+    def send(address: str) -> str:
+        return address
+
+    graph = Graph([write, ready, print_it, send], name="post")
+    call(graph, topic="t", address="a", workflow_id="w")
+    with pytest.warns(UserWarning, match="Nothing ran in graph 'post': .*'send' lacks 'paper'"):
+        call(graph, address="b", workflow_id="w")

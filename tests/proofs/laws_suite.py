@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from laws.trials import tried
 
 from proofs.outcome import Outcome, scaled
@@ -13,16 +15,20 @@ EVERY_CALL = 200  # as many graphs are interrupted at each of their calls, the o
 
 def prove(*, scale: float = 1.0, seed: int = 0) -> Outcome:
     """Try random graphs under every law."""
-    outcome = Outcome(NAME)
+    outcome, refused = Outcome(NAME), Counter[str]()
     with outcome.timed():
-        # A slice is short: the tests of the engine try a thousand graphs beside it.
+        # A slice is short: the tests of the engine try two thousand graphs beside it.
         for number in range(scaled(GRAPHS, scale if scale >= 1 else scale / 5)):
             calls = 10_000 if number % (GRAPHS // EVERY_CALL) == 0 else 1
             case = seed * 1_000_003 + number
             try:
-                tried(case, calls=calls, elsewhere=number % 50 == 0)
+                reason = tried(case, calls=calls, elsewhere=number % 50 == 0)
+                refused[reason] += bool(reason)
             except AssertionError as failure:
                 outcome.count(f"tried({case}, calls={calls}): {failure}")
             else:
                 outcome.count()
+    outcome.note = ", ".join(
+        f"{count} refused ({reason})" for reason, count in refused.most_common() if count
+    )
     return outcome

@@ -17,6 +17,7 @@ class Outcome:
     failures: list[str] = field(default_factory=list)
     seconds: float = 0.0
     skipped: str | None = None
+    note: str = ""  # what was not tried, and why
 
     @contextmanager
     def timed(self) -> Iterator[Outcome]:

@@ -120,11 +120,12 @@ def _stored(table: Any) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["pyarrow", "pandas", "polars"])
-def test_a_table_whose_offsets_lead_out_of_it_is_no_value(kind: str) -> None:
+@pytest.mark.parametrize("wrong", [(0, 4, 65_536), (0, 65_536, 8), (0, -65_536, 8)])
+def test_a_table_whose_offsets_lead_out_of_it_is_no_value(kind: str, wrong: tuple[int, ...]) -> None:
     data = bytearray(_stored(pa.table({"text": pa.array(["abcd", "efgh"], pa.large_string())})))
     offsets = struct.pack("<qqq", 0, 4, 8)
     place = data.index(offsets)
-    data[place : place + 24] = struct.pack("<qqq", 0, 4, 65_536)
+    data[place : place + 24] = struct.pack("<qqq", *wrong)
     found = JsonSerializer().deserialize(msgspec.json.encode(frame(kind, bytes(data))))
     assert isinstance(found, Undecodable)
     assert "not an Arrow stream" in found.reason

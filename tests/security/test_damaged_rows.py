@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proofs.commands import READING, look, whole
+from proofs.commands import READING, look, trouble_of, whole
 
 from hypergraph import SyncRunner
 from hypergraph.checkpointers import SqliteCheckpointer
@@ -83,6 +83,21 @@ def test_every_command_on_a_damaged_page_ends_with_a_code() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs modes")
+@pytest.mark.parametrize(
+    ("command", "statement"),
+    [
+        ("cancel w", "UPDATE workflows SET fence = ''"),
+        ("answer asking answer=1", "UPDATE structures SET graph = '{}'"),
+        ("answer asking answer=1", """UPDATE structures SET graph = '{"nodes": [{}]}'"""),
+    ],
+)
+def test_a_command_that_writes_names_damage_too(tmp_path: Path, command: str, statement: str) -> None:
+    path = tmp_path / "w.db"
+    path.write_bytes(whole()["w.db"])
+    changed(path, statement).close()
+    assert trouble_of(tmp_path, command) is None
+
+
 def test_a_picture_is_written_to_a_file_of_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "w.db"
     store = SqliteCheckpointer(path)

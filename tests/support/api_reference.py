@@ -230,7 +230,7 @@ def signature(name: str, call: Any) -> str:
     texts = list(parameter_texts(parameters))
     has_result = not inspect.isclass(call) and found.return_annotation is not found.empty
     returned = f" -> {annotation(found.return_annotation)}" if has_result else ""
-    prefix = "await " if asyncio.iscoroutinefunction(call) else ""
+    prefix = "await " if asyncio.iscoroutinefunction(inspect.unwrap(call)) else ""
     line = f"{prefix}{name}({', '.join(texts)}){returned}"
     if len(line) > 100:
         line = f"{prefix}{name}(\n" + "".join(f"    {text},\n" for text in texts) + f"){returned}"

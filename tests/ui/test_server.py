@@ -63,6 +63,7 @@ def test_about_says_what_is_served_and_no_secret(server: Served) -> None:
         "database": "story.db",
         "read_only": False,
         "graphs": [],
+        "inputs": {},
     }
     assert server.token.encode() not in answer.body
 

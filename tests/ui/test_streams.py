@@ -27,8 +27,8 @@ def write(words: list[str], context: NodeContext) -> str:
 def client(tmp_path: Path) -> TestClient:
     store = SqliteCheckpointer(tmp_path / "runs.db")
     SyncRunner(checkpointer=store).run(Graph([write], name="g"), words=["a", "b\n", "c"], workflow_id="w")
-    server = Server(Setup(store, "runs.db", "token", 80, "1", {}))
-    return TestClient(server.app, base_url="http://127.0.0.1:80", headers={"authorization": "Bearer token"})
+    server = Server(Setup(store, "runs.db", "token", 8765, "1", {}))
+    return TestClient(server.app, base_url="http://127.0.0.1:8765", headers={"authorization": "Bearer token"})
 
 
 def events(text: str) -> list[tuple[str, Any]]:

@@ -224,7 +224,7 @@ class Backend(ABC):
 
         Raises:
             WorkflowLockedError: the workflow has an owner.
-            WorkflowNotFoundError: there is no such workflow.
+            WorkflowNotFoundError: the workflow does not exist.
         """
 
     @abstractmethod
@@ -236,7 +236,7 @@ class Backend(ABC):
         """Set tags, also of a workflow with an owner, remove those under None, and return the result.
 
         Raises:
-            WorkflowNotFoundError: there is no such workflow.
+            WorkflowNotFoundError: the workflow does not exist.
         """
 
     @abstractmethod
@@ -305,7 +305,7 @@ class Backend(ABC):
 
     @abstractmethod
     def read_fence(self, workflow_id: str) -> int | None:
-        """Return the fence of the newest claim, None while that is held or there is no such workflow.
+        """Return the fence of the newest claim, None while that is held or if the workflow does not exist.
 
         A claim whose fence is the next one finds what was read at this moment: nothing was written since.
         """

@@ -9,6 +9,7 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
+from hypergraph.checkpointers import references
 from hypergraph.checkpointers.analysis import (
     Difference,
     Lineage,
@@ -26,6 +27,7 @@ from hypergraph.checkpointers.inner_steps import read_inner_steps
 from hypergraph.checkpointers.live import Progress, StreamChunk, read_stream
 from hypergraph.checkpointers.names import check_tags, check_workflow_id
 from hypergraph.checkpointers.overview import Overview, overview_of
+from hypergraph.checkpointers.pending import awaited
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Moment, Query, Status, checked_limit, moment, parse
 from hypergraph.checkpointers.questions import Question, due_runs, open_questions, record_answers
@@ -65,7 +67,7 @@ class Checkpointer:
     coroutines: the same questions, asked from an event loop. Every other method can be called there with
     `asyncio.to_thread(store.prune, "30d")`. At the end of `with store:` or `async with store:` it is closed.
 
-    Questions about an unknown id give `{}` or `[]`; `workflow` raises, `get_workflow` gives None. Every
+    Questions about an unknown id raise WorkflowNotFoundError; their coroutines give `{}`, `[]` or None. Every
     method raises CheckpointError, or a subclass that names the remedy, when the store fails.
 
     Args:
@@ -116,6 +118,7 @@ class Checkpointer:
             by_name=by_name,
         )  # turns values into bytes, and bytes into values
         self.encoding.read_store_id = backend.store_id
+        self.encoding.look_up = partial(references.found, backend)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.backend.location!r})"
@@ -144,6 +147,7 @@ class Checkpointer:
         Example:
             >>> from hypergraph.checkpointers import MemoryCheckpointer
             >>> store = MemoryCheckpointer()
+            >>> store.create_workflow("a")
             >>> store.snapshot(lambda view: (view.state("a"), view.steps("a")))
             ({}, [])
         """
@@ -180,26 +184,50 @@ class Checkpointer:
     def workflow(self, workflow_id: str) -> Workflow:
         """Return one workflow; `print` shows its steps.
 
+        Example:
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> store = MemoryCheckpointer()
+            >>> store.create_workflow("order-1", tags={"user": "ann"})
+            >>> store.workflow("order-1").tags
+            {'user': 'ann'}
+
         Raises:
-            WorkflowNotFoundError: there is none; close ids are named.
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
         found = self.backend.read_workflow(workflow_id)
         if found is None:
             raise self._not_found(workflow_id)
         return self._printable(found)
 
+    @awaited(Workflow)
     async def get_workflow(self, workflow_id: str) -> Workflow | None:
         """Return one workflow, None if there is none; `print` shows its steps."""
         found = await in_thread(self.backend.read_workflow, workflow_id)
         return found and self._printable(found)
 
     def state(self, workflow_id: str, *, superstep: int | None = None) -> dict[str, Any]:
-        """Return the values of completed steps, up to and including a superstep, by default all."""
-        return dict(self.lazy_state(workflow_id, superstep))
+        """Return the values of completed steps, up to and including a superstep, by default all.
 
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add]), a=1, b=2, workflow_id="sum")
+            >>> store.state("sum")
+            {'total': 3}
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
+        """
+        return self._known(workflow_id, dict(self.lazy_state(workflow_id, superstep)))
+
+    @awaited(dict)
     async def get_state(self, workflow_id: str, *, superstep: int | None = None) -> dict[str, Any]:
-        """Return the values of completed steps, up to and including a superstep, by default all."""
-        return await in_thread(self.state, workflow_id, superstep=superstep)
+        """Return the values of completed steps, up to and including a superstep; {} for an unknown id."""
+        return await _or({}, self.state, workflow_id, superstep=superstep)
 
     def steps(
         self,
@@ -213,6 +241,17 @@ class Checkpointer:
     ) -> list[StepRecord]:
         """Return the steps in order of their index, up to and including a superstep, by default all.
 
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add]), a=1, b=2, workflow_id="sum")
+            >>> [(step.node_name, step.status.value, step.values) for step in store.steps("sum")]
+            [('add', 'completed', {'total': 3})]
+
         Args:
             workflow_id: The workflow.
             superstep: The last superstep.
@@ -220,8 +259,11 @@ class Checkpointer:
             after: Only steps after this (superstep, index); they come in that order.
             limit: At most this many, in order of superstep and index.
             values: False reads no values.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
-        return self.backend.read_steps(
+        found = self.backend.read_steps(
             workflow_id,
             self.encoding,
             upto=superstep,
@@ -230,20 +272,27 @@ class Checkpointer:
             limit=limit,
             values=values,
         )
+        return self._known(workflow_id, found)
 
+    @awaited(list)
     async def get_steps(self, workflow_id: str, *, superstep: int | None = None) -> list[StepRecord]:
-        """Return the steps in order of their index, up to and including a superstep, by default all."""
-        return await in_thread(self.steps, workflow_id, superstep=superstep)
+        """Return the steps in order of their index, up to and including a superstep; [] for an unknown id."""
+        return await _or([], self.steps, workflow_id, superstep=superstep)
 
     def step(self, workflow_id: str, index: int) -> StepRecord | None:
-        """Return one step with its values, None if there is none."""
-        found = self.backend.read_steps(workflow_id, self.encoding, index=index)
+        """Return one step with its values, None if the workflow has no such step.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
+        """
+        found = self._known(workflow_id, self.backend.read_steps(workflow_id, self.encoding, index=index))
         return found[0] if found else None
 
     def checkpoint(self, workflow_id: str, *, superstep: int | None = None) -> Checkpoint:
         """Return values, inputs included, steps, up to and including a superstep, and the next nodes.
 
         Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
             DecryptionError: the store is encrypted, and a step is not what the owner of the key wrote.
         """
 
@@ -255,9 +304,10 @@ class Checkpointer:
 
         return self.snapshot(read)
 
+    @awaited(Checkpoint)
     async def get_checkpoint(self, workflow_id: str, *, superstep: int | None = None) -> Checkpoint:
-        """Return values, inputs included, steps, up to and including a superstep, and the next nodes."""
-        return await in_thread(self.checkpoint, workflow_id, superstep=superstep)
+        """Return values, steps and next nodes as of a superstep; an empty checkpoint for an unknown id."""
+        return await _or(Checkpoint({}, []), self.checkpoint, workflow_id, superstep=superstep)
 
     def inputs(
         self, workflow_id: str, step: int | str | StepRecord | None = None, *, graph: Any = None
@@ -271,24 +321,28 @@ class Checkpointer:
             workflow_id: The workflow.
             step: A record, an index, or the name of a node, which means its last step.
             graph: The graph of the workflow, for bound values and defaults as they are now.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
         if step is None:
-            found = self.backend.read_inputs(workflow_id)
+            found = self._known(workflow_id, self.backend.read_inputs(workflow_id))
             return {payload.name: self.encoding.value(workflow_id, payload) for payload in found}
         origins = self.input_origins(workflow_id, step, graph=graph)
         return {name: origin.value for name, origin in origins.items() if origin.stored}
 
+    @awaited(dict)
     async def get_inputs(
         self, workflow_id: str, step: int | str | StepRecord | None = None, *, graph: Any = None
     ) -> dict[str, Any]:
-        """Return the exact inputs that a step saw, by default what the workflow was given.
+        """Return the exact inputs that a step saw, by default the workflow's; {} for an unknown id.
 
         Args:
             workflow_id: The workflow.
             step: A record, an index, or the name of a node, which means its last step.
             graph: The graph of the workflow, for bound values and defaults as they are now.
         """
-        return await in_thread(self.inputs, workflow_id, step, graph=graph)
+        return await _or({}, self.inputs, workflow_id, step, graph=graph)
 
     def input_origins(
         self, workflow_id: str, step: int | str | StepRecord, *, graph: Any = None
@@ -322,12 +376,17 @@ class Checkpointer:
         return self.snapshot(read)
 
     def provenance(self, workflow_id: str, name: str, superstep: int | None = None) -> list[Origin]:
-        """Return the descent of a value: itself, then all it was made of, newest first, inputs last."""
+        """Return the descent of a value: itself, then all it was made of, newest first, inputs last.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
+        """
         return self.snapshot(lambda view: History(view, workflow_id, superstep).descent(name))
 
+    @awaited(list)
     async def get_provenance(self, workflow_id: str, name: str, superstep: int | None = None) -> list[Origin]:
-        """Return the descent of a value: itself, then all it was made of, newest first, inputs last."""
-        return await in_thread(self.provenance, workflow_id, name, superstep)
+        """Return the descent of a value, newest first, inputs last; [] for an unknown id."""
+        return await _or([], self.provenance, workflow_id, name, superstep)
 
     def appended(self, workflow_id: str, name: str, *, superstep: int | None = None) -> list[Addition]:
         """Return the items of an appended list, each with the node and the step that added it.
@@ -348,17 +407,25 @@ class Checkpointer:
 
         Raises:
             ValueError: nodes do not append to that name, or the list cannot be read.
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
-        return self.snapshot(lambda view: additions(view, workflow_id, name, superstep))
+        return self.snapshot(
+            lambda view: view._known(workflow_id, additions(view, workflow_id, name, superstep))
+        )
 
+    @awaited(list)
     async def get_appended(
         self, workflow_id: str, name: str, *, superstep: int | None = None
     ) -> list[Addition]:
-        """Return the items of an appended list after a superstep, each with the step that added it."""
-        return await in_thread(self.appended, workflow_id, name, superstep=superstep)
+        """Return the items of an appended list after a superstep; [] for an unknown id."""
+        return await _or([], self.appended, workflow_id, name, superstep=superstep)
 
     def iterations(self, workflow_id: str, node: str) -> list[Iteration]:
-        """Return each visit of a node with its inputs, outputs and timing."""
+        """Return each visit of a node with its inputs, outputs and timing.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
+        """
         return self.snapshot(lambda view: History(view, workflow_id).iterations(node))
 
     def inner_steps(
@@ -387,8 +454,11 @@ class Checkpointer:
         """Return the open questions of a workflow, those of its nested graphs and items included.
 
         A question with `step.answer` has been answered, and is used when the workflow is run again.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
-        return open_questions(self, workflow_id)
+        return self._known(workflow_id, open_questions(self, workflow_id))
 
     def read_stream(
         self,
@@ -401,8 +471,8 @@ class Checkpointer:
     ) -> Iterator[StreamChunk]:
         """Yield what a node with `stream=True` gives to `context.stream`, each offset once.
 
-        A reader that was cut off goes on with the offset after the last one it has. An entry of the kind
-        "restart" says that the node was called again and begins anew, one of the kind "gap" that earlier
+        A reader that was cut off continues with the offset after the last one it has. An entry of the kind
+        "restart" says that the node was called again, one of the kind "gap" that earlier
         chunks are gone: they were more than `CheckpointPolicy.stream_limit`, or ended too long ago.
 
         Args:
@@ -414,7 +484,7 @@ class Checkpointer:
             timeout: Seconds without a chunk, after which reading ends.
 
         Raises:
-            WorkflowNotFoundError: there is no such workflow.
+            WorkflowNotFoundError: the workflow does not exist.
             ValueError: the offset is negative.
         """
         if offset < 0:
@@ -433,14 +503,15 @@ class Checkpointer:
         """
         return due_runs(self, graph)
 
+    @awaited(list)
     async def list_questions(self, workflow_id: str) -> list[Question]:
-        """Return the open questions of a workflow, those of its nested graphs and items included."""
-        return await in_thread(self.questions, workflow_id)
+        """Return the open questions of a workflow, nested ones included; [] for an unknown id."""
+        return await _or([], self.questions, workflow_id)
 
     def read_overview(self, workflow_id: str, *, steps: int = 20) -> Overview | None:
         """Return the workflow with its first `steps`, counts, children, first error and open question.
 
-        One read transaction answers all of it. None if there is no such workflow.
+        One read transaction answers all of it. None if the workflow does not exist.
         """
         return overview_of(self, workflow_id, steps=steps)
 
@@ -540,6 +611,7 @@ class Checkpointer:
         found, total, following = self.backend.find(query)
         return WorkflowList(map(self._printable, found), total=total, next_cursor=following)
 
+    @awaited(WorkflowList)
     async def list_workflows(
         self,
         *,
@@ -590,7 +662,7 @@ class Checkpointer:
         return self.snapshot(lambda view: compare(view, a, b))
 
     def lineage(self, workflow_id: str) -> Lineage | None:
-        """Return the tree of forks that the workflow is part of, None if there is no such workflow."""
+        """Return the tree of forks that the workflow is part of, None if the workflow does not exist."""
         return self.snapshot(lambda view: family(view, workflow_id))
 
     def search(self, text: str, *, limit: int | None = 50) -> list[StepRecord]:
@@ -656,7 +728,7 @@ class Checkpointer:
 
         Raises:
             WorkflowLockedError: a process is running it.
-            WorkflowNotFoundError: there is no such workflow.
+            WorkflowNotFoundError: the workflow does not exist.
         """
         self.backend.set_status(workflow_id, WorkflowStatus(status))
 
@@ -667,7 +739,7 @@ class Checkpointer:
 
         Raises:
             ValueError: a tag is not a text.
-            WorkflowNotFoundError: there is no such workflow.
+            WorkflowNotFoundError: the workflow does not exist.
         """
         changes: dict[str, str | None] = {**dict.fromkeys(remove), **check_tags(tags or {})}
         return self.backend.set_tags(workflow_id, changes)
@@ -682,7 +754,7 @@ class Checkpointer:
             by: Who gives it; kept in the history.
 
         Raises:
-            WorkflowNotFoundError: there is no such workflow.
+            WorkflowNotFoundError: the workflow does not exist.
             WorkflowError: it does not ask this, has been answered already, or its deadline has passed.
             InvalidAnswerError: the value is not of the type that the question asks for.
             ValueError: the question needs several answers at once; see `answer_all`.
@@ -801,6 +873,12 @@ class Checkpointer:
         object.__setattr__(workflow, "load_items", load_items)
         return workflow
 
+    def _known(self, workflow_id: str, found: T) -> T:
+        """Return an answer about a workflow. Raises WorkflowNotFoundError if it does not exist."""
+        if not found and self.backend.read_workflow(workflow_id) is None:
+            raise self._not_found(workflow_id)
+        return found
+
     def _not_found(self, workflow_id: str) -> WorkflowNotFoundError:
         import difflib  # needed for this error only
 
@@ -808,7 +886,7 @@ class Checkpointer:
         close = difflib.get_close_matches(str(workflow_id), [item["id"] for item in recent], _CLOSE, 0.5)
         hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
         return WorkflowNotFoundError(
-            f"There is no workflow {workflow_id!r} in {self!r}.{hint}", workflow_id=workflow_id
+            f"Workflow {workflow_id!r} not found in {self!r}.{hint}", workflow_id=workflow_id
         )
 
 
@@ -826,6 +904,14 @@ def _last_turn(inputs: Iterable[Payload]) -> list[Turn]:
     last = max((payload.superstep for payload in inputs), default=0)
     names = frozenset(payload.name for payload in inputs if payload.superstep == last)
     return [first, Turn(last, names)] if last else [first]
+
+
+async def _or(empty: T, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what the call returns, or the empty answer for an unknown id: the contract of coroutines."""
+    try:
+        return await in_thread(call, *args, **kwargs)
+    except WorkflowNotFoundError:
+        return empty
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -33,6 +33,7 @@ from hypergraph.checkpointers.records import (
     gap,
     owned,
 )
+from hypergraph.checkpointers.references import REFERENCE, Found, Reference
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.clock import now
 from hypergraph.exceptions import CheckpointError, DecryptionError
@@ -65,18 +66,8 @@ class Encoding:
     """
 
     __slots__ = (
-        *(
-            "_given",
-            "_key",
-            "_store_id",
-            "artifacts",
-            "by_name",
-            "chain",
-            "format",
-            "read_store_id",
-            "redact",
-        ),
-        *("serializer", "tag", "threshold", "verifies"),
+        *("_given", "_key", "_store_id", "artifacts", "by_name", "chain", "format", "look_up"),
+        *("read_store_id", "redact", "serializer", "tag", "threshold", "verifies"),
     )
     serializer: Serializer
     tag: str  # the serializer in stored formats
@@ -101,6 +92,7 @@ class Encoding:
         self.read_store_id: Callable[[], bytes] = bytes  # the id of the store, to which values are bound
         self._store_id: bytes | None = None
         self._key: bytes | None = None
+        self.look_up: Callable[[str, Payload], Found] | None = None  # what references mean
         self.verifies = False  # whether steps that are read are checked against their seals
         if serializer is not None:
             self._use(serializer)
@@ -128,6 +120,7 @@ class Encoding:
             serializer or self._given, self.chain, kept, self.threshold, self.redact, by_name=by_name
         )
         found.read_store_id, found._store_id, found._key = self.read_store_id, self._store_id, self._key
+        found.look_up = self.look_up
         return found
 
     def verifying(self) -> Encoding:
@@ -347,7 +340,12 @@ class Encoding:
     def inputs(self, workflow_id: str, given: Mapping[str, Any]) -> list[Payload]:
         """Return what a workflow starts with as bytes, as first versions."""
         place = Place(workflow_id, 0, -1)
-        return [self.payload(name, 1, value, place) for name, value in given.items()]
+        return [
+            Payload(name, 1, REFERENCE, crc32(data := value.data()), data, place.superstep, place.idx)
+            if type(value) is Reference
+            else self.payload(name, 1, value, place)
+            for name, value in given.items()
+        ]
 
     def versioned(self, workflow_id: str, payloads: Iterable[Payload]) -> dict[str, tuple[int, Any]]:
         """Return the version and the value of each payload, by name."""
@@ -358,6 +356,8 @@ class Encoding:
         if payload.data is None:
             return Undecodable(f"not stored: {payload.format[1:]}")
         try:
+            if payload.format == REFERENCE:
+                return self._referred(workflow_id, payload)
             if payload.base is not None and payload.is_added:
                 return self._list(workflow_id, payload)
             # The bytes are not kept meanwhile: they may be as large as the value.
@@ -371,11 +371,23 @@ class Encoding:
             ours = isinstance(error, ValueError | CheckpointError)
             return Undecodable(str(error) if ours else f"{type(error).__name__}: {error}")
 
+    def _referred(self, workflow_id: str, payload: Payload) -> Any:
+        """Return a value of the workflow around this one. Raises ValueError if it is not there any more."""
+        if self.look_up is None:
+            raise ValueError("a reference, which this store cannot follow")
+        owner, target, size = self.look_up(workflow_id, payload)
+        value = self.value(owner, target)
+        if size >= 0 and not isinstance(value, Undecodable) and len(value) != size:
+            raise ValueError(f"{target.name!r} of {owner!r} has been replaced since")
+        return value
+
     def whole(self, workflow_id: str, payload: Payload) -> bytes:
         """Return the serialized bytes of a value, patches applied.
 
         Raises ValueError for what this store cannot read, CheckpointError for what is gone or locked away.
         """
+        if payload.format == REFERENCE:
+            return self.serializer_of(payload.name).serialize(self._referred(workflow_id, payload))
         if payload.base is None:
             return self._raw(workflow_id, payload)
         if payload.is_added:

@@ -24,7 +24,7 @@ _BATCHES = 50  # rows that are read at once
 class StreamChunk:
     """One entry of a stream; `store.read_stream(id, node)` returns them."""
 
-    offset: int  # its place, from 0; a later stream of the node goes on counting
+    offset: int  # its place, from 0; a later stream of the node keeps counting
     value: Any = None  # what the node gave to `context.stream`
     kind: Literal["chunk", "restart", "gap"] = "chunk"  # restart: the node was called again, a new stream
     # begins after this offset; gap: all before this offset was dropped, to keep within the limit
@@ -48,12 +48,12 @@ class ChunkPage(NamedTuple):
 class Progress(NamedTuple):
     """How far a running node is, as it said last."""
 
-    workflow_id: str
-    node: str
-    done: float
-    total: float | None
-    text: str
-    at: datetime
+    workflow_id: str  # whose node it is
+    node: str  # which node
+    done: float  # of `total`
+    total: float | None  # None if that is not known
+    text: str  # what it is at
+    at: datetime  # when it said so, UTC
 
     @property
     def share(self) -> float | None:

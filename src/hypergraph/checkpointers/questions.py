@@ -87,7 +87,7 @@ def due_items(store: Checkpointer, workflow_id: str) -> list[Workflow]:
 def open_questions(
     store: Checkpointer, workflow_id: str, keys: Iterable[str] | None = None
 ) -> list[Question]:
-    """Return the open questions of a workflow, of one moment; none if there is no such workflow.
+    """Return the open questions of a workflow, of one moment; empty if the workflow does not exist.
 
     With `keys`, those of other items of a map are left out.
     """
@@ -173,7 +173,7 @@ def record_answers(
     """Keep answers to open questions, all of them or none; the same answer again changes nothing.
 
     Raises:
-        WorkflowError: there is no such question, or it has another answer.
+        WorkflowError: the question does not exist, or it has another answer.
         InvalidAnswerError: an answer is not of the type that the question asks for.
         ValueError: the question needs several answers at once.
         TypeError: a value cannot be stored.

@@ -593,7 +593,7 @@ def is_taken(error: CheckpointError) -> bool:
 def unknown(workflow_id: str) -> WorkflowNotFoundError:
     """Return the error for changing a workflow that does not exist."""
     return WorkflowNotFoundError(
-        f"There is no workflow {workflow_id!r}; create it first.", workflow_id=workflow_id
+        f"Workflow {workflow_id!r} not found; create it first.", workflow_id=workflow_id
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ _COLOURS = {
     "stopped": "33",
     "skipped": "2",
 }
+_PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_-]+")  # a word that no shell changes
 _LEAST = 6  # characters of a cell, in a narrow terminal too
 _READABLE = 12  # characters that make a cell readable
 _AGES = ((60, "s"), (60, "m"), (24, "h"), (10_000_000, "d"))
@@ -149,9 +151,12 @@ def suggested(command: str, *places: object, options: Sequence[object] = ()) -> 
 
 def quoted(*words: object) -> str:
     """Return a command line, quoted for a shell."""
-    import shlex
+    texts = [str(word) for word in words]
+    if all(map(_PLAIN.fullmatch, texts)):  # as most are
+        return " ".join(texts)
+    import shlex  # takes long to import
 
-    return shlex.join(map(str, words))
+    return shlex.join(texts)
 
 
 def as_json(document: Any, indent: int | None = None) -> str:

@@ -121,7 +121,7 @@ def _broken(name: str, error: Exception) -> Problem:
 def _no_attribute(holder: object, name: str, target: str) -> Problem:
     known = [known for known in dir(holder) if not known.startswith("_")]
     graphs = _graphs_in(holder.__name__) if isinstance(holder, ModuleType) else []
-    hint = did_you_mean(name, known) or ("Graphs there:" if graphs else "There is no graph in it")
+    hint = did_you_mean(name, known) or ("Graphs there:" if graphs else "The module defines no graph")
     return Problem(NOT_FOUND, f"{target} not found: no attribute {name!r}", hint, graphs)
 
 

@@ -39,14 +39,14 @@ def origin_of(store: Checkpointer, options: RunOptions) -> Origin:
     """Return the history to start from.
 
     Raises:
-        WorkflowError: there is no such workflow, or no such superstep in it.
+        WorkflowError: the workflow or the superstep does not exist.
     """
     if options.fork_from is None:
         return _handed_over(store, options.history or ())
     workflow_id, upto = options.fork_from
     if store.backend.read_workflow(workflow_id) is None:
         raise WorkflowError(
-            f"There is no workflow {workflow_id!r} to fork from in {store!r}.", workflow_id=workflow_id
+            f"Cannot fork from workflow {workflow_id!r}: not found in {store!r}.", workflow_id=workflow_id
         )
     records = store.steps(workflow_id, superstep=upto, values=False)
     found = store.backend.last_superstep(workflow_id)

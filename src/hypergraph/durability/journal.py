@@ -216,6 +216,13 @@ class Journal:
         self.must_wait = False
         return self._reported()
 
+    def version_of(self, name: str) -> int:
+        """Return the version of a value that the run has now; 0 if it was neither given nor made."""
+        if self.run.fixed:
+            admission = self.run.admission
+            return int(name in admission.given or name in admission.made)
+        return self.versions.get(name, 0)
+
     def _is_remade(self, step: Step) -> bool:
         """Say whether a step only makes again what was not kept."""
         return (

@@ -15,6 +15,7 @@ from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.names import check_workflow_id
 from hypergraph.checkpointers.questions import Question, next_due, record_answers
 from hypergraph.checkpointers.records import Claim, NewWorkflow, Ownership, Workflow, taken_over
+from hypergraph.checkpointers.references import Reference
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.display import plural
 from hypergraph.durability import fork
@@ -61,6 +62,7 @@ from hypergraph.records import RunStatus
 from hypergraph.values.undecodable import Undecodable, public_text
 
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))  # values that every serializer stores
+_LONG, _MANY = 256, 4  # characters of a text and items of a collection that nested runs do not copy
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
 
 
@@ -459,12 +461,52 @@ class WorkflowRecorder:
         inputs = {
             name: run.values[name] for name in run.begun if not isinstance(run.values[name], Undecodable)
         }
+        if run.parent is not None:
+            inputs = self._referring(run, run.parent, inputs)
         if run.map_run is None:
             return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
         number, key = run.map_run.number_of(run.item_index), self.maps.key_of(run)
         return replace(
             new, inputs=inputs, parent_id=run.map_run.workflow_id, item=number, fingerprint=key, tags={}
         )
+
+    def _referring(self, run: Run, parent: Run, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Return the inputs of a nested graph, references in place of larger values that its parent stores.
+
+        What the parent holds must be stored before: other modes write it later. A redaction goes by names.
+        """
+        journal: Journal | None = parent.journal
+        is_stored = self.store.policy.durability == "sync" and self.store.encoding.redact is None
+        if journal is None or journal.silent or not is_stored:
+            return inputs
+        step, given = parent.step_of(run.step_name), dict(inputs)
+        mapped = () if run.map_run is None else run.map_run.map_over
+        up = 1 if run.map_run is None else 2
+        kept = kept_names(parent)
+        for outer, inner in zip(step.node.inputs, step.node.inner_inputs, strict=True):
+            value: Any = given.get(inner)
+            version = journal.version_of(outer)
+            if inner not in mapped and version and outer in kept and _is_large(value):
+                size = len(value) if hasattr(value, "__len__") else -1
+                given[inner] = Reference(up, outer, version, size)
+        return given
+
+
+def kept_names(run: Run) -> frozenset[str]:
+    """Return the names of all values that the store keeps: inputs, and outputs without persist=False."""
+    memo = run.admission.graph.memo
+    if "kept" not in memo:
+        steps = run.plan.steps
+        lost = {name for step in steps if not step.node.persist for name in step.outputs}
+        memo["kept"] = frozenset(name for step in steps for name in step.node.inputs if name not in lost)
+    return memo["kept"]  # type: ignore[no-any-return]  # put there above
+
+
+def _is_large(value: Any) -> bool:
+    """Say whether a value is better referred to than copied."""
+    if isinstance(value, str | bytes | list | tuple | dict | set | frozenset):
+        return len(value) >= (_LONG if isinstance(value, str | bytes) else _MANY)
+    return type(value) not in _PLAIN
 
 
 def count_spent(store: Checkpointer, context: CallContext, workflow_id: str) -> None:

@@ -608,28 +608,37 @@ def _left_undone(run: Run) -> list[str]:
         for gate, target in standing.unmet()
         if standing.lacks(target)
     ]
-    if unmet or (run.records and not _only_gates(run)):
+    ran = _ran(run)
+    if unmet or (ran and not _only_gates(run, ran)):
         return unmet
-    if run.records:
-        gates = _quoted(step.name for step in run.records[1::RECORD_SIZE])
+    if ran:
+        gates = _quoted(step.name for step, _ in ran)
         return [
             f"Nothing but gates ran in graph {_name(run)}: {gates} chose no other node. Choose one, "
             "or return END where nothing is to run."
         ]
-    if run.outcome():
+    if run.outcome() if run.resumed is None else run.resumed.first != run.resumed.entry:
         return []
     idle = {parts[i].name: _quoted(standing.lacks(i)) for i in bits(standing.layout.scope & standing.idle)}
     listed = "; ".join(f"{name!r} lacks {names}" for name, names in idle.items() if names)
     return [f"Nothing ran in graph {_name(run)}: {listed}. Give one of them what it lacks."] if listed else []
 
 
-def _only_gates(run: Run) -> bool:
-    """Say whether a fresh run asked gates and did nothing else, and none of them decided END."""
-    if run.resumed is not None or not all(step.is_gate for step in run.records[1::RECORD_SIZE]):
+def _ran(run: Run) -> list[tuple[Step, Any]]:
+    """Return the steps of the turn, those that an earlier call has made included."""
+    first = 0 if run.resumed is None else run.resumed.first
+    records = zip(*(run.records[n::RECORD_SIZE] for n in (0, 1, 3)), strict=True)
+    return [(step, outcome) for superstep, step, outcome in records if superstep >= first]
+
+
+def _only_gates(run: Run, ran: list[tuple[Step, Any]]) -> bool:
+    """Say whether a turn asked gates and did nothing else, and none of them decided END."""
+    if not all(step.is_gate for step, _ in ran):
         return False
-    for outcome in run.records[3::RECORD_SIZE]:
+    for _, outcome in ran:
         decision = outcome.decision if isinstance(outcome, StepOutcome) else outcome
-        if decision is END or (isinstance(decision, list) and END in decision):
+        decided = decision if isinstance(decision, list) else [decision]
+        if END in decided or "END" in decided:  # a step of an earlier call has it as text
             return False
     return any(not run.plan.steps[index].is_gate for index in bits(run.layout.scope))
 

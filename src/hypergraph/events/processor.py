@@ -56,7 +56,11 @@ class EventProcessor:
 
 
 class AsyncEventProcessor(EventProcessor):
-    """Receive events in coroutines under AsyncRunner, in plain calls under SyncRunner."""
+    """Receive events in coroutines under AsyncRunner, in plain calls under SyncRunner.
+
+    Args:
+        values: whether it gets inputs and outputs, as in EventProcessor
+    """
 
     async def on_event_async(self, event: Event) -> None:
         """Handle one event; calls `on_event` unless overridden."""
@@ -68,7 +72,11 @@ class AsyncEventProcessor(EventProcessor):
 
 
 class TypedEventProcessor(EventProcessor):
-    """Receive events in one method per kind of event; override those you need."""
+    """Receive events in one method per kind of event; override those you need.
+
+    Args:
+        values: whether it gets inputs and outputs, as in EventProcessor
+    """
 
     _HANDLERS: ClassVar[dict[str, str]] = {
         "RunStartEvent": "on_run_start",

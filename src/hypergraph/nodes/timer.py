@@ -18,6 +18,16 @@ class TimerNode(InterruptNode):
     """Wait until a moment; `pause_until` and `pause_for` make one.
 
     Its output is that moment. An answer under the name of the output ends the wait early.
+
+    Args:
+        source: a function that returns the moment, or the delay
+        name: the name of the node; by default that of the function
+        output_name: the name of its output, the moment
+        relative: whether the function returns a delay
+        hold: the longest wait inside of the process; a longer one pauses a stored run. "auto": 60 s
+        emit: names of outputs without a value, for the `wait_for` of other nodes
+        wait_for: outputs of other nodes that must exist before it starts
+        hide: leave the node out of drawings
     """
 
     relative: bool  # whether the function returns a delay instead of a moment
@@ -90,7 +100,7 @@ def pause_for(
 ) -> TimerNode:
     """Make a timer that is due some time after it has started.
 
-    >>> pause_for("cool_down", timedelta(hours=1), wait_for="draft").outputs
+    >>> pause_for("cool_down", 3600, wait_for="draft").outputs
     ('cool_down',)
 
     Args:

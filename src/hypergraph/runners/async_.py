@@ -11,7 +11,6 @@ from collections.abc import (
     Awaitable,
     Callable,
     Coroutine,
-    Generator,
     Mapping,
     Sequence,
 )
@@ -22,6 +21,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from hypergraph.cache import CacheBackend
+from hypergraph.checkpointers.pending import Pending, names_of
 from hypergraph.engine.async_kernel import AsyncKernel
 from hypergraph.engine.execute import execute
 from hypergraph.engine.nested import MapRun
@@ -197,57 +197,16 @@ class AsyncRunIterator:
         return finished(self._run, self._is_over)
 
 
-class Pending(Coroutine[Any, Any, T]):
-    """The result of `AsyncRunner.run` or `map` before it is awaited.
-
-    It is a coroutine in every respect. Used as if it were the result, it raises TypeError.
-    """
-
-    __slots__ = ("_call", "_work")
-
-    def __init__(self, work: Coroutine[Any, Any, T], call: str) -> None:
-        self._work, self._call = work, call
-        named: Any = work
-        named.__qualname__ = call  # for Python's warning about a coroutine that was never awaited
-
-    def send(self, value: Any, /) -> Any:
-        """Resume the coroutine with a value."""
-        return self._work.send(value)
-
-    def throw(self, *error: Any) -> Any:
-        """Raise an exception in the coroutine."""
-        return self._work.throw(*error)
-
-    def close(self) -> None:
-        """End the coroutine."""
-        self._work.close()
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        return self._work.__await__()
-
-    def __repr__(self) -> str:
-        return f"<{self._call}(...), not awaited yet>"
-
-    def _refuse(self, *_: Any) -> Any:
-        self.close()  # the error below says all that a warning would
-        raise TypeError(
-            f"{self._call}() was not awaited. Write `await runner.{self._call.partition('.')[2]}(...)`, and "
-            "asyncio.run(...) around the outermost call. In a program without asyncio, use SyncRunner."
-        )
-
-    __getitem__ = __iter__ = __len__ = __contains__ = __bool__ = _refuse
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("cr_"):  # asked by debuggers
-            return getattr(self._work, name)
-        if name in ("__name__", "__qualname__"):  # and by the repr of a task
-            return self._call
-        if name in _OF_RESULTS:
-            return self._refuse()
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+_OF_RESULTS = names_of(RunResult, MapResult)
 
 
-_OF_RESULTS = frozenset(name for kind in (RunResult, MapResult) for name in dir(kind) if name[0] != "_")
+def _pending(work: Coroutine[Any, Any, T], method: str) -> Pending[T]:
+    """Return the call of a method, which explains a missing `await`."""
+    remedy = (
+        f"Write `await runner.{method}(...)`, and asyncio.run(...) around the outermost call. In a program "
+        "without asyncio, use SyncRunner."
+    )
+    return Pending(work, f"AsyncRunner.{method}", remedy, _OF_RESULTS)
 
 
 def returns_coroutine(method: Callable[P, R]) -> Callable[P, R]:
@@ -307,7 +266,7 @@ class AsyncRunner(BaseRunner):
     def run(
         self, /, graph: Graph, values: Mapping[str, Any] | None = None, **keywords: Any
     ) -> Coroutine[Any, Any, RunResult]:
-        return Pending(self._run(graph, values, keywords), "AsyncRunner.run")
+        return _pending(self._run(graph, values, keywords), "run")
 
     async def _run(
         self, graph: Graph, values: Mapping[str, Any] | None, keywords: dict[str, Any]
@@ -332,7 +291,7 @@ class AsyncRunner(BaseRunner):
         **keywords: Any,
     ) -> Coroutine[Any, Any, MapResult]:
         work = self._map(graph, values, {"map_over": map_over, **keywords})
-        return Pending(work, "AsyncRunner.map")
+        return _pending(work, "map")
 
     async def _map(
         self, graph: Graph, values: Mapping[str, Any] | None, keywords: dict[str, Any]

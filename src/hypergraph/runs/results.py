@@ -219,7 +219,7 @@ class MapResult(Sequence[RunResult]):
         """Return one item, a list of items, or one output of every item.
 
         Raises:
-            IndexError: there is no such item.
+            IndexError: the item does not exist.
             TypeError: the key is neither an index, a slice nor a name.
         """
         if isinstance(key, str):

@@ -39,7 +39,7 @@ class FakeClock:
         """Move the clock, back if the span is negative.
 
         Raises:
-            OverflowError: there is no such date.
+            OverflowError: the date does not exist.
         """
         with self._lock:
             self._time += _span(span)

@@ -1,4 +1,4 @@
-"""Actions of the page: fork, resume, answer, tag, delete, import, by the public API of stores and runners.
+"""Actions of the page by the public API of stores and runners: start, cancel, fork, resume, answer, and more.
 
 Graphs run on an event loop in their own thread, a few at a time, never on that of the server. The response to
 a run is sent when it has started; its outcome is in the store. A refusal before that is the response.
@@ -19,12 +19,13 @@ from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.events.types import Event
 from hypergraph.exceptions import CheckpointError
+from hypergraph.views.cancel import cancelled
 from hypergraph.views.export import imported
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import REFUSED, USAGE, Problem, without_python_options
 from hypergraph.views.step import question_view
 from hypergraph.views.workflow import workflow as workflow_of
-from hypergraph.views.writes import Answered, Deleted, Imported, Tags
+from hypergraph.views.writes import Answered, Cancelled, Deleted, Imported, Tags
 
 RUNS = 4  # graphs that run at once
 _PATIENCE = 10.0  # seconds to wait for a run to start
@@ -40,7 +41,7 @@ class Started(TypedDict):
     id: str
 
 
-Done = Started | Answered | Tags | Deleted | Imported
+Done = Started | Answered | Cancelled | Tags | Deleted | Imported
 
 
 class Fork(msgspec.Struct, forbid_unknown_fields=True):
@@ -70,6 +71,20 @@ class Answer(msgspec.Struct, forbid_unknown_fields=True):
     graph: str | None = None
 
 
+class Start(msgspec.Struct, forbid_unknown_fields=True):
+    """Start a workflow from inputs."""
+
+    graph: str
+    values: dict[str, Any] = {}
+    id: str | None = None
+
+
+class Cancel(msgspec.Struct, forbid_unknown_fields=True):
+    """Cancel a running or paused workflow."""
+
+    id: str
+
+
 class Tag(msgspec.Struct, forbid_unknown_fields=True):
     """Set or remove tags of a workflow."""
 
@@ -91,8 +106,10 @@ class Import(msgspec.Struct, forbid_unknown_fields=True):
     new_id: str | None = None
 
 
-Action = Fork | Resume | Answer | Tag | Delete | Import
+Action = Start | Cancel | Fork | Resume | Answer | Tag | Delete | Import
 ACTIONS: dict[str, type[Action]] = {
+    "start": Start,
+    "cancel": Cancel,
     "fork": Fork,
     "resume": Resume,
     "answer": Answer,
@@ -130,7 +147,11 @@ class Actions:
         """
         if isinstance(action, Import):
             return imported(self.store, action.content.encode(), name=action.new_id)
+        if isinstance(action, Start):
+            return self._begin(action)
         found = require_workflow(self.store, action.id)
+        if isinstance(action, Cancel):
+            return cancelled(self.store, action.id)
         if isinstance(action, Tag):
             tags = self.store.tag(action.id, action.set, remove=action.remove)
             return Tags(schema="hypergraph.tags/1", id=jsonable(action.id), tags=jsonable(tags))
@@ -157,6 +178,15 @@ class Actions:
         except TimeoutError:
             pass  # a function that does not end is killed with the process, as in a crash
         self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _begin(self, action: Start) -> Started:
+        if action.graph not in self.graphs:
+            hint = did_you_mean(action.graph, self.graphs) or f"Graphs: {', '.join(self.graphs) or 'none'}"
+            raise Problem(REFUSED, f"This server does not have graph {action.graph!r}", hint)
+        name = action.id or self._free_name(action.graph, "run")
+        if self.store.backend.read_workflow(name) is not None:
+            raise Problem(REFUSED, f"Workflow {name!r} already exists", "A new run needs a new id")
+        return self._run(self.graphs[action.graph], action.values, workflow_id=name)
 
     def _fork(self, origin: Workflow, action: Fork) -> Started:
         graph = self._graph_for(origin, action.graph)
@@ -229,8 +259,8 @@ class Actions:
             raise Problem(REFUSED, f"This server does not have graph {wanted!r}", hint)
         return self.graphs[wanted]
 
-    def _free_name(self, origin: str) -> str:
-        stem, count = f"{origin.replace('/', '-')}-fork", 1
+    def _free_name(self, origin: str, what: str = "fork") -> str:
+        stem, count = f"{origin.replace('/', '-')}-{what}", 1
         while self.store.backend.read_workflow(name := f"{stem}-{count}") is not None:
             count += 1
         return name

@@ -24,6 +24,7 @@ from hypergraph.checkpointers import Checkpointer, WorkflowStatus
 from hypergraph.checkpointers.query import Query as Filter
 from hypergraph.display import jsonable
 from hypergraph.exceptions import CheckpointError
+from hypergraph.graph.structure import structure_of
 from hypergraph.ui.actions import ACTIONS, Action, Actions, Import, action_of
 from hypergraph.ui.api import (
     QUERIES,
@@ -288,6 +289,7 @@ class Server:
             "database": os.path.basename(setup.database),
             "read_only": setup.read_only,
             "graphs": list(setup.graphs),
+            "inputs": {name: inputs_of(graph) for name, graph in setup.graphs.items()},
         }
         return as_json(encoded(document))
 
@@ -333,6 +335,20 @@ class Server:
             # That name may also lead to ::1, where another user can listen: the page has one origin.
             return RedirectResponse(f"http://127.0.0.1:{self._setup.port}/", status_code=307)
         return _served(request, "index.html")
+
+
+def inputs_of(graph: Graph) -> list[dict[str, Any]]:
+    """Return name and type of each input that a run of a graph may be given, and whether it must be."""
+    structure = structure_of(graph)
+    types: dict[str, str] = {}
+    for node in structure["nodes"]:
+        types = {**node["types"]["inputs"], **types}
+    required = graph.inputs.required
+    names = dict.fromkeys([*required, *graph.inputs.optional])
+    return [
+        {"name": jsonable(name), "type": jsonable(types.get(name)), "required": name in required}
+        for name in names
+    ]
 
 
 class _Login(msgspec.Struct, forbid_unknown_fields=True):

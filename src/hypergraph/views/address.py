@@ -16,18 +16,14 @@ if TYPE_CHECKING:
 
 
 DEFAULT = "runs.db"
-_SERVER = re.compile(r"\s*postgres(?:ql)?(?:\+\w+)?://", re.IGNORECASE)  # also as SQLAlchemy writes it
-_KEYWORDS = re.compile(  # "host=... dbname=...", and whatever else names a password
-    r"\s*(?:host|hostaddr|port|dbname|user|service|sslmode|application_name|options)\s*=|.*password\s*=",
-    re.IGNORECASE | re.DOTALL,
+# Patterns are compiled when they are needed: most addresses are paths, and `ls` must start quickly.
+_SERVER = r"(?i)\s*postgres(?:ql)?(?:\+\w+)?://"  # also as SQLAlchemy writes it
+_KEYWORDS = (  # "host=... dbname=...", and whatever else names a password
+    r"(?is)\s*(?:host|hostaddr|port|dbname|user|service|sslmode|application_name|options)\s*=|.*password\s*="
 )
-_USER = re.compile(
-    r"^(\s*[A-Za-z][\w+.-]*://[^:@/?#]*):.*@", re.DOTALL
-)  # a password may contain any of these
-_WORD = re.compile(
-    r"\s*\b\w*password\s*=\s*(?:'(?:[^'\\]|\\.)*'?|(?:[^\s\\]|\\.)*)", re.IGNORECASE | re.DOTALL
-)
-_SCHEMA = re.compile(r"(?<=[?&])schema=([^&]*)(?:&|$)|(?:^|\s+)schema=(\S+)")
+_USER = r"(?s)^(\s*[A-Za-z][\w+.-]*://[^:@/?#]*):.*@"  # a password may contain any of these
+_WORD = r"(?is)\s*\b\w*password\s*=\s*(?:'(?:[^'\\]|\\.)*'?|(?:[^\s\\]|\\.)*)"
+_SCHEMA = r"(?<=[?&])schema=([^&]*)(?:&|$)|(?:^|\s+)schema=(\S+)"
 
 
 def file_of(address: str, *, must_exist: bool = True) -> str:
@@ -64,17 +60,17 @@ def _missing(path: str) -> Problem:
 def is_server(address: str) -> bool:
     """Return whether an address is that of a database on a server: a URL, or keywords as of libpq."""
     if "://" in address:
-        return _SERVER.match(address) is not None
-    return _KEYWORDS.match(address) is not None and not os.path.exists(address)
+        return re.match(_SERVER, address) is not None
+    return "=" in address and re.match(_KEYWORDS, address) is not None and not os.path.exists(address)
 
 
 def without_password(address: str) -> str:
     """Return an address without its password, for display; it works where the password is set elsewhere."""
     if "://" not in address:
-        return _WORD.sub("", address).strip() if is_server(address) else address
+        return re.sub(_WORD, "", address).strip() if is_server(address) else address
     from urllib.parse import unquote  # most addresses are paths, and `ls` must start quickly
 
-    plain, mark, query = _USER.sub(r"\1@", address).partition("?")
+    plain, mark, query = re.sub(_USER, r"\1@", address).partition("?")
     kept = [part for part in query.split("&") if "password" not in unquote(part.partition("=")[0]).lower()]
     return plain + mark * any(kept) + "&".join(kept)
 
@@ -85,9 +81,9 @@ def server_at(address: str, *, must_exist: bool = True) -> Checkpointer:
     Raises:
         Problem: there is no store in it, the address is invalid, or the driver is not installed.
     """
-    named = _SCHEMA.search(address)
+    named = re.search(_SCHEMA, address)
     options: dict[str, Any] = {"schema": named[1] or named[2] or ""} if named else {}
-    plain = _SERVER.sub("postgresql://", _SCHEMA.sub("", address), count=1).rstrip("?&")
+    plain = re.sub(_SERVER, "postgresql://", re.sub(_SCHEMA, "", address), count=1).rstrip("?&")
     try:
         store = stores.PostgresCheckpointer(plain, **options)
     except (ImportError, ValueError) as error:

@@ -161,9 +161,10 @@ def step(
     Raises:
         Problem: the workflow or the step does not exist.
     """
+    step_count = require_workflow(store, wf).step_count
     found = store.view(artifacts=False).step(wf, index)
     if found is None:
-        count = require_workflow(store, wf).step_count
+        count = step_count
         hint = f"It has {count} steps, see hypergraph steps" if count else "It has no steps"
         raise Problem(NOT_FOUND, f"Workflow {wf!r} has no step {index}", hint)
     limits: Limits = {"limit": limit, "characters": characters}
@@ -326,9 +327,9 @@ def raw_step_value(store: Checkpointer, wf: str, index: int, key: str, *, side: 
     """Return one output or input of a step itself; raises what `step_value` does."""
     if side not in SIDES:
         raise Problem(USAGE, f"Invalid side {side!r}: expected input or output")
+    require_workflow(store, wf)
     found = store.step(wf, index)
     if found is None:
-        require_workflow(store, wf)
         raise Problem(NOT_FOUND, f"Workflow {wf!r} has no step {index}", "hypergraph steps lists them")
     return _taken(store, found, key) if side == "input" else _made(found, key)
 

@@ -86,6 +86,11 @@ def test_a_backup_opens_like_the_original_and_overwrites_nothing(mine: Cli, tmp_
     mine.golden("backup", "backup", "copy.db")
     assert Cli(tmp_path / "copy.db").json("ls")["total"] == mine.json("ls")["total"]
     mine.golden("backup-exists", "backup", "copy.db", code=4)
+    mine("tag", "@last", "again=yes")
+    mine("backup", "copy.db", "--force")
+    assert "again=yes" in Cli(tmp_path / "copy.db")("show", "@last").out
+    assert [name for name in os.listdir(tmp_path) if "before" in name] == []
+    assert "may overwrite" in mine("backup", "mine.db", "--force", code=4).err
     assert "folder exists" in mine("backup", "no/such/folder.db", code=3).err
 
 

@@ -76,7 +76,7 @@ def copy_store(
         skip_existing: Copy only missing workflows, as after an interruption.
 
     Raises:
-        WorkflowNotFoundError: there is no such workflow.
+        WorkflowNotFoundError: the workflow does not exist.
         CheckpointError: the target has one of that id, or lacks its parent, or a store is not in a database.
     """
     _in_database(source), _in_database(target)

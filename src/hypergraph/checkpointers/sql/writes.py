@@ -41,6 +41,7 @@ from hypergraph.checkpointers.sql.columns import (
     VALUE_COLUMNS,
     Row,
     micros,
+    or_corrupt,
     time_of,
 )
 from hypergraph.checkpointers.sql.connection import Connection, Database, Locks
@@ -222,6 +223,7 @@ def claim(
     return _take(connection, database, workflow_id, row, force)
 
 
+@or_corrupt
 def _take(connection: Connection, database: Database, workflow_id: str, row: Row, force: bool) -> Ownership:
     locks = database.locks
     key, status, fence, pid, address, _, crashes = row

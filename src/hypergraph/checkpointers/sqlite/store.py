@@ -63,6 +63,7 @@ class SqliteCheckpointer(SqlCheckpointer):
     Example:
         >>> from hypergraph.checkpointers import SqliteCheckpointer
         >>> store = SqliteCheckpointer(":memory:")  # or the path of a file, like "runs.db"
+        >>> store.create_workflow("order-1")
         >>> store.state("order-1")
         {}
     """

@@ -7,6 +7,7 @@ import pytest
 from hypergraph import PauseInfo
 from hypergraph.checkpointers import Checkpointer, MsgpackSerializer, StepStatus, Undecodable
 from hypergraph.checkpointers.backend import START
+from hypergraph.exceptions import WorkflowNotFoundError
 from hypergraph.testing.conformance.samples import commit, given, opened, recorded, step
 
 
@@ -72,14 +73,13 @@ class StepTests:
             "c",
         ]
         assert (store.backend.last_superstep("w"), store.backend.last_superstep("unknown")) == (4, None)
-        assert store.steps("unknown", limit=100, values=False) == []
 
     def test_one_step_comes_with_its_values(self, store: Checkpointer) -> None:
         recorded(store, *(step(at, "loop", {"x": at}, index=at, visit=at + 1) for at in range(4)))
         found = store.step("w", 2)
         assert found is not None
         assert (found.index, found.values) == (2, {"x": 2})
-        assert store.step("w", 9) is store.step("unknown", 0) is None
+        assert store.step("w", 9) is None
 
     def test_steps_are_counted_by_node_and_how_they_ended(self, store: Checkpointer) -> None:
         failed = step(3, "a", None, status=StepStatus.FAILED, duration_ms=None)
@@ -117,7 +117,10 @@ class StepTests:
         assert (first.values, first.lost, second.pause) == (None, {"y": "asked for"}, pause)
 
     def test_unknown_ids_give_nothing(self, store: Checkpointer) -> None:
-        assert (store.state("?"), store.steps("?"), store.backend.read_workflow("?")) == ({}, [], None)
+        assert store.backend.read_workflow("?") is None
+        for ask in (store.workflow, store.state, store.steps, store.checkpoint, store.questions):
+            with pytest.raises(WorkflowNotFoundError, match=r"Workflow '\?' not found"):
+                ask("?")
         assert (given(store, "?"), store.backend.children("?"), store.backend.delete(["?"])) == (
             {},
             [],

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "hg/html.js";
 import { download } from "hg/api.js";
 import { ActionButton, Refusal, openDialog } from "hg/dialogs.js";
-import { AnswerDialog, ForkDialog, ResumeDialog } from "hg/forking.js";
+import { AnswerDialog, CancelDialog, ForkDialog, ResumeDialog, StartDialog } from "hg/forking.js";
 import { DeleteDialog, ImportDialog, TagDialog } from "hg/keeping.js";
 import { lastSuperstep } from "hg/opened.js";
 import { format } from "hg/route.js";
@@ -79,19 +79,30 @@ function Menu({ workflow }) {
   </div>`;
 }
 
+/** Return what a workflow needs first, by its status. @param {any} workflow */
+function firstAction(workflow) {
+  if (workflow.pause !== null) return "answer";
+  if (workflow.status === "active" && workflow.alive !== false) return "cancel";
+  return workflow.status === "completed" || workflow.children.is_map || workflow.parent ? "fork" : "resume";
+}
+
 /** @param {{workflow: any, superstep: number}} props */
 export function WorkflowActions({ workflow, superstep }) {
   const props = { workflow, superstep, last: lastSuperstep.value };
-  const asks = workflow.pause !== null;
-  const unfinished = asks || (workflow.status !== "completed" && !workflow.children.is_map && !workflow.parent);
-  const next = asks ? ["answer", AnswerDialog] : ["resume", ResumeDialog];
+  const first = firstAction(workflow);
+  const button = (/** @type {string} */ kind, /** @type {any} */ dialog, label = kind) =>
+    html`<${ActionButton} label=${label} kind=${first === kind && kind !== "cancel" ? "primary" : ""} why=${whyNot(kind, workflow)} onClick=${() => openDialog(dialog, props)} />`;
+  const canCancel = workflow.status === "active" || workflow.status === "paused";
   return html`<${Menu} workflow=${workflow} />
-    ${unfinished && html`<${ActionButton} label=${next[0]} why=${whyNot(String(next[0]), workflow)} onClick=${() => openDialog(next[1], props)} />`}
-    <${ActionButton} label=${workflow.steps ? `fork from superstep ${superstep}` : "fork"} kind="primary" why=${whyNot("fork", workflow)} onClick=${() => openDialog(ForkDialog, props)} />`;
+    ${canCancel ? button("cancel", CancelDialog) : null}
+    ${button("fork", ForkDialog, workflow.steps ? `fork from superstep ${superstep}` : "fork")}
+    ${first === "resume" ? button("resume", ResumeDialog) : null}
+    ${first === "answer" ? button("answer", AnswerDialog) : null}`;
 }
 
 /** Above the list. */
 export function ListActions() {
-  return html`<a class="button" href=${format({ view: "stats", params: {} })}>nodes</a>
+  return html`${about.value?.graphs?.length ? html`<${ActionButton} label="start a run" kind="primary" why=${whyNoChange()} onClick=${() => openDialog(StartDialog)} />` : null}
+    <a class="button" href=${format({ view: "stats", params: {} })}>nodes</a>
     <${ActionButton} label="import" why=${whyNoChange()} onClick=${() => openDialog(ImportDialog)} />`;
 }

@@ -38,15 +38,46 @@ async function asJson(id, key, at) {
   return JSON.stringify(view.value, null, 2) ?? "null";
 }
 
-/** @param {{name: string, text: string, note: string, onEdit: (text: string) => void, onDrop: () => void}} props */
-function Editor({ name, text, note, onEdit, onDrop }) {
+/** The kind of field that suits a type. @param {string | null} type */
+function fieldOf(type) {
+  const plainType = (type ?? "").replace(/\s*\|\s*None$/, "");
+  return /** @type {Record<string, string>} */ ({ int: "number", float: "number", bool: "bool", str: "text" })[plainType] ?? "json";
+}
+
+/** @param {string} text */
+function parsedText(text) {
+  try {
+    const value = JSON.parse(text);
+    return typeof value === "string" ? value : text;
+  } catch {
+    return "";
+  }
+}
+
+/** Edit a value of a known type without a thought to JSON. @param {{id: string, type: string | null, text: string, onEdit: (text: string) => void}} props */
+export function TypedField({ id, type, text, onEdit }) {
+  const kind = fieldOf(type);
+  const typed = (/** @type {any} */ event) => onEdit(event.target.value);
+  if (kind === "bool") {
+    return html`<select id=${id} value=${text} onChange=${typed}><option value="" disabled>choose</option>
+      <option value="true">true</option><option value="false">false</option></select>`;
+  }
+  if (kind === "number") return html`<input id=${id} type="number" step=${type?.startsWith("int") ? "1" : "any"} value=${text} onInput=${typed} />`;
+  const isText = kind === "text" && (text === "" || text.startsWith('"'));
+  const shown = isText ? parsedText(text) : text;
+  const lines = Math.min(12, Math.max(2, shown.split("\n").length));
+  const edited = (/** @type {any} */ event) => onEdit(isText ? JSON.stringify(event.target.value) : event.target.value);
+  return html`<textarea id=${id} class="mono" rows=${lines} spellcheck=${false} value=${shown} aria-invalid=${problemOf(text) !== null}
+    placeholder=${isText ? "text" : "JSON"} onInput=${edited}></textarea>`;
+}
+
+/** @param {{name: string, text: string, type: string | null, note: string, onEdit: (text: string) => void, onDrop: () => void}} props */
+function Editor({ name, text, type, note, onEdit, onDrop }) {
   const problem = problemOf(text);
-  const lines = Math.min(12, Math.max(2, text.split("\n").length));
   return html`<div class="editor">
     <div class="editor-head"><label for="edit-${name}" class="v-key">${cut(name, 60)}</label><span class="note">${note}</span><span class="gap"></span>
       <button type="button" class="link" onClick=${onDrop}>leave as it was</button></div>
-    <textarea id="edit-${name}" class="mono" rows=${lines} spellcheck=${false} value=${text} aria-invalid=${problem !== null}
-      onInput=${(/** @type {any} */ event) => onEdit(event.target.value)}></textarea>
+    <${TypedField} id="edit-${name}" type=${type} text=${text} onEdit=${onEdit} />
     ${problem && html`<p class="problem note" role="alert">${plain(problem)}</p>`}
   </div>`;
 }
@@ -91,12 +122,12 @@ export function ValueEdits({ id, at, edits, onChange }) {
   const noteOf = (/** @type {string} */ name) => {
     const type = types.get(name);
     if (type === undefined) return "new";
-    return AS_THEY_ARE.has(type) ? plain(type) : `was ${plain(type)}, becomes what JSON can say`;
+    return AS_THEY_ARE.has(type) ? plain(type) : `was ${plain(type)}, becomes plain JSON`;
   };
   const drop = (/** @type {string} */ name) => onChange(Object.fromEntries(Object.entries(edits).filter(([other]) => other !== name)));
   return html`<fieldset class="edits"><legend>values ${at === null ? "" : `after superstep ${at}`}</legend>
     ${error ? html`<${Failure} error=${error} />` : null}
-    ${Object.entries(edits).map(([name, text]) => html`<${Editor} key=${name} name=${name} text=${text} note=${noteOf(name)}
+    ${Object.entries(edits).map(([name, text]) => html`<${Editor} key=${name} name=${name} text=${text} type=${types.get(name) ?? null} note=${noteOf(name)}
       onEdit=${(/** @type {string} */ next) => onChange({ ...edits, [name]: next })} onDrop=${() => drop(name)} />`)}
     ${items.filter((item) => !Object.hasOwn(edits, item.name)).map((item) => html`<${Offer} key=${item.name} item=${item}
       onOpen=${async () => onChange({ ...edits, [item.name]: await asJson(id, item.name, at) })} />`)}

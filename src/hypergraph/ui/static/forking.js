@@ -5,9 +5,9 @@ import { html } from "hg/html.js";
 import { post } from "hg/api.js";
 import { Dialog } from "hg/dialogs.js";
 import { AnswerForm, firstAnswer, hasForm, isAnswered } from "hg/answering.js";
-import { ValueEdits, areReady, problemOf, valuesOf } from "hg/editing.js";
+import { TypedField, ValueEdits, areReady, problemOf, valuesOf } from "hg/editing.js";
 import { plain } from "hg/format.js";
-import { openWorkflow } from "hg/store.js";
+import { about, openWorkflow } from "hg/store.js";
 import { graphOf, whyNoRun } from "hg/wishes.js";
 
 /** @param {{workflow: any, superstep: number, last: number}} props */
@@ -28,6 +28,41 @@ export function ForkDialog({ workflow, superstep, last }) {
       <label class="field wide"><span>id of the fork</span><input value=${name} placeholder="automatic" autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
     </div>
     ${valid ? html`<${ValueEdits} id=${workflow.id} at=${at} edits=${edits} onChange=${setEdits} />` : html`<p class="problem">This superstep does not exist.</p>`}
+  <//>`;
+}
+
+/** Start a run: a field for each input of the graph. */
+export function StartDialog() {
+  const graphs = /** @type {string[]} */ (about.value?.graphs ?? []);
+  const [graph, setGraph] = useState(graphs[0] ?? "");
+  const [name, setName] = useState("");
+  const [given, setGiven] = useState(/** @type {Record<string, string>} */ ({}));
+  const inputs = /** @type {any[]} */ (about.value?.inputs?.[graph] ?? []);
+  const filled = Object.fromEntries(Object.entries(given).filter(([, text]) => text !== ""));
+  const missing = inputs.filter((input) => input.required && !Object.hasOwn(filled, input.name));
+  const start = async () => {
+    const id = name.trim() ? { id: name.trim() } : {};
+    const started = await post("start", { graph, values: valuesOf(filled), ...id });
+    return () => openWorkflow(started.id);
+  };
+  return html`<${Dialog} title="Start a run" submit="Start" ready=${!missing.length && areReady(filled)} onSubmit=${start}>
+    <div class="dialog-fields">
+      <label class="field wide"><span>graph</span><select value=${graph} onChange=${(/** @type {any} */ event) => { setGraph(event.target.value); setGiven({}); }}>
+        ${graphs.map((one) => html`<option value=${one} selected=${one === graph}>${plain(one)}</option>`)}</select></label>
+      <label class="field wide"><span>id of the run</span><input value=${name} placeholder="automatic" autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
+    </div>
+    <fieldset class="edits"><legend>inputs</legend>${inputs.map((input) => html`<div class="editor" key=${`${graph} ${input.name}`}>
+      <div class="editor-head"><label for="start-${input.name}" class="v-key">${plain(input.name)}</label><span class="note">${plain(input.type ?? "JSON")}${input.required ? "" : ", optional"}</span></div>
+      <${TypedField} id="start-${input.name}" type=${input.type} text=${given[input.name] ?? ""} onEdit=${(/** @type {string} */ text) => setGiven({ ...given, [input.name]: text })} /></div>`)}
+    ${inputs.length ? null : html`<p class="note padded">The graph takes no inputs.</p>`}</fieldset>
+  <//>`;
+}
+
+/** @param {{workflow: any}} props */
+export function CancelDialog({ workflow }) {
+  const cancel = async () => void (await post("cancel", { id: workflow.id }));
+  return html`<${Dialog} title="Cancel ${plain(workflow.id)}?" submit="Cancel the run" danger onSubmit=${cancel}>
+    <p>The run is taken from its process and marked as stopped; no further step is stored. It can be resumed later.</p>
   <//>`;
 }
 

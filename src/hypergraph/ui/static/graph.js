@@ -1,9 +1,10 @@
 // @ts-check
 /** The graph that was stored with the run, drawn from its layout, with what the run had done by a superstep. */
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { html } from "hg/html.js";
 import { cut, duration, plain } from "hg/format.js";
 import { columns, graph, graphFailure, scope, scopeColumns, scopeNames } from "hg/opened.js";
+import { isTyped } from "hg/keys.js";
 import { selectNode } from "hg/moves.js";
 import { isTaken, overlay, runsAtAll } from "hg/overlay.js";
 import { Failure, Panel, settled, statusClass, useSize } from "hg/parts.js";
@@ -13,7 +14,8 @@ import { useViewport } from "hg/viewport.js";
 const ROUND = new Set(["input", "optional", "bound", "entry", "output", "end"]);
 const TITLE = 26; // the bar on top of an open box
 const SLANT = 11; // how far the ends of a gate are pointed
-const LETTER = 5.6; // width of a letter on a badge
+const LETTER = 6.7; // width of a letter on a badge
+const MANY = 40; // boxes beyond which a small map of the drawing is shown
 
 /** @param {number[][]} curve */
 function pathOf(curve) {
@@ -61,7 +63,7 @@ function Badges({ box, facts }) {
   if (facts.runs > 1) found.push([`×${facts.runs}`, box.y]);
   return found.map(([text, y]) => {
     const wide = String(text).length * LETTER + 10;
-    return html`<g class="mark"><rect x=${right - wide} y=${y - 7} width=${wide} height="14" rx="7" /><text x=${right - wide / 2} y=${y}>${text}</text></g>`;
+    return html`<g class="mark"><rect x=${right - wide} y=${y - 8} width=${wide} height="16" rx="8" /><text x=${right - wide / 2} y=${y}>${text}</text></g>`;
   });
 }
 
@@ -85,12 +87,19 @@ function spoken(box, facts) {
   return `${plain(box.path)}, ${facts.status}${times}${facts.runs ? `, ${duration(facts.duration)}` : ""}`;
 }
 
-/** @param {{box: any, isDown: boolean, facts: any, chosen: boolean, reachable: boolean, current: boolean}} props */
-function Box({ box, isDown, facts, chosen, reachable, current }) {
+/** @param {{box: any}} props */
+function EntryMark({ box }) {
+  const [x, y] = [box.x - 4, box.y + box.height / 2];
+  return html`<path class="entry" d="M${x - 9} ${y - 6}L${x} ${y}L${x - 9} ${y + 6}Z"><title>entry point</title></path>`;
+}
+
+/** @param {{box: any, isDown: boolean, facts: any, chosen: boolean, reachable: boolean, current: boolean, entry: boolean, found: boolean}} props */
+function Box({ box, isDown, facts, chosen, reachable, current, entry, found }) {
   const kinds = ["box", `kind-${ROUND.has(box.kind) ? "value" : plain(box.kind)}`, box.open ? "open" : "closed"];
   if (facts) kinds.push(statusClass(facts.status), facts.status === "pending" ? "pale" : "told");
   if (chosen) kinds.push("chosen");
   if (current) kinds.push("current");
+  if (found) kinds.push("found");
   if (!facts) {
     return html`<g class=${kinds.join(" ")} data-path=${box.path}><title>${plain(box.title)}</title><${Shape} box=${box} isDown=${isDown} /><${Texts} box=${box} /></g>`;
   }
@@ -100,6 +109,7 @@ function Box({ box, isDown, facts, chosen, reachable, current }) {
     <${Shape} box=${box} isDown=${isDown} />
     ${box.open ? html`<${OpenTitle} box=${box} />` : html`<${Texts} box=${box} />`}
     <${Badges} box=${box} facts=${facts} />
+    ${entry ? html`<${EntryMark} box=${box} />` : null}
   </g>`;
 }
 
@@ -108,14 +118,14 @@ function sameFacts(a, b) {
   return a === b || (a && b && a.status === b.status && a.runs === b.runs && a.duration === b.duration);
 }
 
-const SettledBox = settled(Box, (a, b) => a.box === b.box && a.chosen === b.chosen && a.reachable === b.reachable && a.current === b.current && sameFacts(a.facts, b.facts));
+const SettledBox = settled(Box, (a, b) => a.box === b.box && a.chosen === b.chosen && a.reachable === b.reachable && a.current === b.current && a.entry === b.entry && a.found === b.found && sameFacts(a.facts, b.facts));
 
-/** @param {{edge: any, name: string, done: boolean}} props */
-function Edge({ edge, name, done }) {
+/** @param {{edge: any, name: string, done: boolean, onPath: boolean}} props */
+function Edge({ edge, name, done, onPath }) {
   const kind = edge.type === "control" || edge.type === "ordering" ? edge.type : "data";
   const { d, head } = useMemo(() => ({ d: pathOf(edge.curve), head: headOf(edge.curve) }), [edge]);
   const label = edge.label_box;
-  return html`<g class="edge ${kind} ${done ? "done" : "pale"}" data-edge=${name}>
+  return html`<g class="edge ${kind} ${done ? "done" : "pale"} ${onPath ? "on-path" : ""}" data-edge=${name}>
     ${edge.title && html`<title>${plain(edge.title)}</title>`}
     <path class="line" d=${d} /><path class="head" d=${head} />
     ${label && html`<rect class="chip" x=${label[0]} y=${label[1]} width=${label[2]} height=${label[3]} rx="8" />
@@ -123,7 +133,7 @@ function Edge({ edge, name, done }) {
   </g>`;
 }
 
-const SettledEdge = settled(Edge, (a, b) => a.edge === b.edge && a.done === b.done);
+const SettledEdge = settled(Edge, (a, b) => a.edge === b.edge && a.done === b.done && a.onPath === b.onPath);
 
 /** Move between boxes with the arrow keys; Enter selects. @param {any} event @param {any[]} boxes */
 function walk(event, boxes) {
@@ -155,8 +165,52 @@ function edgeNames(layout) {
   return layout.edges.map((/** @type {any} */ edge) => `${paths.get(edge.source)} ${paths.get(edge.target)}`);
 }
 
-/** @param {{layout: any, size: {width: number, height: number}, view: any}} props */
-function Drawing({ layout, size, view }) {
+/** Return the paths of nodes that take nothing from others: there a run can begin. @param {any} layout @returns {Set<string>} */
+function entriesOf(layout) {
+  const boxes = new Map(layout.boxes.map((/** @type {any} */ box) => [box.id, box]));
+  const fed = new Set();
+  for (const edge of layout.edges) {
+    if (edge.source !== edge.target && runsAtAll(boxes.get(edge.source))) fed.add(edge.target);
+  }
+  const isInner = (/** @type {any} */ box) => runsAtAll(box) && box.parent === null;
+  return new Set(layout.boxes.filter((/** @type {any} */ box) => isInner(box) && !fed.has(box.id)).map((/** @type {any} */ box) => box.path));
+}
+
+/** Return the edges that lead to a box and from it, however far. @param {any} layout @param {string | null} path @returns {Set<any>} */
+function pathEdges(layout, path) {
+  const chosen = layout.boxes.find((/** @type {any} */ box) => box.path === path && runsAtAll(box));
+  const found = new Set();
+  if (!chosen) return found;
+  for (const [from, to] of [["source", "target"], ["target", "source"]]) {
+    const seen = new Set([chosen.id]);
+    for (const id of seen) {
+      for (const edge of layout.edges) {
+        if (edge[from] !== id) continue;
+        found.add(edge);
+        seen.add(edge[to]);
+      }
+    }
+  }
+  return found;
+}
+
+/** A small map of a large drawing, with the part that is seen. @param {{layout: any, size: {width: number, height: number}, view: any}} props */
+function Minimap({ layout, size, view }) {
+  const k = Math.min(170 / layout.width, 120 / layout.height);
+  const jump = (/** @type {any} */ event) => {
+    if (event.type === "pointermove" && !event.buttons) return;
+    const corner = event.currentTarget.getBoundingClientRect();
+    view.look((event.clientX - corner.left) / k, (event.clientY - corner.top) / k);
+  };
+  return html`<svg class="minimap" width=${layout.width * k} height=${layout.height * k} role="img" aria-label="Map of the graph" onPointerDown=${jump} onPointerMove=${jump}>
+    ${layout.boxes.filter((/** @type {any} */ box) => !box.open && runsAtAll(box)).map((/** @type {any} */ box) => html`<rect class=${statusClass(overlay.value.get(box.path)?.status)}
+      x=${box.x * k} y=${box.y * k} width=${Math.max(2, box.width * k)} height=${Math.max(2, box.height * k)} />`)}
+    <rect class="seen" x=${(-view.x / view.k) * k} y=${(-view.y / view.k) * k} width=${(size.width / view.k) * k} height=${(size.height / view.k) * k} />
+  </svg>`;
+}
+
+/** @param {{layout: any, size: {width: number, height: number}, view: any, wanted: string}} props */
+function Drawing({ layout, size, view, wanted }) {
   const facts = overlay.value;
   const chosen = selection.node.value;
   const known = scopeColumns.value;
@@ -164,24 +218,59 @@ function Drawing({ layout, size, view }) {
   const current = known && row >= 0 ? [...scopeNames.value, known.nodeOf(row)].join("/") : null;
   const done = edgesDone(layout);
   const names = useMemo(() => edgeNames(layout), [layout]);
+  const entries = useMemo(() => entriesOf(layout), [layout]);
+  const onPath = useMemo(() => pathEdges(layout, chosen), [layout, chosen]);
   const isDown = layout.direction === "TD";
   const first = layout.boxes.find(runsAtAll)?.path;
   const reachable = facts.has(chosen ?? "") ? chosen : first;
   /** @param {any} box */
   const drawn = (box) => html`<${SettledBox} key=${box.id} box=${box} isDown=${isDown} facts=${facts.get(box.path)} chosen=${chosen === box.path}
-    reachable=${box.path === reachable} current=${box.path === current} />`;
+    reachable=${box.path === reachable} current=${box.path === current} entry=${entries.has(box.path)} found=${isWanted(box, wanted)} />`;
   return html`<svg class="graph" width=${size.width} height=${size.height} role="group" aria-label="Graph: arrow keys move, Enter selects"
     onKeyDown=${(/** @type {any} */ event) => walk(event, layout.boxes)} ...${view.handlers}>
     <g transform="translate(${view.x} ${view.y}) scale(${view.k})">
       ${layout.boxes.filter((/** @type {any} */ box) => box.open).map(drawn)}
-      ${layout.edges.map((/** @type {any} */ edge, /** @type {number} */ i) => html`<${SettledEdge} key=${i} edge=${edge} name=${names[i]} done=${done[i]} />`)}
+      ${layout.edges.map((/** @type {any} */ edge, /** @type {number} */ i) => html`<${SettledEdge} key=${i} edge=${edge} name=${names[i]} done=${done[i]} onPath=${onPath.has(edge)} />`)}
       ${layout.boxes.filter((/** @type {any} */ box) => !box.open).map(drawn)}
     </g>
   </svg>`;
 }
 
+/** @param {any} box @param {string} wanted */
+function isWanted(box, wanted) {
+  return wanted !== "" && runsAtAll(box) && box.path.toLowerCase().includes(wanted.toLowerCase());
+}
+
+/** Find nodes by a part of their name; Enter goes to the next one. @param {{layout: any, wanted: string, onWant: (text: string) => void}} props */
+function FindNode({ layout, wanted, onWant }) {
+  const matches = layout.boxes.filter((/** @type {any} */ box) => isWanted(box, wanted));
+  const keys = (/** @type {any} */ event) => {
+    if (event.key === "Escape") onWant("");
+    if (event.key !== "Enter" || !matches.length) return;
+    const here = matches.findIndex((/** @type {any} */ box) => box.path === selection.node.peek());
+    selectNode(matches[(here + 1) % matches.length].path);
+  };
+  return html`<input type="search" class="find-node" aria-label="Find a node" placeholder="find a node" value=${wanted} onKeyDown=${keys}
+      onInput=${(/** @type {any} */ event) => onWant(event.target.value)} />
+    ${wanted ? html`<span class="note">${matches.length}</span>` : null}`;
+}
+
 /** The panel. */
 export function GraphPanel() {
+  const [wanted, setWanted] = useState("");
+  const [full, setFull] = useState(false);
+  useEffect(() => {
+    const pressed = (/** @type {KeyboardEvent} */ event) => {
+      if (event.key === "Escape") setFull(false);
+      if (isTyped(event)) return;
+      if (event.key === "g") setFull((was) => !was);
+      else if (event.key === "/") /** @type {HTMLElement | null} */ (document.querySelector(".find-node"))?.focus();
+      else return;
+      event.preventDefault();
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, []);
   const { place, size } = useSize();
   const layout = graph.value?.layout ?? null;
   const view = useViewport(layout, size);
@@ -192,15 +281,18 @@ export function GraphPanel() {
     if (box && seen.current !== chosen) view.reveal(box);
     seen.current = chosen ?? "";
   }, [chosen, layout, size.width]);
-  const tools = html`<button type="button" class="icon" aria-label="Zoom out" title="Zoom out" onClick=${() => view.zoom(1 / 1.3)}>−</button>
+  const tools = html`${layout ? html`<${FindNode} layout=${layout} wanted=${wanted} onWant=${setWanted} />` : null}
+    <button type="button" class="icon" aria-label="Zoom out" title="Zoom out" onClick=${() => view.zoom(1 / 1.3)}>−</button>
     <button type="button" class="icon" aria-label="Zoom in" title="Zoom in" onClick=${() => view.zoom(1.3)}>+</button>
-    <button type="button" onClick=${view.fit}>fit</button>`;
+    <button type="button" onClick=${view.fit}>fit</button>
+    <button type="button" class="icon" aria-pressed=${full} aria-label="Whole page" title="Whole page: g" onClick=${() => setFull(!full)}>⛶</button>`;
   const within = scopeNames.value.length ? ` of ${cut(scopeNames.value.join("/"), 40)}` : "";
   const note = columns.value?.length ? `status as of superstep ${scope.value.at}${within}` : "";
-  return html`<${Panel} title="graph" note=${note} class="graph-panel" tools=${tools}>
+  return html`<${Panel} title="graph" note=${note} class="graph-panel ${full ? "full" : ""}" tools=${tools}>
     <div class="canvas" ref=${place}>
       ${graphFailure.value ? html`<${Failure} error=${graphFailure.value} />` : null}
-      ${layout && size.width ? html`<${Drawing} layout=${layout} size=${size} view=${view} />` : null}
+      ${layout && size.width ? html`<${Drawing} layout=${layout} size=${size} view=${view} wanted=${wanted} />` : null}
+      ${layout && size.width && layout.boxes.length > MANY ? html`<${Minimap} layout=${layout} size=${size} view=${view} />` : null}
       ${graph.value?.left_out ? html`<p class="note foot">${cut(graph.value.left_out, 12)} nested runs are not counted</p>` : null}
     </div>
   <//>`;

@@ -2,7 +2,7 @@
 /** What part of a drawing is seen: fitted, zoomed, dragged. */
 import { useEffect, useRef, useState } from "preact/hooks";
 
-const READABLE = 0.62; // smaller than this, names cannot be read
+const READABLE = 1; // smaller than this, names have less than 11 pixels
 const LEAST = 0.1;
 const MOST = 3;
 const MARGIN = 24;
@@ -24,6 +24,19 @@ function whole(layout, size) {
   return Math.max(LEAST, k);
 }
 
+/**
+ * Return the first view: all of the drawing if it can be read then, else its beginning.
+ * @param {any} layout @param {Size} size @returns {View}
+ */
+function opening(layout, size) {
+  const k = Math.max(whole(layout, size), READABLE);
+  const view = centred(layout, size, k);
+  if (layout.width * k <= size.width) return view;
+  const first = layout.boxes.reduce((/** @type {any} */ top, /** @type {any} */ box) => (box.y < top.y ? box : top));
+  const x = size.width / 2 - (first.x + first.width / 2) * k;
+  return { ...view, x: within(size.width - layout.width * k, x, 0) };
+}
+
 /** @param {number} low @param {number} value @param {number} high */
 const within = (low, value, high) => Math.max(low, Math.min(high, value));
 
@@ -39,14 +52,14 @@ function kept(view, layout, size) {
 
 /**
  * Return the view of a drawing in a panel, and what changes it.
- * @param {Size | null} layout @param {Size} size
+ * @param {any} layout @param {Size} size
  */
 export function useViewport(layout, size) {
   const [view, setView] = useState({ x: 0, y: 0, k: 1 });
   const drag = useRef(/** @type {any} */ (null));
   const ready = layout !== null && size.width > 0;
   useEffect(() => {
-    if (layout && ready) setView(centred(layout, size, Math.max(whole(layout, size), READABLE)));
+    if (layout && ready) setView(opening(layout, size));
   }, [layout, ready]);
   const before = useRef(size);
   useEffect(() => {
@@ -55,7 +68,7 @@ export function useViewport(layout, size) {
     if (!layout || !width || (width === size.width && height === size.height)) return;
     setView((last) => kept({ ...last, x: last.x + (size.width - width) / 2 }, layout, size)); // the middle stays
   }, [size.width, size.height]);
-  if (!layout) return { ...view, handlers: {}, fit() {}, zoom() {}, reveal() {} };
+  if (!layout) return { ...view, handlers: {}, fit() {}, zoom() {}, reveal() {}, look() {} };
   const move = (/** @type {View} */ next) => setView(kept(next, layout, size));
   /** @param {number} factor @param {number} x @param {number} y */
   const zoom = (factor, x = size.width / 2, y = size.height / 2) => {
@@ -95,5 +108,7 @@ export function useViewport(layout, size) {
     const y = fitsY ? view.y : box.height * k > size.height ? MARGIN - box.y * k : size.height / 2 - (box.y + box.height / 2) * k;
     move({ k, x, y });
   };
-  return { ...view, handlers, zoom, reveal, fit: () => setView(centred(layout, size, whole(layout, size))) };
+  /** Bring a point of the drawing to the middle. @param {number} x @param {number} y */
+  const look = (x, y) => move({ k: view.k, x: size.width / 2 - x * view.k, y: size.height / 2 - y * view.k });
+  return { ...view, handlers, zoom, reveal, look, fit: () => setView(centred(layout, size, whole(layout, size))) };
 }

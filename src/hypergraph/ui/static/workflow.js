@@ -65,6 +65,26 @@ function Tabs() {
   <//>`;
 }
 
+const STEP = 40; // pixels that a key moves the border by
+
+/** The border between the graph and the rest: drag it, or move it by keys. */
+function Splitter() {
+  const main = () => /** @type {HTMLElement} */ (document.getElementById("main"));
+  const set = (/** @type {number} */ width) => main().style.setProperty("--graph", `${Math.max(200, Math.min(innerWidth - 420, width))}px`);
+  const now = () => document.querySelector(".graph-panel")?.getBoundingClientRect().width ?? 400;
+  const down = (/** @type {any} */ event) => event.currentTarget.setPointerCapture(event.pointerId);
+  const move = (/** @type {any} */ event) => event.buttons && set(event.clientX - main().getBoundingClientRect().left - 10);
+  const keys = (/** @type {any} */ event) => {
+    const step = /** @type {Record<string, number>} */ ({ ArrowLeft: -STEP, ArrowRight: STEP })[event.key];
+    if (!step) return;
+    set(now() + step);
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  return html`<div class="splitter" role="separator" aria-orientation="vertical" aria-label="Width of the graph" tabindex="0"
+    onPointerDown=${down} onPointerMove=${move} onKeyDown=${keys} onDblClick=${() => main().style.removeProperty("--graph")}></div>`;
+}
+
 /** The view. */
 export function WorkflowPage() {
   const id = selection.workflow.value;
@@ -77,7 +97,7 @@ export function WorkflowPage() {
   const isMap = found?.children.is_map ?? false;
   const kinds = `workflow-page ${isMap ? "of-map" : ""} ${isMap && selection.step.value !== null ? "with-step" : ""}`;
   return html`<${Frame} title=${title} actions=${found && html`<${Actions} found=${found} />`} class=${kinds}>
-    <${GraphPanel} key=${`graph ${id}`} />
+    <${GraphPanel} key=${`graph ${id}`} /><${Splitter} />
     <${WaterfallPanel} key=${`rows ${id}`} />
     ${isMap && selection.step.value !== null ? html`<${Panel} title="step" class="details"><div class="scroll" tabindex="0"><${Step} /></div><//>` : null}
     ${isMap ? null : html`<${Travel} key=${`travel ${id}`} /><${StatePanel} key=${`state ${id}`} /><${Tabs} key=${`tabs ${id}`} />`}
