@@ -12,7 +12,7 @@ RUN := .venv/bin/python
 INSTALL := PIP_DISABLE_PIP_VERSION_CHECK=1 $(RUN) -m pip install --quiet --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs prove soak cluster bench bench-quick pictures clean browser
+.PHONY: help demo test check docs prove soak cluster chaos bench bench-quick pictures clean browser
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -66,6 +66,10 @@ cluster: .venv/.dev ## nodes on Ray and MPI, and lines that are cut; installs ha
 	@$(INSTALL) '.[cluster]'
 	@echo "==> tests: pytest tests/cluster"
 	@$(RUN) -m pytest -q tests/cluster
+
+chaos: .venv/.dev ## 1,000 runs on a cluster that is disturbed for ten minutes; print what came of them
+	@echo "==> disturbing a cluster (about ten minutes)"
+	@$(RUN) tests/chaos.py
 
 bench: .venv/.dev ## measure everything beside other libraries, write docs/benchmarks.md
 	@echo "==> measuring (about ten minutes; the first time three more, to install the libraries into .bench)"

@@ -23,11 +23,14 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent
 sys.path[:0] = [str(TESTS.parent / "src"), str(TESTS)]
 
-from support.dbos_cluster import TestCluster, WorkerProcess  # noqa: E402 - found by the path above
-from support.dbos_graphs import NODES  # noqa: E402 - as above
-from support.postgres import psycopg, server  # noqa: E402 - as above
+from support.dbos_cluster import TestCluster, WorkerProcess  # noqa: E402 - found by the line above
+from support.dbos_graphs import NODES  # noqa: E402
+from support.postgres import psycopg, server  # noqa: E402
 
 SECONDS = "0.05"  # for which a body works
+SESSIONS = """
+SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
 TWICE_AT_ONCE = """
 SELECT count(*) FROM bodies AS one JOIN bodies AS other USING (run, number)
 WHERE one.began < other.began AND other.began < one.ended AND NOT one.pid = ANY(%s)
@@ -103,10 +106,7 @@ class Chaos:
 
     def _cut(self) -> None:
         """End nearly all sessions at once."""
-        find = (
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-        for (pid,) in self.cluster.all(find):
+        for (pid,) in self.cluster.all(SESSIONS):
             if self._random.random() < 0.9:
                 self.cluster.all("SELECT pg_terminate_backend(%s)", pid)
 

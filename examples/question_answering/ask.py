@@ -20,7 +20,6 @@ def prepared() -> Graph:
     cache = DiskCache("index_cache")
     read = SyncRunner(cache=cache).run(reading, folder=HERE / "bicycles")
     cache.close()
-    assert read.log is not None
     how = "found in the cache" if read.log.node_stats["build_index"].cached else "built"
     print(f"{len(read['passages'])} passages of {len(read['documents'])} documents, index {how}")
     return answering.bind(index=read["index"])

@@ -43,9 +43,10 @@ def test_fresh_run_ids_differ() -> None:
     assert len({fresh_run_id() for _ in range(1000)}) == 1000
 
 
-def test_a_result_made_by_hand_has_no_log_and_nothing_nested() -> None:
-    result = RunResult({}, DONE)
-    assert (result.log, result.nested, result.error, result.pause) == (None, {}, None, None)
+def test_a_result_made_by_hand_has_an_empty_log_and_nothing_nested() -> None:
+    result = RunResult({}, DONE, "r")
+    assert (result.log, result.nested) == (RunLog("", "r", 0.0, ()), {})
+    assert (result.error, result.pause, result.summary()) == (None, None, "completed")
     assert (result.failure, result.workflow_id) == (None, None)
 
 
@@ -91,7 +92,7 @@ def test_a_dict_never_holds_values() -> None:
         "log": LOG.to_dict(),
         "error": "ValueError: boom",
     }
-    assert set(RunResult({"x": 1}, DONE).to_dict()) == {"status", "run_id", "workflow_id"}
+    assert set(RunResult({"x": 1}, DONE).to_dict()) == {"status", "run_id", "workflow_id", "log"}
 
 
 def test_an_error_that_cannot_show_itself_is_survived() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from hypergraph import Graph, interrupt, node
+from hypergraph import Graph, interrupt, node, pause_for
 
 NODES = int(os.environ.get("NODES", "10"))
 PAUSE = float(os.environ.get("NODE_SECONDS", "0.02"))
@@ -118,4 +118,5 @@ leaving = Graph([leave], name="leaving")
 holding = Graph([hold], name="holding")
 complaining = Graph([complain], name="complaining")
 locking = Graph([lock, double], name="locking")
+timed = Graph([pause_for("wait", 0.3, hold=0), double], name="timed")
 graphs = [chain, doubling, dividing, asking, leaving, holding, complaining, locking]

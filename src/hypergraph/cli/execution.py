@@ -250,7 +250,7 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
     if isinstance(result, MapResult):
         yield _items(view.get("items", []))
         yield stats_table(result.log.node_stats)
-    elif result.log is not None and result.log.steps:
+    elif result.log.steps:
         stats = result.log.node_stats
         looped = len(stats) < len(result.log.steps)
         yield stats_table(stats) if looped else _supersteps(step_table(result.log.steps))

@@ -22,7 +22,6 @@ _INTERRUPTED, _PIPE_CLOSED = 130, 141  # 128 and the number of the signal, as in
 
 def overview() -> str:
     """Return the text of `hypergraph --help`."""
-    width = max(map(len, COMMANDS))
     lines = [
         "usage: hypergraph [--db URL] COMMAND ...",
         "",
@@ -30,8 +29,12 @@ def overview() -> str:
     ]
     for part in dict.fromkeys(command.part for command in COMMANDS.values()):
         lines += ["", f"{part}:"]
-        rows = [(name, command.summary) for name, command in COMMANDS.items() if command.part == part]
-        lines += _columns([(name.replace("-", " "), summary) for name, summary in rows], width)
+        rows = [
+            (name.replace("-", " "), command.summary)
+            for name, command in COMMANDS.items()
+            if command.part == part
+        ]
+        lines += _columns(rows, max(len(name) for name, _ in rows))
     lines += ["", "Help for a command: hypergraph help COMMAND. Output for programs: --json."]
     return "\n".join(lines)
 

@@ -21,6 +21,7 @@ class Command(NamedTuple):
 
 
 LOOK, ASK, DO, KEEP = "inspect runs", "analyse runs", "run graphs", "maintain the store"
+CLUSTER = "run graphs on a cluster"
 
 COMMANDS = {
     "ls": Command(
@@ -95,12 +96,38 @@ COMMANDS = {
         ("fork order-1 --at 2", "fork order-1 --at 2 price=3.5"),
     ),
     "cancel": Command("stop a running or paused workflow", DO, ("cancel order-1",)),
+    "demo": Command("run a pipeline that fails, pauses, is killed and resumes", DO, ("demo",)),
     "worker": Command(
         "run workflows submitted to a cluster on Postgres",
-        DO,
+        CLUSTER,
         ("worker shop:orders --executor-id w1 --db postgresql://host/runs",),
     ),
-    "demo": Command("run a pipeline that fails, pauses, is killed and resumes", DO, ("demo",)),
+    "worker-ls": Command("list the workers, and dead ones that left runs", CLUSTER, ("worker ls",)),
+    "submit": Command(
+        "submit a run to a cluster on Postgres",
+        CLUSTER,
+        (
+            "submit shop:orders item=tea --db postgresql://host/runs",
+            "submit orders item=tea --queue slow --delay 60 --retries 3",
+        ),
+    ),
+    "queue-ls": Command("list the queues, and how many runs wait in each", CLUSTER, ("queue ls",)),
+    "queue-show": Command(
+        "list submitted runs: waiting, delayed, running or dead",
+        CLUSTER,
+        ("queue show", "queue show slow --status delayed", "queue show --status dead"),
+    ),
+    "queue-pause": Command("let workers claim no more runs of a queue", CLUSTER, ("queue pause slow",)),
+    "queue-resume": Command(
+        "let workers claim runs of a paused queue again", CLUSTER, ("queue resume slow",)
+    ),
+    "queue-requeue": Command("submit a failed or cancelled run again", CLUSTER, ("queue requeue order-1",)),
+    "schedule-ls": Command("list the schedules", CLUSTER, ("schedule ls",)),
+    "schedule-pause": Command("let a schedule submit no more runs", CLUSTER, ("schedule pause nightly",)),
+    "schedule-resume": Command(
+        "let a paused schedule submit runs again", CLUSTER, ("schedule resume nightly",)
+    ),
+    "schedule-trigger": Command("submit a run of a schedule now", CLUSTER, ("schedule trigger nightly",)),
     "tag": Command(
         "set or remove tags of a workflow", KEEP, ("tag order-1 user=ann", "tag order-1 --remove user")
     ),

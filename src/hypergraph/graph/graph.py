@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, Self
 
 from hypergraph.display import did_you_mean, finding, plural
@@ -12,6 +12,7 @@ from hypergraph.graph.inputs import InputSpec, compute_input_spec, indispensable
 from hypergraph.graph.mermaid import to_mermaid
 from hypergraph.graph.networks import flat_network, network
 from hypergraph.graph.picture import graph_html, visualize
+from hypergraph.graph.replacing import declared_edges, replaced_nodes
 from hypergraph.graph.validation import validate_graph
 from hypergraph.graph.wiring import Edge, Wiring
 from hypergraph.nodes.base import Frozen, HyperNode
@@ -295,6 +296,34 @@ class Graph(Frozen):
                     f"produced by {grown.wiring.data_producers[name]}. Call unbind({name!r}) first."
                 )
         return grown._copy(_bound=self._bound, selected=self.selected)
+
+    def replace(self, replacements: Mapping[str, HyperNode | Callable[..., Any]]) -> Self:
+        """Return a graph with other nodes in these places; nested ones are named by path.
+
+        A function is called in place of the node's own, with its parameters; names and options of the node
+        stay. A node must have the same inputs, outputs, `append`, `wait_for` and targets. Bindings, edges,
+        selection and entry points are kept.
+
+        >>> fetch = FunctionNode(lambda url: 1 / 0, "fetch", "page")
+        >>> inner = Graph([fetch], name="web")
+        >>> graph = Graph([inner.as_node(), FunctionNode(lambda page: len(page), "count", "size")])
+        >>> offline = graph.replace({"web/fetch": lambda url: "<p>hello"})
+        >>> SyncRunner().run(offline, url="https://example.com")["size"]
+        8
+
+        Raises GraphConfigError for unknown paths, and for replacements that do not fit, with what differs.
+        """
+        if not isinstance(replacements, Mapping):
+            raise TypeError(f"replace() takes a dict of paths and nodes, got {got(replacements)}")
+        changed = type(self)(
+            replaced_nodes(self, replacements),
+            edges=declared_edges(self.wiring),
+            name=self.name,
+            strict_types=self.strict_types,
+        )
+        return changed._copy(
+            _bound=self._bound, selected=self.selected, entrypoints_config=self.entrypoints_config
+        )
 
     def as_node(
         self,

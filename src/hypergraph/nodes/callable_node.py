@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property, reduce
 from types import FunctionType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from hypergraph.exceptions import RenameError
 from hypergraph.nodes.base import Frozen, HyperNode
@@ -27,12 +27,23 @@ from hypergraph.nodes.signature import (
     unwrapped,
 )
 
+if TYPE_CHECKING:  # every type checker has this module; the defaults let `FunctionNode` stand alone
+    from typing_extensions import ParamSpec, TypeVar
 
-class CallableNode(Frozen, HyperNode):
+    P = ParamSpec("P", default=...)
+    R_co = TypeVar("R_co", covariant=True, default=Any)
+else:
+    from typing import ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    R_co = TypeVar("R_co", covariant=True)
+
+
+class CallableNode(Frozen, HyperNode, Generic[P, R_co]):
     """Wrap a callable; abstract."""
 
     abstract = True
-    func: Callable[..., Any]  # the function itself
+    func: Callable[P, R_co]  # the function itself
     signature: Signature  # its parameters and type hints
     params: tuple[Parameter, ...]  # the parameters that are inputs, in the order of `inputs`
     emit: tuple[str, ...]  # outputs without a value
@@ -73,7 +84,7 @@ class CallableNode(Frozen, HyperNode):
             raise RenameError(f"Cannot rename unknown inputs: {listed}. Valid inputs: {self.inputs}")
         self.__dict__.update(self._renamed("inputs", renames).__dict__)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function itself."""
         return self.func(*args, **kwargs)
 
@@ -130,6 +141,28 @@ class CallableNode(Frozen, HyperNode):
         """Translate a dict keyed by current input names to one keyed by parameter names."""
         originals = {name: param.name for name, param in zip(self.inputs, self.params, strict=True)}
         return {originals.get(name, name): value for name, value in values.items()}
+
+    def with_function(self, func: Callable[..., Any]) -> Self:
+        """Return a copy that calls another function; names, renames and options stay.
+
+        >>> add = node(lambda a, b: a + b, "total").with_name("add").with_inputs(a="price")
+        >>> add.with_function(lambda a, b: 0).inputs
+        ('price', 'b')
+
+        Raises ValueError if the function has other parameters, TypeError if it is not callable or has no
+        readable signature.
+        """
+        read = _read(func)
+        names = {param.name: name for param, name in zip(self.params, self.inputs, strict=True)}
+        given = [param.name for param in read["params"]]
+        if set(given) != set(names):
+            raise ValueError(
+                f"The function for node {self.name!r} takes ({', '.join(given)}), "
+                f"the one it replaces ({', '.join(names)})"
+            )
+        changed = self._copy(**read, func=func, inputs=tuple(names[name] for name in given))
+        changed.__dict__.pop("_hash", None)
+        return changed
 
     def _renamed(self, kind: Literal["inputs", "outputs"], changes: dict[str, str]) -> Self:
         renamed = super()._renamed(kind, changes)

@@ -10,7 +10,7 @@ from functools import partial
 from types import GenericAlias, NoneType, UnionType
 from typing import Any, overload
 
-from hypergraph.nodes.callable_node import CallableNode
+from hypergraph.nodes.callable_node import CallableNode, P, R_co
 from hypergraph.nodes.names import Names, as_names
 from hypergraph.nodes.options import (
     OnAmbiguous,
@@ -26,7 +26,7 @@ from hypergraph.nodes.options import (
 from hypergraph.nodes.signature import safe_getattr, unwrapped
 
 
-class FunctionNode(CallableNode):
+class FunctionNode(CallableNode[P, R_co]):
     """Make a node from a callable, or from the function of another node.
 
     >>> FunctionNode(lambda text: text.split(), "split", "words").outputs
@@ -71,7 +71,7 @@ class FunctionNode(CallableNode):
 
     def __init__(
         self,
-        source: Callable[..., Any],
+        source: Callable[P, R_co],
         name: str | None = None,
         output_name: Names = None,
         *,
@@ -197,7 +197,7 @@ def _returns_value(func: Any) -> bool:
 
 @overload
 def node(
-    source: Callable[..., Any],
+    source: Callable[P, R_co],
     output_name: Names = None,
     *,
     append: bool | Names = False,
@@ -216,7 +216,7 @@ def node(
     artifact: bool | None = None,
     on_worker_loss: OnWorkerLoss | None = None,
     transaction: bool = False,
-) -> FunctionNode: ...
+) -> FunctionNode[P, R_co]: ...
 @overload
 def node(
     source: None = None,
@@ -238,7 +238,7 @@ def node(
     artifact: bool | None = None,
     on_worker_loss: OnWorkerLoss | None = None,
     transaction: bool = False,
-) -> Callable[[Callable[..., Any]], FunctionNode]: ...
+) -> Callable[[Callable[P, R_co]], FunctionNode[P, R_co]]: ...
 def node(
     source: Callable[..., Any] | None = None,
     output_name: Names = None,

@@ -7,10 +7,10 @@ decision is a target name, END, a list of names or None.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from hypergraph.display import did_you_mean
-from hypergraph.nodes.callable_node import CallableNode
+from hypergraph.nodes.callable_node import CallableNode, P, R_co
 from hypergraph.nodes.names import Names, got, require_name
 from hypergraph.nodes.options import RetryPolicy, checked_retry, checked_timeout
 from hypergraph.nodes.signature import sha256
@@ -35,7 +35,7 @@ Target = str | type[END]
 Targets = Iterable[Target] | Mapping[Target, str] | Target
 
 
-class GateNode(CallableNode):
+class GateNode(CallableNode[P, R_co]):
     """Decide which targets run; the abstract base of RouteNode and IfElseNode."""
 
     abstract = True
@@ -55,6 +55,15 @@ class GateNode(CallableNode):
         if not checked:
             raise ValueError("A gate must have at least one target; name a node or END.")
         self._set_up(func, name, (), targets=list(checked), **options)
+        self._refuse_generator()
+
+    def with_function(self, func: Callable[..., Any]) -> Self:
+        """Return a copy that decides by another function. Raises ValueError and TypeError as for nodes."""
+        changed = super().with_function(func)
+        changed._refuse_generator()
+        return changed
+
+    def _refuse_generator(self) -> None:
         if self.is_generator:
             raise TypeError(
                 f"Gate {self.name!r} cannot be a generator. Compute the value in a node before it, "
@@ -107,7 +116,7 @@ def _checked_target(target: Any) -> Target:
     return target  # type: ignore[no-any-return]  # END or a string
 
 
-class RouteNode(GateNode):
+class RouteNode(GateNode[P, R_co]):
     """Choose among named targets.
 
     Raises TypeError for generator functions and options of the wrong type, ValueError for missing targets,
@@ -131,7 +140,7 @@ class RouteNode(GateNode):
 
     def __init__(
         self,
-        func: Callable[..., Any],
+        func: Callable[P, R_co],
         targets: Targets,
         *,
         fallback: Target | None = None,
@@ -196,7 +205,7 @@ class RouteNode(GateNode):
         return f"RouteNode({self._label()}, targets={self.targets})"
 
 
-class IfElseNode(GateNode):
+class IfElseNode(GateNode[P, R_co]):
     """Choose between two targets by True and False.
 
     Raises TypeError for generator functions and options of the wrong type, ValueError for equal targets
@@ -222,7 +231,7 @@ class IfElseNode(GateNode):
 
     def __init__(
         self,
-        func: Callable[..., Any],
+        func: Callable[P, R_co],
         when_true: Target,
         when_false: Target,
         *,
@@ -289,7 +298,7 @@ def route(
     wait_for: Names = None,
     retry: RetryPolicy | None = None,
     timeout: float | None = None,
-) -> Callable[[Callable[..., Any]], RouteNode]:
+) -> Callable[[Callable[P, R_co]], RouteNode[P, R_co]]:
     """Turn a function that returns a target, or a list of them, into a gate. Raises what RouteNode raises.
 
     >>> @route(targets=["revise", END])
@@ -314,7 +323,7 @@ def route(
     """
     if callable(targets) and targets is not END:
         raise TypeError('@route needs its targets: write @route(targets=["a", "b"]).')
-    return lambda func: RouteNode(
+    return lambda func: RouteNode(  # type: ignore[return-value]  # mypy: a generic lambda is not one
         func,
         targets,
         fallback=fallback,
@@ -344,7 +353,7 @@ def ifelse(
     wait_for: Names = None,
     retry: RetryPolicy | None = None,
     timeout: float | None = None,
-) -> Callable[[Callable[..., Any]], IfElseNode]:
+) -> Callable[[Callable[P, R_co]], IfElseNode[P, R_co]]:
     """Turn a function that returns True or False into a gate. Raises what IfElseNode raises.
 
     >>> @ifelse(when_true="publish", when_false="revise")
@@ -366,7 +375,7 @@ def ifelse(
         retry: how often and after which delay a failed attempt is repeated
         timeout: seconds for one attempt, which then fails with NodeTimeoutError
     """
-    return lambda func: IfElseNode(
+    return lambda func: IfElseNode(  # type: ignore[return-value]  # mypy: a generic lambda is not one
         func,
         when_true,
         when_false,

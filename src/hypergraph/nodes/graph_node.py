@@ -164,6 +164,28 @@ class GraphNode(Frozen, HyperNode):
         config = (list(dict.fromkeys(params)), mode, error_handling)
         return self._copy(map_config=config, clone=checked_clone(clone, params, self.inputs))
 
+    def with_graph(self, graph: Graph) -> Self:
+        """Return a copy that runs another graph with the same inputs and outputs.
+
+        Raises ValueError if its inputs differ, or an output of the node is missing.
+        """
+        lost = [name for name in self._liftable.values() if name not in graph.outputs]
+        if set(graph.inputs.all) != set(self.inner_inputs) or lost:
+            raise ValueError(
+                f"The graph for node {self.name!r} has inputs {graph.inputs.all} "
+                f"and outputs {graph.outputs}, the one it replaces {self.inner_inputs} "
+                f"and {tuple(self._liftable.values())}"
+            )
+        changed = self._copy(
+            graph=graph,
+            nested_graph=graph,
+            is_async=graph.has_async_nodes,
+            _indispensable=graph.indispensable,
+        )
+        for param in self.inputs:
+            changed.has_default_for(param)  # fills the memo, as for a new node
+        return changed
+
     @property
     def inner_map_params(self) -> list[str]:
         """The mapped parameters under their names in the inner graph."""

@@ -8,12 +8,13 @@ from functools import cached_property
 from typing import Any, Self
 
 from hypergraph.answers import Schema, converted, schema_of, without_none
+from hypergraph.nodes.callable_node import P, R_co
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.names import Names, as_names, got
 from hypergraph.nodes.signature import MISSING
 
 
-class InterruptNode(FunctionNode):
+class InterruptNode(FunctionNode[P, R_co]):
     """Ask the handler for an answer, and pause the run if it returns None.
 
     >>> InterruptNode(lambda draft: None, "review", "approved").outputs
@@ -44,7 +45,7 @@ class InterruptNode(FunctionNode):
 
     def __init__(
         self,
-        source: Callable[..., Any],
+        source: Callable[P, R_co],
         name: str | None = None,
         output_name: Names = None,
         *,
@@ -131,7 +132,7 @@ def interrupt(
     emit: Names = None,
     wait_for: Names = None,
     hide: bool = False,
-) -> Callable[[Callable[..., Any]], InterruptNode]:
+) -> Callable[[Callable[P, R_co]], InterruptNode[P, R_co]]:
     """Turn a function into an interrupt. Raises what InterruptNode raises.
 
     >>> @interrupt("decision")
@@ -153,7 +154,7 @@ def interrupt(
     """
     if callable(output_name):
         raise TypeError('@interrupt needs an output_name: write @interrupt(output_name="answer").')
-    return lambda func: InterruptNode(
+    return lambda func: InterruptNode(  # type: ignore[return-value]  # mypy: a generic lambda is not one
         func,
         None,
         output_name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, SupportsIndex, overload
 
@@ -64,7 +64,8 @@ class RunResult:
         self.workflow_id = workflow_id
         self.error = error
         self.pauses = tuple(pauses) or (() if pause is None else (pause,))
-        self.log = log  # what happened, without values
+        # what happened, without values; without steps if it is not known
+        self.log: RunLog = RunLog("", self.run_id, 0.0, ()) if log is None else log
         self.failure = failure
         self.nested = nested if nested is not None else {}  # results of GraphNodes, by node
 
@@ -117,20 +118,20 @@ class RunResult:
         return self.values.get(key, default)
 
     def summary(self) -> str:
-        """Return one line: the log's summary, or without a log the status and the error."""
-        if self.log is not None:
+        """Return one line: the log's summary, or without any steps the status and the error."""
+        if self.log.steps:
             return self.log.summary()
         error = error_text(self.error)
         return self.status.value if error is None else f"{self.status.value}: {escape(error)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return status, ids, log and error as JSON primitives; never a value."""
-        log, error = self.log, error_text(self.error)
+        error = error_text(self.error)
         return {
             "status": self.status.value,
             "run_id": jsonable(self.run_id),
             "workflow_id": jsonable(self.workflow_id),
-            **({} if log is None else {"log": log.to_dict()}),
+            "log": self.log.to_dict(),
             **({} if error is None else {"error": jsonable(error)}),
         }
 
@@ -155,7 +156,7 @@ class RunResult:
         header = ("RunResult", self.status.value, self.run_id, *([] if error is None else [bounded(error)]))
         values = [Table(("Name", "Value"), rows, more)] if rows else []
         own = as_html(header, *self._waits_for(), *values)
-        return own + ("" if self.log is None else self.log._repr_html_())
+        return own + (self.log._repr_html_() if self.log.steps else "")
 
     def _waits_for(self) -> list[str]:
         return [f"{p.node_name} waits for {', '.join(p.response_keys.values())}" for p in self.pauses]
@@ -293,7 +294,9 @@ class MapResult(Sequence[RunResult]):
     def log(self) -> MapLog:
         """The logs of all items."""
         items = [
-            result.log or RunLog(self.graph_name, result.run_id, 0.0, (), item_index=index)
+            result.log
+            if result.log.steps
+            else replace(result.log, graph_name=self.graph_name, item_index=index)
             for index, result in enumerate(self.results)
         ]
         outcomes = tuple((result.status.value, error_text(result.error) or "") for result in self.results)

@@ -12,17 +12,19 @@ from hypergraph.views.writes import Cancelled
 _OPEN = (WorkflowStatus.ACTIVE, WorkflowStatus.PAUSED)
 
 
-def cancelled(store: Checkpointer, workflow_id: str) -> Cancelled:
+def cancelled(store: Checkpointer, workflow_id: str, *, ended: bool = False) -> Cancelled:
     """Take a workflow, and the open runs below it, away from their process and mark them as stopped.
+
+    With `ended`, it may have ended already: its submission to a cluster was cancelled before.
 
     Raises:
         Problem: the workflow does not exist, or has ended.
         CheckpointError: the store refuses it.
     """
     found = require_workflow(store, workflow_id)
-    if found.status not in _OPEN:
+    if found.status not in _OPEN and not ended:
         raise Problem(REFUSED, f"Workflow {workflow_id!r} is {found.status.value}: nothing to cancel")
-    ids = [_stop(store, each) for each in _open_runs(store, found)]
+    ids = [_stop(store, each) for each in _open_runs(store, found) if each.status in _OPEN] or [workflow_id]
     return {"schema": "hypergraph.cancelled/1", "ids": jsonable(ids)}
 
 

@@ -26,7 +26,7 @@ OK, MISSING, TROUBLE = "ok", "missing", "TROUBLE"
 _REQUIREMENT = re.compile(r"([\w.-]+)[^;]*;.*extra == ['\"]([\w-]+)['\"]")
 _MOST = 10_000  # waiting runs that are counted
 _OURS = "name LIKE 'hypergraph.%'"
-_THERE = """
+THERE = """
 SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace
     WHERE nspname = 'dbos' AND relname = 'workflow_status' AND relkind = 'r'
     AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(pg_class.oid, 'SELECT'))
@@ -263,7 +263,7 @@ def workers(store: SqlStore) -> Workers | None:
     """
 
     def read(connection: Any) -> Workers | None:
-        if not connection.execute(_THERE).fetchone()[0]:
+        if not connection.execute(THERE).fetchone()[0]:
             return None
         held = {(high << 32) | low for high, low in connection.execute(_LOCKS).fetchall()}
         taken = connection.execute(_TAKEN).fetchall()

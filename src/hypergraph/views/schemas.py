@@ -13,6 +13,7 @@ import msgspec
 
 from hypergraph.display import did_you_mean
 from hypergraph.views.check import CheckView
+from hypergraph.views.cluster import QueuePage, SchedulePage, SubmittedPage, WorkerPage
 from hypergraph.views.content import ContentView
 from hypergraph.views.database import DatabaseView, MigratedView, RecoveredView
 from hypergraph.views.diff import ChangesView, DiffView
@@ -40,9 +41,11 @@ from hypergraph.views.workflows import WorkflowPage
 from hypergraph.views.writes import (
     Answered,
     Cancelled,
+    Changed,
     Collected,
     Deleted,
     DueRuns,
+    Enqueued,
     Forked,
     Imported,
     Pruned,
@@ -104,6 +107,12 @@ SCHEMAS: dict[str, type] = {
     "completion": CompletionScript,
     "schemas": SchemaList,
     "stopped": Stopped,
+    "queues": QueuePage,
+    "workers": WorkerPage,
+    "schedules": SchedulePage,
+    "submitted": SubmittedPage,
+    "enqueued": Enqueued,
+    "changed": Changed,
 }
 
 

@@ -91,3 +91,19 @@ class DueRuns(TypedDict):
 
     schema: str  # hypergraph.due/1
     items: list[DueRun]
+
+
+class Enqueued(TypedDict):
+    """A run or map that was put into a queue."""
+
+    schema: str  # hypergraph.enqueued/1
+    id: str
+    status: str  # of DBOS: ENQUEUED, DELAYED, PENDING, SUCCESS, ERROR or CANCELLED
+
+
+class Changed(TypedDict):
+    """A queue or a schedule that was paused or resumed."""
+
+    schema: str  # hypergraph.changed/1
+    name: str
+    paused: bool

@@ -17,7 +17,9 @@ from support.postgres import Server, dsn_in, psycopg, server, store_in
 
 from hypergraph import AsyncRunner, FunctionNode, Graph, SyncRunner
 from hypergraph.checkpointers import PostgresCheckpointer, WorkflowStatus
+from hypergraph.checkpointers.postgres import database
 from hypergraph.checkpointers.postgres.database import _FOR_WRITING, Database
+from hypergraph.checkpointers.postgres.driver import Driver
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.exceptions import OwnershipLostError, StoreUnavailableError, WorkflowLockedError
 from hypergraph.testing.conformance.samples import commit, given, opened, step
@@ -227,6 +229,28 @@ def test_a_locked_row_holds_up_no_other_async_run(tmp_path: Path) -> None:
         return ended
 
     assert asyncio.run(both()) == [*(f"free-{number}" for number in range(10)), "locked"]
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_pooler_is_used_if_it_keeps_sessions_and_refused_by_name_if_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps: bool
+) -> None:
+    monkeypatch.setattr(database, "_backend_pid", lambda driver: -1)  # a pooler has a number of its own
+    if not keeps:
+        execute = Driver.execute
+
+        def on_another_session(self: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
+            if "hypergraph.probe" in str(query) and "current_setting" in str(query):
+                query = "SELECT ''"
+            return execute(self, query, *args, **kwargs)
+
+        monkeypatch.setattr(Driver, "execute", on_another_session)
+    store = store_in(tmp_path)
+    if keeps:
+        assert store.workflows() == []
+    else:
+        with pytest.raises(StoreUnavailableError, match="pool_mode=session"):
+            store.workflows()
 
 
 def test_a_write_does_not_wait_forever_for_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,14 +6,18 @@ at a gate, which is a lock of the server that a test holds. Two workers take run
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 pytest.importorskip("dbos")
 
 from support.dbos_cluster import TestCluster
+
+from hypergraph.cli import main
 
 pytestmark = pytest.mark.slow
 
@@ -157,6 +161,28 @@ def test_the_items_of_a_map_share_the_limits_of_its_queue_which_the_map_itself_d
         assert cluster.one(INSIDE, 7) == 1
     assert submitted.result(timeout=300)["held"] == names
     assert cluster.one(TOGETHER.format(same="true"), 7) == 1
+
+
+def test_a_paused_queue_keeps_its_runs_and_its_limits(cluster: TestCluster, capsys: Any) -> None:
+    def command(*arguments: str) -> Any:
+        assert main(["--db", cluster.dsn, "queue", *arguments, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    def queue() -> Any:
+        return {each["name"]: each for each in command("ls")["items"]}["each"]
+
+    command("pause", "each")
+    settle(cluster)
+    submit(cluster, 8, "kept", queue="each")
+    settle(cluster)
+    assert (queue()["paused"], queue()["waiting"]) == (True, 1)
+    assert [each["id"] for each in command("show", "each")["items"]] == ["kept"]
+    command("resume", "each")
+    assert ended(cluster, "kept") == ["kept"]
+    assert (queue()["paused"], queue()["worker_concurrency"]) == (False, 1)
+    assert main(["--db", cluster.dsn, "queue", "resume", "each"]) == 4
+    assert main(["--db", cluster.dsn, "queue", "pause", "none"]) == 4
+    assert "There is no queue 'none'" in capsys.readouterr().err
 
 
 def test_a_schedule_submits_a_run_each_time(cluster: TestCluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
 import threading
@@ -11,10 +12,11 @@ import pytest
 
 pytest.importorskip("dbos")
 
+from chaos import Chaos
 from support.dbos_cluster import TestCluster
-from support.dbos_graphs import NODES, graphs
-from support.postgres import server
+from support.dbos_graphs import NODES, graphs, timed
 
+from hypergraph import AsyncRunner
 from hypergraph.integrations.dbos import DBOSRunner
 from hypergraph.integrations.dbos.cluster import WORKER_CONCURRENCY
 from hypergraph.views.doctor import health
@@ -159,11 +161,16 @@ def test_a_signal_that_does_not_wake_the_main_thread_is_handled() -> None:
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_a_server_that_crashes_and_comes_back_loses_nothing(cluster: TestCluster) -> None:
-    cluster.start("w1", NODE_SECONDS="0.05")
-    names = submit(cluster, 20)
-    cluster.until(lambda: bodies(cluster) > 20)
-    server().stop("immediate")
-    server().start()
-    cluster.connect()
-    assert_all_ended(cluster, names, most_repeated=10)
+def test_a_cluster_that_is_disturbed_loses_nothing(cluster: TestCluster) -> None:
+    found = Chaos(cluster, seed=1).run(20, 0, ["crash", "cut", "kill"], limit=300)
+    assert found.is_good, found
+    assert found.ended == 20
+
+
+def test_a_run_whose_timer_is_due_is_resumed_by_a_worker(cluster: TestCluster) -> None:
+    store = cluster.runner.checkpointer
+    paused = asyncio.run(AsyncRunner(checkpointer=store).run(timed, {"x": 3}, workflow_id="due"))
+    assert paused.paused
+    cluster.start("w1", target="support.dbos_graphs:timed")
+    cluster.until(lambda: store.workflow("due").status.value == "completed")
+    assert store.state("due")["doubled"] == 6

@@ -22,6 +22,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import Commit, NewWorkflow, each_of
 from hypergraph.checkpointers.sql import reads, writes
 from hypergraph.checkpointers.sql.backend import SqlBackend
+from hypergraph.checkpointers.sql.columns import micros
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.transfer import copy_store
 from hypergraph.checkpointers.sqlite.store import SqliteCheckpointer
@@ -32,6 +33,10 @@ from hypergraph.exceptions import CheckpointError
 _SIZE = """
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
 WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
+"""
+_STOP = """
+UPDATE workflows SET status = 'stopped', completed_at = ?, fence = fence + 1
+WHERE id = ANY(?) AND status = 'active' AND owner_pid IS NULL
 """
 _PATH = "SELECT set_config('search_path', current_setting('search_path') || ', public', true)"
 _MAY_WRITE = "SELECT NOT pg_is_in_recovery() AND has_table_privilege('workflows', 'INSERT')"
@@ -108,6 +113,13 @@ class PostgresBackend(SqlBackend):
 
         if workflows:
             database.write(work)
+
+    def stop_all(self, workflow_ids: Sequence[str]) -> None:
+        """Mark ACTIVE workflows without an owner as stopped, in one statement; others stay as they are."""
+        ended = micros(self.database.now())
+        self.database.write(
+            lambda connection: connection.execute(_STOP, (ended, list(workflow_ids))).rowcount
+        )
 
     def release_all(self) -> None:
         """Release the claims of this process, which is about to end: that is no crash of their runs."""

@@ -311,9 +311,33 @@ class Connections:
             if self.is_ready:
                 return
             check_server(driver, self.path)
+            self._check_pooler(driver)
             self._behind = _difference(driver)
             migrate(driver, _quoted(self.address.schema), self.path)
             self.is_ready = True
+
+    def _check_pooler(self, driver: Driver) -> None:
+        """Raise StoreUnavailableError behind a pooler that gives every transaction another session.
+
+        A pooler in between is known by its own number for the session. One that keeps sessions is fine.
+        """
+        if _backend_pid(driver) == driver.info.backend_pid:
+            return
+        driver.execute("SELECT set_config('hypergraph.probe', 'kept', false)")
+        other = connect(self.address, {})
+        try:
+            other.execute("BEGIN")
+            other.execute("SELECT 1")  # takes the session that the first one has used, if that is shared
+            found = driver.execute("SELECT current_setting('hypergraph.probe', true)").fetchone()
+        finally:
+            other.close()
+        if not found or found[0] != "kept":
+            raise StoreUnavailableError(
+                f"The store {self.path} is behind a pooler that shares sessions between transactions. Locks "
+                "and prepared statements need sessions: give the direct address of the server, or set the "
+                "pooler to pool_mode=session.",
+                location=self.path,
+            )
 
     def find_version(self) -> int | None:
         """Return the version of the tables, None without any. Raises the driver's errors, and ours."""
@@ -359,6 +383,11 @@ def connect(address: Address, settings: Mapping[str, str]) -> Driver:
         driver.close()
         raise
     return driver
+
+
+def _backend_pid(driver: Driver) -> int:
+    row = driver.execute("SELECT pg_backend_pid()").fetchone()
+    return int(row[0]) if row else 0
 
 
 def _set(driver: Driver, settings: Mapping[str, str]) -> None:

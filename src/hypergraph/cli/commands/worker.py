@@ -1,10 +1,12 @@
-"""`hypergraph worker`: a process that runs submitted workflows until SIGTERM."""
+"""`hypergraph worker`: a process that runs submitted workflows until SIGTERM; `worker ls` lists them all."""
 
 from __future__ import annotations
 
 import logging
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from hypergraph import integrations
@@ -12,18 +14,24 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import say
 from hypergraph.cli.targets import object_at
+from hypergraph.display import Table, plural
+from hypergraph.exceptions import WorkflowError
 from hypergraph.views.address import is_server, without_password
-from hypergraph.views.problems import STORE, USAGE, Problem
+from hypergraph.views.cluster import workers
+from hypergraph.views.database import sql_only
+from hypergraph.views.problems import REFUSED, STORE, USAGE, Problem
+from hypergraph.views.stores import store_at
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """Return a number of seconds. Raises ValueError for any other text."""
     try:
-        seconds = float(text)
+        found = float(text)
     except ValueError:
-        seconds = -1
-    if not 0 <= seconds < 1e6:
+        found = -1
+    if not 0 <= found < 1e6:
         raise ValueError("a number of seconds")
-    return seconds
+    return found
 
 
 worker_options = (
@@ -36,29 +44,81 @@ worker_options = (
         "NAME",
         default="hypergraph",
     ),
-    Option("--interval", "how often to check other workers, default 1", "SECONDS", _seconds, 1.0),
+    Option("--interval", "how often to check other workers, default 1", "SECONDS", seconds, 1.0),
     Option(
         "--patience",
         "how long another worker may be silent before its runs are taken over, default 30",
         "SECONDS",
-        _seconds,
+        seconds,
         30.0,
     ),
     Option(
         "--graph-patience",
         "how long a run may wait for a worker that has its graph, default 60",
         "SECONDS",
-        _seconds,
+        seconds,
         60.0,
     ),
     Option(
-        "--drain", "how long to wait for running workflows on SIGTERM, default 20", "SECONDS", _seconds, 20.0
+        "--drain", "how long to wait for running workflows on SIGTERM, default 20", "SECONDS", seconds, 20.0
     ),
     Option(
         "--host", "the address of /health and /metrics, default 127.0.0.1", "ADDRESS", default="127.0.0.1"
     ),
     Option("--port", "the port of /health and /metrics, default 0: a free one", "N", number, 0),
 )
+
+
+worker_ls_options: tuple[Option, ...] = ()
+
+
+def worker_ls(call: Call) -> Reply:
+    """List the workers of a cluster, and dead ones that left runs."""
+    found = workers(sql_only(store_at(call.address)))
+    rows = [
+        (
+            each["executor_id"],
+            "alive" if each["alive"] else "dead",
+            each["host"] or "-",
+            "-" if each["silent"] is None else f"{each['silent']:.1f} s ago",
+            str(each["running"]),
+        )
+        for each in found["items"]
+    ]
+    table = Table(("Worker", "State", "Host", "Heartbeat", "Runs"), rows)
+    return Reply(found, lambda: [table] if rows else [], [plural(len(rows), "worker")])
+
+
+def runner_type() -> Any:
+    """Return the class that submits runs. Raises Problem without the extra."""
+    try:
+        return integrations.DBOSRunner
+    except ImportError as error:
+        raise Problem(USAGE, str(error)) from error
+
+
+@contextmanager
+def runner_at(call: Call) -> Iterator[Any]:
+    """Lend a runner on the database of a call.
+
+    Raises:
+        Problem: the database is not one of Postgres, or refuses what is asked.
+    """
+    if not is_server(call.address):
+        hint = "Give --db postgresql://user@host/database, or set HYPERGRAPH_DB"
+        shown = without_password(call.address)
+        raise Problem(STORE, f"A cluster needs a Postgres database, not {shown}", hint)
+    try:
+        runner = runner_type()(call.address, application=getattr(call.options, "application", "hypergraph"))
+    except ValueError as error:
+        raise Problem(USAGE, str(error)) from error
+    logging.getLogger("dbos").setLevel(logging.ERROR)  # a first start lists all migrations
+    try:
+        yield runner
+    except (ValueError, TypeError, WorkflowError) as error:
+        raise Problem(REFUSED, str(error)) from error
+    finally:
+        runner.close()
 
 
 def worker(call: Call) -> Reply:
@@ -69,10 +129,7 @@ def worker(call: Call) -> Reply:
         raise Problem(
             STORE, f"A worker needs a Postgres database, not {without_password(call.address)}", hint
         )
-    try:
-        runner_class = integrations.DBOSRunner
-    except ImportError as error:
-        raise Problem(USAGE, str(error)) from error
+    runner_class = runner_type()
     graphs: Any = object_at(given.target)[1]  # the runner checks it
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     names = ("interval", "patience", "graph_patience", "drain", "host", "port")

@@ -23,6 +23,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from hypergraph.checkpointers import PostgresCheckpointer
 from hypergraph.checkpointers.postgres.address import address_of
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
+from hypergraph.views.cluster import MAPS, PAUSED
 
 VERSION = "hypergraph"  # one for all: the store decides which code may resume a run (`code_change`), not DBOS
 WORKER_CONCURRENCY = 10  # default limit of runs per queue and worker; a store opens as many connections
@@ -61,7 +62,7 @@ def url_of(conninfo: str) -> str:
 
 def map_queue(queue: str) -> str:
     """Return the queue of the maps whose items go to `queue`: a map that waits must not occupy it."""
-    return f"{queue} maps"
+    return queue + MAPS
 
 
 @dataclass
@@ -142,6 +143,30 @@ class Cluster:
         client.register_queue(queue, **given)
         polling = {"polling_interval_sec": given["polling_interval_sec"]}
         client.register_queue(map_queue(queue), **polling, on_conflict="never_update")
+
+    def pause_queue(self, queue: str) -> bool:
+        """Let workers claim no more runs of a queue; return whether the queue exists."""
+        client = self.client
+        if (found := client.retrieve_queue(queue)) is None:
+            return False
+        kept = queue + PAUSED
+        if client.retrieve_queue(kept) is None:  # the limit that is to come back is kept under this name
+            client.register_queue(kept, worker_concurrency=found.worker_concurrency)
+            found.set_worker_concurrency(0)
+            if (maps := client.retrieve_queue(map_queue(queue))) is not None:
+                maps.set_worker_concurrency(0)
+        return True
+
+    def resume_queue(self, queue: str) -> bool:
+        """Let workers claim runs of a paused queue again; return whether it was paused."""
+        client = self.client
+        if (kept := client.retrieve_queue(queue + PAUSED)) is None:
+            return False
+        for name, limit in ((queue, kept.worker_concurrency), (map_queue(queue), None)):
+            if (found := client.retrieve_queue(name)) is not None:
+                found.set_worker_concurrency(limit)
+        client.delete_queue(queue + PAUSED)
+        return True
 
     def ensure_queue(self, queue: str) -> None:
         """Create a queue with the default limits, unless it exists."""

@@ -26,6 +26,7 @@ _HELP = {
     "hypergraph_reconciled_total": ("counter", "runs claimed by this worker that were not running in it"),
     "hypergraph_passed_on_total": ("counter", "times a run of an unknown graph was left to other workers"),
     "hypergraph_runs_retried_total": ("counter", "times a failed run was run again"),
+    "hypergraph_due_total": ("counter", "runs that were submitted because a timer or deadline was due"),
     "hypergraph_handed_over_total": ("counter", "runs returned to their queue while draining"),
     "hypergraph_lock_losses_total": ("counter", "times the worker lost its database session"),
     "hypergraph_watch_errors_total": ("counter", "failed rounds of heartbeat and recovery"),

@@ -11,8 +11,8 @@ import dbos
 
 from hypergraph import Graph, MapResult, RunResult
 from hypergraph.checkpointers import PostgresCheckpointer, WorkflowStatus
-from hypergraph.exceptions import CheckpointError
-from hypergraph.integrations.dbos.calls import IN_FLIGHT, MAP, RUN, SCHEDULED, attempt_id
+from hypergraph.exceptions import WorkflowError
+from hypergraph.integrations.dbos.calls import IN_FLIGHT, MAP, RUN, SCHEDULED, Call, attempt_id
 from hypergraph.integrations.dbos.cluster import Cluster, map_queue
 from hypergraph.integrations.dbos.submissions import ErrorHandling, Submissions, Submitted
 from hypergraph.integrations.dbos.worker import Worker, WorkerSettings, graphs_by_name
@@ -217,13 +217,8 @@ class DBOSRunner:
                 names[attempt_id(child.id, attempt)] = child.id
         items = self._cluster.statuses([name for name in names if name != own], status=list(IN_FLIGHT))
         self._cluster.cancel(items)
-        for dbos_id in (*items, *in_flight):
-            found = store.backend.read_workflow(names[dbos_id])
-            if found is not None and found.status is WorkflowStatus.ACTIVE:
-                try:
-                    store.update_workflow_status(found.id, WorkflowStatus.STOPPED)
-                except CheckpointError:
-                    pass  # a live worker owns it, and will stop it
+        # A live worker stops what it owns.
+        store.backend.stop_all([names[dbos_id] for dbos_id in (*items, *in_flight)])
         return bool(in_flight or items)
 
     # -- queues and schedules --------------------------------------------------------------------------
@@ -259,6 +254,44 @@ class DBOSRunner:
             partition_concurrency=partition_concurrency,
             polling_interval_sec=polling or self._cluster.polling,
         )
+
+    def pause_queue(self, name: str) -> None:
+        """Let workers claim no more runs of a queue; those that run keep running.
+
+        Raises:
+            ValueError: there is no such queue.
+        """
+        if not self._cluster.pause_queue(name):
+            raise ValueError(f"There is no queue {name!r}.")
+
+    def resume_queue(self, name: str) -> None:
+        """Let workers claim runs of a paused queue again.
+
+        Raises:
+            ValueError: the queue is not paused.
+        """
+        if not self._cluster.resume_queue(name):
+            raise ValueError(f"Queue {name!r} is not paused.")
+
+    def requeue(self, workflow_id: str) -> Submitted:
+        """Submit the last call of a failed or cancelled run or map again; its crashes are forgiven.
+
+        Raises:
+            WorkflowError: nothing was submitted under this id, or it has not failed.
+        """
+        last = self._submissions.last_attempt(workflow_id)
+        status = self._submissions.status(attempt_id(workflow_id, last or 1), load_input=True)
+        if status.status not in {"ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"}:
+            raise WorkflowError(
+                f"{workflow_id!r} is {status.status}; only what failed or was cancelled is submitted again.",
+                workflow_id=workflow_id,
+            )
+        call = replace(Call.from_json(status.input["args"][-1]), workflow_id=workflow_id, not_before=0)
+        self._submissions.forgive(workflow_id)
+        kind = MAP if status.name == MAP else RUN
+        queue = map_queue(call.queue) if kind == MAP else (status.queue_name or self._queue)
+        dbos_id = self._submissions.enqueue(kind, call, queue)
+        return Submitted(self._submissions, workflow_id, dbos_id, call.graph)
 
     def schedule(
         self,
@@ -312,6 +345,37 @@ class DBOSRunner:
     def unschedule(self, name: str) -> None:
         """Remove a schedule; the runs it has submitted stay."""
         self._cluster.client.delete_schedule(name)
+
+    def pause_schedule(self, name: str) -> None:
+        """Let a schedule submit no more runs. Raises ValueError if there is no such schedule."""
+        self._known_schedule(name)
+        self._cluster.client.pause_schedule(name)
+
+    def resume_schedule(self, name: str) -> None:
+        """Let a paused schedule submit runs again. Raises ValueError if there is no such schedule."""
+        self._known_schedule(name)
+        self._cluster.client.resume_schedule(name)
+
+    def trigger_schedule(self, name: str) -> Submitted:
+        """Submit a run of a schedule now. Raises ValueError if there is no such schedule."""
+        call = Call.from_json(self._known_schedule(name)["context"])
+        workflow_id = str(self._cluster.client.trigger_schedule(name).get_workflow_id())
+        return Submitted(self._submissions, workflow_id, workflow_id, call.graph)
+
+    def backfill_schedule(self, name: str, start: datetime, end: datetime) -> list[str]:
+        """Submit the runs of a schedule for the times between two moments, and return their ids.
+
+        Times for which a run was submitted are left out. Raises ValueError if there is no such schedule.
+        """
+        self._known_schedule(name)
+        handles = self._cluster.client.backfill_schedule(name, start, end)
+        return [str(handle.get_workflow_id()) for handle in handles]
+
+    def _known_schedule(self, name: str) -> Any:
+        found = self._cluster.client.get_schedule(name)
+        if found is None:
+            raise ValueError(f"There is no schedule {name!r}.")
+        return found
 
     # -- work ------------------------------------------------------------------------------------------
 

@@ -79,10 +79,15 @@ class Submissions:
                 workflow_id=workflow_id,
             )
         if options.pop("force", False):
+            self.forgive(workflow_id)
+        return stored.step_count
+
+    def forgive(self, workflow_id: str) -> None:
+        """Reset the crashes of a stored workflow, which takes it from its owner."""
+        if self.store.backend.read_workflow(workflow_id) is not None:
             self.store.backend.release(
                 self.store.backend.claim(workflow_id, NewWorkflow(), self.store.encoding, force=True)
             )
-        return stored.step_count
 
     def enqueue(self, kind: str, call: Call, queue: str, **more: Any) -> str:
         """Put a call into a queue and return its DBOS id; an equal call in flight is returned instead.

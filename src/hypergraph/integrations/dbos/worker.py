@@ -17,8 +17,7 @@ import dbos
 from sqlalchemy.exc import OperationalError
 
 from hypergraph import Graph
-from hypergraph.display import plural
-from hypergraph.exceptions import CheckpointError, HypergraphError
+from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowLockedError
 from hypergraph.integrations.dbos.calls import MAP, NAMES, RUN, SCHEDULED, Call, graph_name
 from hypergraph.integrations.dbos.cluster import VERSION, Cluster, map_queue
 from hypergraph.integrations.dbos.execution import (
@@ -32,11 +31,13 @@ from hypergraph.integrations.dbos.execution import (
 )
 from hypergraph.integrations.dbos.metrics import Metrics, series, serve
 from hypergraph.integrations.dbos.presence import ExecutorInUseError, Presence, session_name
+from hypergraph.integrations.dbos.submissions import Submissions
 
 logger = logging.getLogger("hypergraph.worker")
 _HAND_OVER = 10  # seconds for running nodes to end, after the drain time
 _STARTING = 2.0  # seconds within which a claimed run is started
 _PASS_ON = 1.0  # seconds until a run of an unknown graph is offered to other workers
+_MAX_DUE = 300.0  # seconds between two submissions of a run that stays due
 _AWAKE = 0.5  # seconds until a signal that did not wake the main thread is handled
 
 
@@ -87,6 +88,8 @@ class Worker:
         self._metrics = Metrics(self._gauges)
         self._store = cluster.store(session_name(settings.executor_id))
         self._runs = Runs(self._store, graphs, self._metrics, self._is_cancelled)
+        self._due: dict[str, tuple[float, float]] = {}  # when to submit a run again that stays due
+        self._submissions = Submissions(cluster, self._store)
         self._unknown: dict[str, float] = {}  # claimed runs that are not running here, and since when
         self._own_claims = 0  # runs that DBOS says this worker has
         self._presence = Presence(
@@ -219,6 +222,7 @@ class Worker:
                 self._stop_cancelled()
                 if not self.is_draining:
                     self._recover()
+                    self._resume_due()
             except ExecutorInUseError as error:
                 logger.error("stopping: %s", error)
                 self.has_lost_its_id = True
@@ -273,6 +277,24 @@ class Worker:
                 logger.warning("worker %s is dead: %d runs are back in their queues", executor_id, count)
                 self._metrics.count("hypergraph_recovered_total", count)
 
+    def _resume_due(self) -> None:
+        """Submit runs whose timer is due or whose deadline has passed, if this worker has their graph."""
+        found = self._store.due_runs()
+        self._due = {each.id: self._due[each.id] for each in found if each.id in self._due}
+        for workflow in found:
+            name = workflow.graph_name or ""
+            again, pause = self._due.get(workflow.id, (0.0, self.settings.interval))
+            if name not in self._runs.graphs or time.monotonic() < again:
+                continue
+            # One that stays due, since it fails, is tried again ever more seldom.
+            self._due[workflow.id] = (time.monotonic() + pause, min(2 * pause, _MAX_DUE))
+            try:
+                self._submissions.enqueue(RUN, Call(name, workflow.id), self.settings.queues[0])
+            except WorkflowLockedError:
+                continue  # it was submitted with values, and is in flight
+            logger.info("run %s is due", workflow.id)
+            self._metrics.count("hypergraph_due_total")
+
     # -- health and metrics ----------------------------------------------------------------------------
 
     def health(self) -> dict[str, Any]:
@@ -284,8 +306,6 @@ class Worker:
             problem = "draining"
         elif is_late:
             problem = "no contact with the database"
-        elif self._unknown:
-            problem = f"{plural(len(self._unknown), 'claimed run')} not running here"
         elif not self._watcher.is_alive():
             problem = "the thread of the heartbeat has ended"
         return {
@@ -294,6 +314,7 @@ class Worker:
             "executor_id": self.settings.executor_id,
             "live": len(self._runs.live),
             "claimed": self._own_claims,
+            "unknown": len(self._unknown),
             "heartbeat_age": round(age, 3),
         }
 
