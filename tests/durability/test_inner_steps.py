@@ -527,3 +527,26 @@ def test_deleting_and_retention_reach_inner_steps(tmp_path: Path, tools: Tools) 
         assert kept.inner_steps("w") == []
         assert kept.backend.read_inner("w") == []
         kept.close()
+
+
+def test_retention_keeps_what_an_unfinished_visit_needs(tmp_path: Path, tools: Tools) -> None:
+    broken = [True]
+
+    def body(ctx: NodeContext) -> Any:
+        made = ctx.step("tool", tools.use, 1)
+        if broken:
+            raise RuntimeError
+        return made
+
+    policy = CheckpointPolicy(retention="latest")
+    for kept in (MemoryCheckpointer(policy=policy), store_at(tmp_path / "w.db", policy=policy)):
+        tools.calls.clear()
+        broken[:] = [True]
+        runner = SyncRunner(checkpointer=kept)
+        runner.run(agent_of(body), x=1, workflow_id="w", error_handling="continue")
+        runner.run(agent_of(body), workflow_id="w", error_handling="continue")
+        runner.run(agent_of(body), workflow_id="w", error_handling="continue")
+        broken.clear()
+        assert runner.run(agent_of(body), workflow_id="w")["out"] == {"made": 1}
+        assert tools.calls == [1]
+        kept.close()

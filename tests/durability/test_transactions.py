@@ -252,6 +252,6 @@ def test_killed_at_every_named_point_effects_equal_runs(elsewhere: Elsewhere, tm
     for at in range(1, len(points) + 1):
         path = tmp_path / f"{at}.db"
         make(path)
-        elsewhere.dies(run, path, at)
+        elsewhere.ends(run, path, at)  # on a busy machine steps may be committed together, with fewer points
         assert elsewhere(run, path) == 10, points[at - 1]
         assert balance(path) == 5, points[at - 1]

@@ -527,3 +527,25 @@ def test_without_opentelemetry_the_error_names_the_extra(monkeypatch: pytest.Mon
 def test_importing_the_module_loads_no_opentelemetry() -> None:
     code = "import sys, hypergraph.events.otel; sys.exit('opentelemetry' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_inner_steps_are_spans_and_amounts_attributes(run: Runs, traces: Traces) -> None:
+    @node(output_name="out")
+    def agent(x: int, ctx: NodeContext) -> int:
+        def tool(n: int) -> int:
+            ctx.record(input_tokens=n, cost=0.5)
+            return n
+
+        return ctx.step("first", tool, 2) + ctx.step("second", tool, 3)
+
+    run(Graph([agent]), x=1, event_processors=[traces.processor()])
+    around, inside = traces.named("node:agent"), traces.named("step:second")
+    assert around.attributes is not None
+    assert inside.attributes is not None
+    assert (around.attributes["gen_ai.usage.input_tokens"], around.attributes["hypergraph.usage.cost"]) == (
+        5,
+        1.0,
+    )
+    assert inside.attributes["gen_ai.usage.input_tokens"] == 3
+    assert inside.parent is not None
+    assert inside.parent.span_id == around.context.span_id

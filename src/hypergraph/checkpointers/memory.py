@@ -624,8 +624,13 @@ class Row:
             if at[0] <= before:
                 kept = [_kept(payload, needed, at[0] < before) for payload in step.payloads]
                 self.steps[at] = step._replace(payloads=kept)
+        done: dict[str, int] = {}  # those of a visit that has not ended are needed to resume it
+        for superstep, node in (
+            at for at, s in self.steps.items() if s.record.status is StepStatus.COMPLETED
+        ):
+            done[node] = max(done.get(node, -1), superstep)
         self.inner = {
-            at: (node, _kept(payload, {}, payload.superstep < before))
+            at: (node, _kept(payload, {}, payload.superstep < min(before, done.get(node, -1) + 1)))
             for at, (node, payload) in self.inner.items()
         }
         given = {_at(payload): payload for payload in latest(self.given(), before)} | needed

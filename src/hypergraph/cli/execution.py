@@ -50,6 +50,7 @@ RUN_OPTIONS = (
         "E",
         choices=("raise", "continue"),
     ),
+    Option("--budget", "stop once nodes have recorded this much, like cost=1.5", "NAME=AMOUNT", many=True),
 )
 PROGRESS = Option("--progress", "print lines of progress to stderr even if it is not a terminal")
 RESUME_OPTIONS = (
@@ -128,7 +129,21 @@ def options_of(given: Any) -> dict[str, Any]:
     for name in ("force", "new_turn", "code_change"):
         if getattr(given, name, None):
             options[name] = getattr(given, name)
+    if pairs := getattr(given, "budget", None):
+        options["budget"] = dict(map(_limit, pairs))
     return {**options, "select": given.select} if given.select else options
+
+
+def _limit(pair: str) -> tuple[str, float]:
+    """Return the name and the number of --budget NAME=AMOUNT. Raises Problem for anything else."""
+    name, _, text = pair.partition("=")
+    try:
+        most = float(text)
+    except ValueError:
+        most = 0.0
+    if not name or not 0 < most < float("inf"):
+        raise Problem(USAGE, f"Invalid budget {pair!r}", "Write --budget cost=1.5, a number greater than 0")
+    return name, most
 
 
 def outcome(order: Order, store: Checkpointer | None) -> RunResult | MapResult:

@@ -118,13 +118,13 @@ class InnerJournal:
 
         Of a result that cannot be stored the reason is kept: the call is made again on resume.
         """
-        serialize = self.encoding.serializer.serialize
+        serialize = self.encoding.serializer_of(key).serialize
         try:
             return serialize(content)
         except Exception:  # one of the values; those of the arguments do not matter much
-            content["args"] = [self._storable(arg) for arg in content["args"]]
+            content["args"] = [self._storable(key, arg) for arg in content["args"]]
             given = content.get("kwargs", {})
-            content["kwargs"] = {name: self._storable(arg) for name, arg in given.items()}
+            content["kwargs"] = {name: self._storable(key, arg) for name, arg in given.items()}
         try:
             return serialize(content)
         except Exception as error:  # as above
@@ -136,9 +136,9 @@ class InnerJournal:
         )
         return serialize(content)
 
-    def _storable(self, value: Any) -> Any:
+    def _storable(self, key: str, value: Any) -> Any:
         try:
-            self.encoding.serializer.serialize(value)
+            self.encoding.serializer_of(key).serialize(value)
         except Exception:  # as above
             return {Opaque.MARK: type(value).__name__}
         return value

@@ -221,8 +221,12 @@ class WorkflowRecorder:
             return self._go_on(run, claim, stored)
         except BaseException as error:
             if isinstance(error, CrashLoopError):
+                stored = self._stored(run)
+                worked = None if stored is None else stored.active_time  # by processes that have died
                 self.store.backend.write(
-                    self.store.encoding.commit(claim, status=WorkflowStatus.FAILED, full=True)
+                    self.store.encoding.commit(
+                        claim, status=WorkflowStatus.FAILED, duration_ms=worked, full=True
+                    )
                 )
             self.store.backend.release(claim)
             raise
@@ -747,7 +751,7 @@ def _refuse_unsafe(graph: Graph) -> None:
     for node in graph.iter_nodes():
         if node.nested_graph is not None:
             _refuse_unsafe(node.nested_graph)
-        elif not node.repeatable:
+        elif not node.repeatable or node.transaction:
             raise ValueError(
                 f"Node {node.name!r} must not be repeated, and with durability='best-effort' a run continues "
                 "when its step cannot be stored. Use durability='sync'."

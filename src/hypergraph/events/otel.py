@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, Tracer, TracerProvider
 
+_GEN_AI = frozenset(("input_tokens", "output_tokens"))
 _OWN = "hypergraph.open-span"  # the key of our span in a context
 
 
@@ -138,12 +140,14 @@ class OpenTelemetryProcessor(TypedEventProcessor):
         """End the span of a node that completed."""
         node = self._spans.get(event.span_id)
         if node is not None:
+            self._tell_inside(node, event)
             self._end(node, event.timestamp, "completed", duration_ms=event.duration_ms, cached=event.cached)
 
     def on_node_error(self, event: NodeErrorEvent) -> None:
         """End the span of a node that failed."""
         node = self._spans.get(event.span_id)
         if node is not None:
+            self._tell_inside(node, event)
             self._mark_failed(node, event.error_type, event.error)
             self._end(node, event.timestamp, "failed")
 
@@ -226,6 +230,26 @@ class OpenTelemetryProcessor(TypedEventProcessor):
             outer = self._context.get_value(_OWN, context)
         self._context.attach(context)
 
+    def _tell_inside(self, node: _Open, event: NodeEndEvent | NodeErrorEvent) -> None:
+        """Add what a node has used to its span, and a span "step:KEY" for each call of `ctx.step`."""
+        if event.usage:
+            node.span.set_attributes(_usage(event.usage))
+        for step in event.steps:
+            if step.replayed or step.started_at is None:
+                continue
+            span = self._tracer.start_span(
+                _sendable(f"step:{step.key}"),
+                context=node.inside,
+                start_time=_nanoseconds(step.started_at),
+                attributes={
+                    **_named({"step": step.key, "status": step.status, "attempt": step.attempt}),
+                    **_usage(step.usage or {}),
+                },
+            )
+            if step.status == "failed":
+                span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, step.error_type))
+            span.end(end_time=_nanoseconds(step.started_at + (step.duration_ms or 0.0) / 1000))
+
     def _mark_failed(self, opened: _Open, error_type: str | None, error: str | None) -> None:
         if opened.parent is not None and opened.parent.error_type is None:
             opened.parent.error_type = error_type
@@ -249,6 +273,14 @@ class OpenTelemetryProcessor(TypedEventProcessor):
 
 def _named(attributes: dict[str, Any]) -> dict[str, Any]:
     return {f"hypergraph.{name}": _sendable(value) for name, value in attributes.items()}
+
+
+def _usage(amounts: Mapping[str, float]) -> dict[str, Any]:
+    """Return amounts as attributes, tokens under the names of the conventions for generative AI."""
+    return {
+        f"gen_ai.usage.{name}" if name in _GEN_AI else f"hypergraph.usage.{_sendable(name)}": amount
+        for name, amount in amounts.items()
+    }
 
 
 def _sendable(value: Any) -> Any:

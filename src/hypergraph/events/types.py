@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from os import urandom
 from typing import Any
 
-from hypergraph.records import RunStatus
+from hypergraph.records import InnerStep, RunStatus
 
 __all__ = [
     "BaseEvent",
@@ -118,6 +118,8 @@ class NodeEndEvent(_NodeEvent):
     cached: bool = False  # whether the outputs came from the cache
     inner_logs: tuple[Any, ...] = ()  # of the runs inside a GraphNode
     replayed: bool = False  # whether it was only restored from history
+    steps: tuple[InnerStep, ...] = ()  # what its function did with `ctx.step`, without values
+    usage: dict[str, float] | None = None  # what it recorded with `ctx.record`
     outputs: dict[str, Any] | None = None  # what it made; None for processors without `values`
 
 
@@ -127,6 +129,8 @@ class NodeErrorEvent(_NodeEvent):
 
     error: str = ""  # the message
     error_type: str = ""  # the class, with its module
+    steps: tuple[InnerStep, ...] = ()  # what its function did with `ctx.step`, without values
+    usage: dict[str, float] | None = None  # what it recorded with `ctx.record`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,14 +127,21 @@ class EventObserver:
                 duration_ms=seconds * 1000,
                 cached=outcome.cached,
                 inner_logs=_logs(outcome.inner),
+                **_done_inside(outcome),
                 outputs=results_of(step, value) if self.values else None,
             )
         )
 
-    async def node_failed(self, run: Run, step: Step, span_id: str, error: BaseException) -> None:
+    async def node_failed(self, run: Run, step: Step, outcome: StepOutcome, error: BaseException) -> None:
         """Close the span of a node that failed."""
         await self._emit(
-            events.NodeErrorEvent(**_inside(run), span_id=span_id, node_name=step.name, **_text(error))
+            events.NodeErrorEvent(
+                **_inside(run),
+                span_id=outcome.span_id,
+                node_name=step.name,
+                **_text(error),
+                **_done_inside(outcome),
+            )
         )
 
     async def node_retried(
@@ -230,6 +237,12 @@ def _own(run: Run | MapRun, graph_name: str | None) -> dict[str, Any]:
         "graph_name": graph_name or "",
         **_place(run),
     }
+
+
+def _done_inside(outcome: StepOutcome) -> dict[str, Any]:
+    """Return what a function did with its context, if anything."""
+    visit = outcome.visit
+    return {} if visit is None else {"steps": visit.logged, "usage": visit.total}
 
 
 def _place(run: Run | MapRun) -> dict[str, Any]:

@@ -27,6 +27,7 @@ class InnerStepView(TypedDict):
     visit: int
     duration_ms: float | None
     started_at: str | None
+    began_ms: float | None  # the same in milliseconds since 1970
     attempt: int
     call: str  # the function and its arguments, as text
     error: str | None
@@ -53,6 +54,7 @@ def inner_view(
         "visit": step.visit,
         "duration_ms": step.duration_ms,
         "started_at": iso(began),
+        "began_ms": None if step.started_at is None else round(step.started_at * 1000, 3),
         "attempt": step.attempt,
         "call": jsonable(bounded(f"{step.function}({', '.join(arguments)})", _TEXT)),
         "error": jsonable(step.error),
@@ -65,6 +67,10 @@ def inner_view(
 
 def add_inner(store: Checkpointer, wf: str, steps: Sequence[Step]) -> None:
     """Add to steps what their functions did with `ctx.step` and `ctx.record`, where they did."""
+    store.snapshot(lambda view: _add_inner(view, wf, steps))
+
+
+def _add_inner(store: Checkpointer, wf: str, steps: Sequence[Step]) -> None:
     used: dict[tuple[int, str], dict[str, float]] = {}
     for row in store.backend.read_usage(wf):
         amounts = used.setdefault((row.superstep, row.node), {})

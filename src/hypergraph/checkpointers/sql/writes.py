@@ -476,7 +476,10 @@ _PARTS = (
 _DROP = f"UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}', base = NULL WHERE workflow = :key"  # noqa: S608 - fixed names
 _TRIM = f"""{_DROP} AND superstep < :before AND data IS NOT NULL
 AND name NOT IN {APART} AND NOT (%s)
-AND (kind IN ({OTHER}, {INNER}) OR EXISTS (
+AND (kind = {OTHER} OR kind = {INNER} AND EXISTS (
+    SELECT 1 FROM steps WHERE steps.workflow = vals.workflow AND steps.node = vals.node
+    AND steps.status = 'completed' AND steps.superstep >= vals.superstep)
+OR kind <> {INNER} AND EXISTS (
     SELECT 1 FROM vals AS newer
     WHERE newer.workflow = vals.workflow AND newer.kind = vals.kind AND newer.name = vals.name
     AND newer.superstep <= :before

@@ -31,6 +31,7 @@ fork_options = (
     Option("--set", "the same as KEY=VALUE", "KEY=VALUE", many=True),
     VALUES,
     Option("--id", "the id of the fork, default a new one", "NEW"),
+    Option("--keep-steps", "keep recorded inner steps of the nodes that run again"),
     *RUN_OPTIONS[2:5],
     PROGRESS,
 )
@@ -47,13 +48,14 @@ def fork(call: Call) -> Reply:
     if store.backend.read_workflow(new) is not None:
         raise Problem(REFUSED, f"Workflow {new!r} already exists; a fork needs a new id")
     if target is None and not pairs and given.values is None:
-        return _only_created(store, (origin, given.at), new)
+        return _only_created(store, (origin, given.at), new, keep_steps=given.keep_steps)
     target = target_of(target, store.workflow(origin).tags, origin)
     graph = graph_at(target)
     options = {
         "workflow_id": new,
         "fork_from": (origin, given.at),
         "tags": {APP: target},
+        "keep_steps": given.keep_steps,
         **options_of(given),
     }
     edits = given_values(graph, given.values, pairs)
@@ -62,7 +64,7 @@ def fork(call: Call) -> Reply:
     return reply_to(outcome(order, store), order)
 
 
-def _only_created(store: Checkpointer, point: tuple[str, int | None], new: str) -> Reply:
+def _only_created(store: Checkpointer, point: tuple[str, int | None], new: str, *, keep_steps: bool) -> Reply:
     _check_point(store, *point)
     source = store.backend.read_workflow(point[0])
     assert source is not None  # noqa: S101 - its name was resolved
@@ -71,7 +73,7 @@ def _only_created(store: Checkpointer, point: tuple[str, int | None], new: str) 
     like = replace(like, tags={APP: app}) if app else like
     last = max((tally.superstep for tally in store.backend.tally_steps(point[0])), default=None)
     at = last if point[1] is None else point[1]
-    begin(store, new, like, Origin(point[0], at, (), {}, handed_over=False))
+    begin(store, new, like, Origin(point[0], at, (), {}, handed_over=False), keep_steps=keep_steps)
     made = store.backend.read_workflow(new)
     assert made is not None  # noqa: S101 - as above
     document: Forked = {"schema": "hypergraph.fork/1", "workflow": workflow_summary(made)}

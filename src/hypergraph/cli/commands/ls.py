@@ -59,7 +59,7 @@ def ls_table(page: WorkflowPage) -> Table:
     more = f"... and {plural(left_out, 'more workflow')}" if left_out > 0 else ""
     table = Table(("ID", "Status", "Graph", "Steps", "Duration", "Created"), rows, more)
     used = [item["usage"] for item in page["items"]]
-    return module_of("ls_store").with_usage(table, used) if any(used) else table
+    return module_of("ls_store").usage_columns(table, used) if any(used) else table
 
 
 def _next(page: WorkflowPage) -> list[str]:

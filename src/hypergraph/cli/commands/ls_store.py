@@ -5,6 +5,7 @@ A store takes longer to import than a list takes to print, so `ls` imports this 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from hypergraph.checkpointers.query import FILTERS
@@ -19,7 +20,6 @@ from hypergraph.views.search import search as steps_that_mention
 from hypergraph.views.stores import resolve
 from hypergraph.views.workflows import WorkflowPage, by_usage, with_owners
 
-__all__ = ["by_amount", "owned", "parent", "search", "with_usage"]
 _STEPS = 5  # listed for each workflow
 
 
@@ -39,6 +39,11 @@ def by_amount(call: Call, filters: dict[str, object]) -> WorkflowPage:
     if given.cursor:
         raise Problem(USAGE, "--sort cannot be combined with --cursor", "Ask for more with --limit")
     return by_usage(opened(call), given.sort, limit=given.limit or None, **filters)
+
+
+def usage_columns(table: Table, used: Sequence[dict[str, float]]) -> Table:
+    """Return a table of workflows with a column for each amount that one of them has recorded."""
+    return with_usage(table, used)
 
 
 def search(call: Call) -> Reply:

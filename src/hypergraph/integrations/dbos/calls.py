@@ -17,7 +17,7 @@ NAMES = [RUN, MAP, SCHEDULED]  # of our workflows in DBOS
 IN_FLIGHT = ("ENQUEUED", "PENDING", "DELAYED")  # statuses of DBOS
 _OPTIONS = frozenset((
     *("select", "on_missing", "on_internal_override", "entrypoint", "max_iterations", "max_concurrency"),
-    *("timeout", "fork_from", "code_change", "new_turn", "force"),
+    *("timeout", "fork_from", "code_change", "new_turn", "force", "budget"),
 ))  # fmt: skip
 
 EncodedValues = Mapping[str, Sequence[Any]]  # name -> version, format, checksum, base64

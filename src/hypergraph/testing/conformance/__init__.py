@@ -11,6 +11,7 @@ import pytest
 
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.testing.conformance.crashes import CrashTests, FenceTests
+from hypergraph.testing.conformance.inner import InnerTests
 from hypergraph.testing.conformance.outlines import OutlineTests, OverviewTests
 from hypergraph.testing.conformance.ownership import BackgroundTests, CommitTests, OwnershipTests
 from hypergraph.testing.conformance.process import Another
@@ -24,6 +25,7 @@ class CheckpointerConformance(
     OutlineTests,
     OverviewTests,
     ValueTests,
+    InnerTests,
     CommitTests,
     OwnershipTests,
     BackgroundTests,

@@ -4,7 +4,7 @@ import { html } from "hg/html.js";
 import { cut, duration, moment, plain } from "hg/format.js";
 import { selectStep } from "hg/moves.js";
 import { runs } from "hg/opened.js";
-import { Badge, Failure, useAnswer } from "hg/parts.js";
+import { Badge, Failure, statusClass, useAnswer } from "hg/parts.js";
 import { format } from "hg/route.js";
 import { selection } from "hg/store.js";
 import { Branch } from "hg/tree.js";
@@ -57,6 +57,7 @@ function Facts({ data }) {
     ["step", data.index],
     ["visit", data.visit],
     data.attempt > 1 && ["attempts", data.attempt],
+    ...Object.entries(data.usage ?? {}).map(([name, amount]) => [plain(name), Number(amount).toLocaleString("en", { maximumFractionDigits: 6 })]),
     ["took", duration(data.duration_ms)],
     ["began", moment(data.started_at)],
     decision !== null && ["decided", `→ ${cut(decision, 80)}`],
@@ -78,6 +79,27 @@ function Pause({ pause, answer, status }) {
     <pre>${plain(pause.prompt.text)}</pre></section>`;
 }
 
+/** Return where the bar of a call stands, within the time from the first call to the end of the last. @param {any} call @param {any[]} calls */
+function barOf(call, calls) {
+  const starts = calls.map((each) => each.began_ms ?? 0);
+  const begin = Math.min(...starts);
+  const length = Math.max(0.001, ...calls.map((each, i) => starts[i] - begin + (each.duration_ms ?? 0)));
+  const left = Math.min(99, (((call.began_ms ?? begin) - begin) / length) * 100);
+  return { left: `${left}%`, width: `${Math.max(1, Math.min(100 - left, ((call.duration_ms ?? 0) / length) * 100))}%` };
+}
+
+/** The calls that a node made with `ctx.step`, one below the other. @param {{calls: any[]}} props */
+function Inner({ calls }) {
+  return html`<section class="inner-steps" aria-label="Inner steps"><h3>inner steps</h3>
+    <table><tbody>${calls.map((call) => html`<tr data-inner=${call.key}>
+      <th scope="row" title=${plain(call.call)}>${cut(call.key, 40)}</th>
+      <td><div class="inner-bar"><i class="bar ${statusClass(call.status)}" style=${barOf(call, calls)}></i></div></td>
+      <td class="num">${duration(call.duration_ms)}</td>
+      <td>${call.status === "completed" ? plain(call.value ? call.value.text : (call.problem ?? "")) : `${call.status}${call.error ? `: ${plain(call.error)}` : ""}`}</td>
+    </tr>`)}</tbody></table>
+  </section>`;
+}
+
 /** The tab. */
 export function Step() {
   const index = selection.step.value;
@@ -97,6 +119,7 @@ export function Step() {
     ${data.pause ? html`<${Pause} pause=${data.pause} answer=${data.answer} status=${data.status} />` : null}
     <${Values} title="inputs" values=${data.inputs} run=${data.workflow} index=${data.index} side="input" />
     <${Values} title="outputs" values=${data.outputs} run=${data.workflow} index=${data.index} side="output" />
+    ${data.inner ? html`<${Inner} calls=${data.inner} />` : null}
     ${data.traceback ? html`<${Traceback} text=${data.traceback} />` : null}
     <${Facts} data=${data} />
   </div>`;
