@@ -94,8 +94,16 @@ def test_a_conformance_class_must_say_how_its_store_is_made(tmp_path: Path) -> N
         CheckpointerConformance().make_store(tmp_path)
 
 
-def test_there_are_three_names_and_no_other() -> None:
-    assert sorted(testing.__all__) == ["CheckpointerConformance", "FakeClock", "RecordingProcessor"]
+def test_the_names_are_these_and_no_other() -> None:
+    assert sorted(testing.__all__) == [
+        "CheckpointerConformance",
+        "Deviation",
+        "FakeClock",
+        "RecordingProcessor",
+        "ReplayReport",
+        "Replayed",
+        "replay",
+    ]
     assert set(testing.__all__) < set(dir(testing))
     with pytest.raises(AttributeError, match="no_such_name"):
         testing.no_such_name  # noqa: B018 - the access is the test
