@@ -235,6 +235,16 @@ def test_another_value_is_named_only_where_the_node_is_called(store: MemoryCheck
     )
 
 
+def test_a_pure_node_is_called_in_every_replay(store: MemoryCheckpointer) -> None:
+    pure = node(count.func, output_name="count", pure=True)
+    report = replay(store, Graph([split, pure, shout], name="plain"))
+    assert (report.ok, report.executed) == (True, 1)
+    found = first(store, Graph([split, pure, shout], name="plain").replace({"count": lambda words: 7}))
+    assert (found.kind, found.node) == ("value", "count")
+    with pytest.raises(ValueError, match="pure=True says that a call has no effects"):
+        node(count.func, output_name="count", pure=True, repeatable=False)
+
+
 def test_another_decision_is_named(store: MemoryCheckpointer) -> None:
     hasty = LOOP.replace({"judge": lambda draft: END})
     found = first(store, hasty, execute=["judge"])
