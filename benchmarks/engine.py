@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.measure import Case, bare_loop, measure, on_loop, plus_one, plus_one_async
-from hypergraph import END, AsyncRunner, FunctionNode, Graph, NodeContext, SyncRunner, node, route
+from hypergraph import END, AsyncRunner, FunctionNode, Graph, NodeContext, RouteNode, SyncRunner, node, route
 
 LOOPS = 500
 
@@ -24,6 +25,47 @@ def chain_of(length: int, func: Callable[..., Any]) -> Graph:
         [FunctionNode(func, f"n{i}", f"v{i + 1}", rename_inputs={"x": f"v{i}"}) for i in range(length)],
         name="chain",
     )
+
+
+def gated(length: int) -> Graph:
+    """A chain with a gate in the middle of it that lets everything pass."""
+    middle = f"n{length // 2}"
+
+    def pass_on(x):
+        return middle
+
+    gate = RouteNode(pass_on, targets=[middle, END], rename_inputs={"x": f"v{length // 2}"})
+    return Graph([*chain_of(length, plus_one).iter_nodes(), gate], name="gated")
+
+
+def looped(size: int) -> Graph:
+    """Loops with gates, one after the other: `size` nodes in all."""
+    nodes: list[Any] = []
+    for k in range(size // 4):
+        head, gate = f"head{k}", f"gate{k}"
+        nodes += [
+            FunctionNode(
+                _begin,
+                head,
+                f"a{k}",
+                rename_inputs={"before": f"c{k - 1}" if k else "seed", "total": f"b{k}"},
+            ),
+            FunctionNode(plus_one, f"add{k}", f"b{k}", rename_inputs={"x": f"a{k}"}),
+            RouteNode(_again(head), targets=[head, END], name=gate, rename_inputs={"total": f"b{k}"}),
+            FunctionNode(plus_one, f"after{k}", f"c{k}", rename_inputs={"x": f"b{k}"}),
+        ]
+    return Graph(nodes, name="loops")
+
+
+def _begin(before, total=0):
+    return total
+
+
+def _again(head: str) -> Callable[..., Any]:
+    def again(total):
+        return head if total < 2 else END
+
+    return again
 
 
 @node(output_name="state")
@@ -66,7 +108,7 @@ def _cases(loop: asyncio.AbstractEventLoop) -> dict[str, Case]:
     hundred, thousand, one, three = (chain_of(n, plus_one) for n in (100, 1000, 1, 3))
     contexts, awaits = chain_of(100, plus_one_in_context), chain_of(100, plus_one_async)
     looping, failing = Graph([count, enough], name="loop"), Graph([fail], name="failing")
-    items = list(range(1000))
+    items, half = list(range(1000)), gated(100)
 
     async def bare_awaits() -> None:
         x = 0
@@ -79,6 +121,7 @@ def _cases(loop: asyncio.AbstractEventLoop) -> dict[str, Case]:
     return {
         "bare": bare_loop(),
         "hundred": Case("chain of 100", lambda: sync.run(hundred, {"v0": 0}), 100),
+        "gated": Case("chain of 100 with a gate", lambda: sync.run(half, {"v0": 0}), 100),
         "thousand": Case("chain of 1,000", lambda: sync.run(thousand, {"v0": 0}), 1000),
         "one": Case("one node", lambda: sync.run(one, {"v0": 0})),
         "await": Case("bare await", on_loop(loop, bare_awaits), 1000),
@@ -111,6 +154,8 @@ def engine_bars() -> list[Bar]:
             ns["hundred"],
         ),
         Bar("chain of 1,000, per node, against the chain of 100", above["thousand"] / above["hundred"], 1.15),
+        Bar("chain of 100 with one gate, against one without", ns["gated"] / ns["hundred"], 1.2),
+        Bar("first run of 1,000 nodes with gates and loops, in builds of it", *_first_run()),
         Bar("run of one node", ns["one"] / call, 100, ns["one"]),
         Bar(
             "async chain of 100, per node, in bare awaits",
@@ -125,6 +170,15 @@ def engine_bars() -> list[Bar]:
             "NodeContext injection", (ns["context"] - ns["hundred"]) / call, 6, ns["context"] - ns["hundred"]
         ),
     ]
+
+
+def _first_run() -> tuple[float, float]:
+    """Return how long the first run of a large graph takes, in times of building it, and the most it may."""
+    began = time.process_time()
+    graph = looped(1000)
+    built = time.process_time()
+    SyncRunner().run(graph, {"seed": 0})
+    return (time.process_time() - built) / (built - began), 4.0
 
 
 def memory_bars(node_runs: int = 200_000) -> list[Bar]:

@@ -437,6 +437,17 @@ class Layout:
         self.eventful |= _union(self.tangled)
 
     @cached_property
+    def owners(self) -> dict[int, int]:
+        """By slot: the node that it belongs to."""
+        return {slot: i for (i, _, _), mask in self.slots.items() for slot in bits(mask)}
+
+    @cached_property
+    def contested(self) -> frozenset[str]:
+        """The names that several nodes make, other than by appending."""
+        made = [name for i in self._active() for name in self.parts[i].makes if name not in self.lists]
+        return frozenset(name for name in made if made.count(name) > 1)
+
+    @cached_property
     def watched(self) -> frozenset[int]:
         """The nodes other than gates of which the scheduler must know what they made."""
         return frozenset(bits(self.eventful & ~self.gates))
@@ -1110,6 +1121,22 @@ class Standing:
         new._look_at(layout.scope)
         return new
 
+    def retract(self, source: int) -> None:
+        """Take back what gates have decided after a node in its round: what it made is replaced."""
+        layout = self.layout
+        around = set(layout.home[source])
+        for gate in bits(layout.gates):
+            if not layout.before[gate] >> source & 1 or not around.intersection(layout.home[gate]):
+                continue
+            chosen = self.decisions.pop(gate, 0) & ~_union(self.decisions.values())
+            self.ended &= ~(1 << gate)
+            self.owed &= ~chosen
+            self.fresh &= ~chosen
+            self.placed &= ~chosen
+            self.held = [heads & ~chosen for heads in self.held]
+            self._reopen(chosen)
+            self._look_at(chosen | 1 << gate)
+
     def hush(self, sources: int) -> None:
         """Let nodes that are new to the graph disturb nothing that has run."""
         self.quiet = dict.fromkeys(bits(sources), self.ran & ~sources)
@@ -1137,6 +1164,7 @@ class Supersteps(dict[int, int]):
     def __init__(self, known: Mapping[int, int] | None = None) -> None:
         super().__init__(known or {})
         self.rounds: dict[int, int] = {}  # by loop: the superstep with which its round began
+        self.since: dict[int, int] = {}  # by node: the superstep from which on it has what it takes
 
     def begin(self, standing: Standing) -> list[tuple[int, bool]]:
         """Note which rounds have begun; return what happened to loops."""
@@ -1153,7 +1181,18 @@ class Supersteps(dict[int, int]):
             return max(first, self[index])
         layout = standing.layout
         began = [self.rounds.get(k, 0) for k in layout.home[index] if layout.loops[k].cut >> index & 1]
-        return max(first, self._next(layout.before[index] | 1 << index), *began)
+        since = self.since.get(index, 0)
+        return max(first, since, self._next(layout.before[index] | 1 << index), *began)
+
+    def landed(self, standing: Standing, index: int, before: int) -> None:
+        """Note which nodes have something to take, now that a node has landed, that they did not have before.
+
+        What leads to them in the same round says as much; a way from one round to the next does not.
+        """
+        layout = standing.layout
+        for slot in bits(standing.have & ~before) if layout.severed else ():
+            owner = layout.owners[slot]
+            self.since[owner] = max(self.since.get(owner, 0), self[index] + 1)
 
     def _next(self, nodes: int) -> int:
         return max((superstep + 1 for i, superstep in self.items() if nodes >> i & 1), default=0)
@@ -1221,7 +1260,7 @@ class Past:
             if siblings:
                 self.withheld[done.index] = (done, siblings)
             else:
-                standing.land(done)
+                self._land(done)
         for index, (done, siblings) in list(self.withheld.items()):
             self.withheld[index] = (done, siblings & ~known)
             if not siblings & ~known:
@@ -1238,12 +1277,19 @@ class Past:
     def _force(self, done: Done, first: int) -> None:
         """Let a step have run that is not ready: the graph is another one by now."""
         self.supersteps[done.index] = self.supersteps.of(self.standing, done.index, first)
+        before = self.standing.have
         self.standing.replay(done)
         self.supersteps.begin(self.standing)
+        self.supersteps.landed(self.standing, done.index, before)
+
+    def _land(self, done: Done) -> None:
+        before = self.standing.have
+        self.standing.land(done)
+        self.supersteps.landed(self.standing, done.index, before)
 
     def release(self, index: int) -> None:
         """Let what a withheld step has made be there."""
-        self.standing.land(self.withheld.pop(index)[0])
+        self._land(self.withheld.pop(index)[0])
         self.standing.events.clear()
 
 

@@ -152,3 +152,35 @@ def test_a_given_input_is_news_whichever_step_had_taken_its_default(durable: On)
         ran.clear()
         result = durable.run(graph, {"k": 5}, fork_from=("w", at), workflow_id=f"f{at}")
         assert (ran, result["b"]) == ([("first", 1, 5), ("second", 6, 5)], 30)
+
+
+@pytest.mark.parametrize(
+    ("edit", "course", "draft"),
+    [
+        ({"critique": ""}, [(3, "good", "END")], "tea:"),
+        ({"draft": "a better draft"}, [(3, "review", None), (4, "good", "END")], "a better draft"),
+    ],
+)
+def test_a_value_that_is_edited_after_a_gate_has_decided_takes_its_decision_back(
+    edit: dict[str, str], course: list[tuple[int, str, str | None]], draft: str
+) -> None:
+    @node(output_name="draft")
+    def write(topic: str, critique: str = "") -> str:
+        return f"{topic}:{critique}"
+
+    @node(output_name="critique")
+    def review(draft: str) -> str:
+        return "" if "better" in draft else "make it better"
+
+    @route(targets=["write", END])
+    def good(critique: str) -> Any:
+        return "write" if critique else END
+
+    graph, store = Graph([write, review, good], name="essay"), MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    runner.run(graph, topic="tea", workflow_id="w")
+    result = runner.run(graph, edit, workflow_id="fork", checkpoint=store.checkpoint("w", superstep=2))
+    assert result["draft"] == draft
+    steps = [(step.superstep, step.node_name, step.decision) for step in store.steps("fork")]
+    assert steps[3:] == course
+    assert runner.run(graph, workflow_id="fork").values == result.values

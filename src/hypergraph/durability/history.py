@@ -243,6 +243,7 @@ class Replay:
         makers = [s for s in self.plan.steps if name in s.outputs and self.admission.layout.home[s.index]]
         written = [w.node_name for w in self.writes.get(name, []) if w is not None and w is not EARLIER]
         maker = next((s for s in makers if s.name in written[-1:]), makers[0])
+        self.standing.retract(maker.index)
         if (self.standing.due | self.standing.pending) >> maker.index & 1:
             warnings.warn(
                 f"The value given for {name!r} is not used: node {maker.name!r} makes it again first. "
@@ -262,6 +263,8 @@ class Replay:
                 self._replace(name)
                 self._write(name, None)
                 self.versions[name] = self.versions.get(name, 0) + 1
+            for index, superstep in self.levels.items():  # what runs now runs after the edit
+                self.levels[index] = max(superstep, turn.superstep - 1)
             return
         self.given |= turn.names
         if reached is None:

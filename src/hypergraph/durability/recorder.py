@@ -221,8 +221,12 @@ class WorkflowRecorder:
             return self._go_on(run, claim, stored)
         except BaseException as error:
             if isinstance(error, CrashLoopError):
+                stored = self._stored(run)
+                worked = None if stored is None else stored.active_time  # by processes that have died
                 self.store.backend.write(
-                    self.store.encoding.commit(claim, status=WorkflowStatus.FAILED, full=True)
+                    self.store.encoding.commit(
+                        claim, status=WorkflowStatus.FAILED, duration_ms=worked, full=True
+                    )
                 )
             self.store.backend.release(claim)
             raise

@@ -130,10 +130,12 @@ def _land(run: Run, group: Sequence[int], landed: list[tuple[Step, Any]]) -> Non
     made = {name: run.values[name] for name in mine if name in run.values}
     known = {step.index: value for step, value in landed}
     for index in sorted({*group, *known}):
+        before = standing.have
         if index in known:
             settle(standing, steps[index], known[index], run.values)
         else:
             standing.finish(index)
+        run.resumed.levels.landed(standing, index, before)
     for step, value in sorted(landed, key=_by_index):
         write(step, value, run.values, run.lists)
         for name in step.outputs:
@@ -234,6 +236,7 @@ class LiveFlow:
         self.shift: int = 0 if run.resumed is None else run.resumed.shift
         self.levels = Supersteps() if run.resumed is None else run.resumed.levels
         self.remade = [] if run.resumed is None else list(run.resumed.remade)
+        self.wrote: dict[str, tuple[int, int]] = {}  # who wrote a name last that several steps make
         self.tangled: list[list[int]] = []  # what lands together, for they feed each other
         if run.resumed is not None and run.resumed.withheld:
             self._withhold(run, run.resumed)
@@ -319,10 +322,25 @@ class LiveFlow:
             ready = sorted((pair for pair in landed if pair[0].index in together), key=lambda p: p[0].index)
             self.owner.landed = [pair for pair in landed if pair[0].index not in together]
             for done, result in ready:
-                settle(self.standing, done, result, self.owner.values)
+                self._settle(done, result)
             for done, result in ready:
-                write(done, result, self.owner.values, self.owner.lists)
+                self._write(done, result)
 
     def _apply(self, step: Step, value: Any) -> None:
+        self._settle(step, value)
+        self._write(step, value)
+
+    def _settle(self, step: Step, value: Any) -> None:
+        before = self.standing.have
         settle(self.standing, step, value, self.owner.values)
-        write(step, value, self.owner.values, self.owner.lists)
+        self.levels.landed(self.standing, step.index, before)
+
+    def _write(self, step: Step, value: Any) -> None:
+        """Write what a step made; of several that make a name the last by superstep and order counts."""
+        values, place = self.owner.values, (self.levels[step.index], step.index)
+        names = self.layout.contested.intersection(step.outputs) if self.layout.contested else ()
+        later = {name: values[name] for name in names if self.wrote.get(name, place) > place}
+        write(step, value, values, self.owner.lists)
+        values.update(later)
+        if value is not ASKED:
+            self.wrote.update({name: place for name in names if name not in later})

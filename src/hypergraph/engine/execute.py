@@ -608,14 +608,14 @@ def _left_undone(run: Run) -> list[str]:
         for gate, target in standing.unmet()
         if standing.lacks(target)
     ]
-    ran = _ran(run)
-    if unmet or (ran and not _only_gates(run, ran)):
+    if unmet or any(not step.is_gate for step, _ in _ran(run)):
         return unmet
-    if ran:
-        gates = _quoted(step.name for step, _ in ran)
+    if gates := list(_ran(run)):
+        if any(_decided_end(outcome) for _, outcome in gates) or not _has_others(run):
+            return []
         return [
-            f"Nothing but gates ran in graph {_name(run)}: {gates} chose no other node. Choose one, "
-            "or return END where nothing is to run."
+            f"Nothing but gates ran in graph {_name(run)}: {_quoted(step.name for step, _ in gates)} "
+            "chose no other node. Choose one, or return END where nothing is to run."
         ]
     if run.outcome() if run.resumed is None else run.resumed.first != run.resumed.entry:
         return []
@@ -624,22 +624,23 @@ def _left_undone(run: Run) -> list[str]:
     return [f"Nothing ran in graph {_name(run)}: {listed}. Give one of them what it lacks."] if listed else []
 
 
-def _ran(run: Run) -> list[tuple[Step, Any]]:
-    """Return the steps of the turn, those that an earlier call has made included."""
+def _ran(run: Run) -> Iterator[tuple[Step, Any]]:
+    """Yield the steps of the turn, those that an earlier call has made included."""
     first = 0 if run.resumed is None else run.resumed.first
-    records = zip(*(run.records[n::RECORD_SIZE] for n in (0, 1, 3)), strict=True)
-    return [(step, outcome) for superstep, step, outcome in records if superstep >= first]
+    for start in range(0, len(run.records), RECORD_SIZE):
+        superstep, step, _, outcome = run.records[start : start + RECORD_SIZE]
+        if superstep >= first:
+            yield step, outcome
 
 
-def _only_gates(run: Run, ran: list[tuple[Step, Any]]) -> bool:
-    """Say whether a turn asked gates and did nothing else, and none of them decided END."""
-    if not all(step.is_gate for step, _ in ran):
-        return False
-    for _, outcome in ran:
-        decision = outcome.decision if isinstance(outcome, StepOutcome) else outcome
-        decided = decision if isinstance(decision, list) else [decision]
-        if END in decided or "END" in decided:  # a step of an earlier call has it as text
-            return False
+def _decided_end(outcome: Any) -> bool:
+    """Say whether a gate has decided END; a step of an earlier call has it as text."""
+    decision = outcome.decision if isinstance(outcome, StepOutcome) else outcome
+    decided = decision if isinstance(decision, list) else [decision]
+    return END in decided or "END" in decided
+
+
+def _has_others(run: Run) -> bool:
     return any(not run.plan.steps[index].is_gate for index in bits(run.layout.scope))
 
 

@@ -127,8 +127,9 @@ class FunctionNode(CallableNode[P, R_co]):
         if returned is None or returned is NoneType:
             return
         code = safe_getattr(unwrapped(self.func), "__code__")
+        shown = returned.__name__ if isinstance(returned, type) else repr(returned)
         warnings.warn_explicit(  # located at the function, however many decorators are in between
-            f"Node {self.name!r} has return type {returned!r} but no output_name, so its result is dropped. "
+            f"Node {self.name!r} has return type {shown} but no output_name, so its result is dropped. "
             "Add @node(output_name=...) to keep it, or annotate the function with -> None.",
             UserWarning,
             filename=str(safe_getattr(code, "co_filename")),

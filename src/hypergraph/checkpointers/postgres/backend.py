@@ -20,7 +20,7 @@ from hypergraph.checkpointers.postgres.driver import user_cursor
 from hypergraph.checkpointers.postgres.migrations import MIGRATIONS
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import Commit, NewWorkflow, each_of
-from hypergraph.checkpointers.sql import reads, writes
+from hypergraph.checkpointers.sql import writes
 from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.columns import micros
 from hypergraph.checkpointers.sql.connection import Connection
@@ -107,8 +107,10 @@ class PostgresBackend(SqlBackend):
 
         def work(connection: Connection) -> None:
             time = database.now()
+            found = connection.execute("SELECT id FROM workflows WHERE id = ANY(?)", (list(workflows),))
+            existing = {name for (name,) in found.fetchall()}
             for name, new in workflows.items():
-                if reads.key_of(connection, name) is None:
+                if name not in existing:
                     writes.insert(connection, name, new, time, inputs[name])
 
         if workflows:

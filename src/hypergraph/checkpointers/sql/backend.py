@@ -311,9 +311,9 @@ class SqlBackend(Backend):
             reraise(raised.error)
         return found[-1]
 
+    @abstractmethod
     def _transacted(self, work: Callable[[Connection], None], found: Sequence[tuple[Commit, Any]]) -> None:
         """Do the work in a transaction, once; it adds the commit to those found."""
-        self.database.write(work)
 
     @abstractmethod
     def _user_connection(self, connection: Connection, node: str) -> UserConnection:
