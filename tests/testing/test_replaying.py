@@ -104,6 +104,7 @@ def test_the_same_graph_has_the_same_course(store: MemoryCheckpointer, graph: Gr
     assert "all the same" in str(report)
 
 
+@pytest.mark.slow
 @UNDONE
 @pytest.mark.filterwarnings("ignore")
 def test_random_graphs_have_the_same_course() -> None:
