@@ -104,6 +104,7 @@ def test_the_same_graph_has_the_same_course(store: MemoryCheckpointer, graph: Gr
     assert "all the same" in str(report)
 
 
+@pytest.mark.slow
 @UNDONE
 @pytest.mark.filterwarnings("ignore")
 def test_random_graphs_have_the_same_course() -> None:
@@ -233,6 +234,16 @@ def test_another_value_is_named_only_where_the_node_is_called(store: MemoryCheck
     assert first(store, wrong, execute=["count"]) == Deviation(
         "value", "count", "it makes another count", "plain", 1
     )
+
+
+def test_a_pure_node_is_called_in_every_replay(store: MemoryCheckpointer) -> None:
+    pure = node(count.func, output_name="count", pure=True)
+    report = replay(store, Graph([split, pure, shout], name="plain"))
+    assert (report.ok, report.executed) == (True, 1)
+    found = first(store, Graph([split, pure, shout], name="plain").replace({"count": lambda words: 7}))
+    assert (found.kind, found.node) == ("value", "count")
+    with pytest.raises(ValueError, match="pure=True says that a call has no effects"):
+        node(count.func, output_name="count", pure=True, repeatable=False)
 
 
 def test_another_decision_is_named(store: MemoryCheckpointer) -> None:

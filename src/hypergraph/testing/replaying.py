@@ -150,8 +150,8 @@ def replay(
 ) -> ReplayReport:
     """Walk stored runs with a graph and return where they would differ; nothing is written.
 
-    Nodes are not called: the scheduler is asked what comes after each recorded step. The values of nodes in
-    `execute` are made again from their recorded inputs, and compared.
+    Nodes are not called: the scheduler is asked what comes after each recorded step. Only nodes with
+    `pure=True`, and those in `execute`, are called with their recorded inputs, and their values compared.
 
     >>> @node(output_name="total")
     ... def add(a: int, b: int) -> int:
@@ -166,7 +166,7 @@ def replay(
         store: a store, or the path of a SQLite file
         graph: the graph of today
         ids: the workflows; by default all of the name of the graph
-        execute: names of nodes to call, or paths such as "act/tools/call_tool"
+        execute: more nodes to call, by name or path such as "act/tools/call_tool"
 
     Raises:
         GraphConfigError: `execute` names a node that is not there, or one that cannot be called alone.
@@ -193,7 +193,7 @@ def replay(
 def _checked(graph: Graph, execute: Iterable[str]) -> frozenset[str]:
     """Return the paths of the nodes to call. Raises GraphConfigError."""
     paths = {path: _node_at(graph, path) for path in node_paths(graph)}
-    wanted: set[str] = set()
+    wanted = {path for path, node in paths.items() if getattr(node, "pure", False) and not node.append}
     for name in execute:
         found = [path for path in paths if path == name or path.rpartition("/")[2] == name]
         if not found:
