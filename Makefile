@@ -12,7 +12,7 @@ RUN := .venv/bin/python
 INSTALL := PIP_DISABLE_PIP_VERSION_CHECK=1 $(RUN) -m pip install --quiet --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs prove soak cluster chaos bench bench-quick pictures clean browser
+.PHONY: help demo test check docs prove soak cluster chaos bench bench-quick pictures clean browser page
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -21,7 +21,7 @@ demo: .venv/.package ## see the package at work
 	@$(RUN) -m hypergraph.demo
 	@command -v hypergraph >/dev/null || echo "The command is in .venv; first type: . .venv/bin/activate"
 
-test: .venv/.dev browser ## everything that must hold: lint, format, types, tests
+test: .venv/.dev browser page ## everything that must hold: lint, format, types, tests
 	@echo "==> lint: ruff check"
 	@$(RUN) -m ruff check .
 	@echo "==> format: ruff format --check"
@@ -30,6 +30,23 @@ test: .venv/.dev browser ## everything that must hold: lint, format, types, test
 	@$(RUN) -m mypy
 	@echo "==> tests: pytest"
 	@CHROMIUM="$(CHROMIUM)" $(RUN) -m pytest -n 2 -q
+
+# The modules of the web page: their types, which stand in comments, and tests of the parts that need no browser.
+# The page itself is served as it is; npm installs the type checker and the types of the libraries, and nothing else.
+page: node_modules/.package-lock.json
+	@echo "==> types of the page: tsc"
+	@npm run --silent check
+	@echo "==> tests of the page: node"
+	@npm test --silent
+
+node_modules/.package-lock.json: package.json package-lock.json
+	@command -v npm >/dev/null || { \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "==> installing npm"; \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq nodejs npm >/dev/null; \
+		else echo "The check of the page needs Node 20 with npm (apt-get install nodejs npm)" >&2; exit 1; fi; }
+	@npm ci --silent --no-audit --no-fund --ignore-scripts
+	@touch $@
 
 # The tests of the web page look at it in a real browser.
 browser:
@@ -71,7 +88,7 @@ chaos: .venv/.dev ## 1,000 runs on a cluster that is disturbed for ten minutes; 
 	@echo "==> disturbing a cluster (about ten minutes)"
 	@$(RUN) tests/chaos.py
 
-bench: .venv/.dev ## measure everything beside other libraries, write docs/benchmarks.md
+bench: .venv/.dev ## compare everything with other libraries, write docs/benchmarks.md
 	@echo "==> measuring (about ten minutes; the first time three more, to install the libraries into .bench)"
 	@$(RUN) -m benchmarks.run
 	@echo "==> trying what docs/explanation/comparison.md says of them"
@@ -87,7 +104,7 @@ pictures: .venv/.dev browser ## draw the graphs and photograph the web page for 
 
 clean: ## remove .venv and everything else that was made
 	@echo "==> removing .venv, caches and builds"
-	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks .bench build dist hypergraph-demo.db*
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks .bench build dist node_modules hypergraph-demo.db*
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 
 # An environment that works is kept, whoever made it; a broken or outdated one is made anew.

@@ -40,6 +40,14 @@ def open_fork(page: Page) -> None:
     page.get_by_role("textbox", name="topic").wait_for()
 
 
+def open_value(page: Page) -> None:
+    """Open a value large."""
+    page.locator('[data-key="articles"] .line, [data-key="context"] .line').first.hover()
+    page.get_by_role("button", name="large").first.click()
+    page.locator("dialog table, dialog pre").first.wait_for()
+
+
+NARROW = {"1024": {"width": 1024, "height": 768}, "phone": {"width": 390, "height": 844}}
 VIEWS: dict[str, tuple[str, list[str], Prepare]] = {  # the address, what must be seen, what is done then
     "list": ("#/", ["table.list .of-id"], nothing),
     "workflow": (
@@ -47,6 +55,7 @@ VIEWS: dict[str, tuple[str, list[str], Prepare]] = {  # the address, what must b
         [".wrow.critical", ".state .origin", ".change", "svg.graph .box"],
         nothing,
     ),
+    "value": ("#/workflow?wf=ticket-1", [".state .key"], open_value),
     "failed": ("#/workflow?wf=tuesday/item-18", [".traceback", ".state .key", "svg.graph .chosen"], nothing),
     "map": ("#/workflow?wf=tuesday", [".strip", ".row-item", "svg.graph .told"], nothing),
     "compare": ("#/compare?a=card-1&b=card-2", [".change"], nothing),
@@ -85,6 +94,9 @@ def make(folder: Path, names: list[str]) -> None:
                 for name in names:
                     with looking_at(browser, served, color_scheme=scheme, viewport=SIZE) as page:
                         _photograph(page, name, folder / f"ui-{name}-{scheme}.png")
+            for width, size in NARROW.items() if "workflow" in names else ():
+                with looking_at(browser, served, viewport=size) as page:
+                    _photograph(page, "workflow", folder / f"ui-workflow-{width}.png")
 
 
 def _photograph(page: Page, name: str, file: Path) -> None:

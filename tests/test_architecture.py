@@ -46,6 +46,7 @@ MAY_WAIT = {
     "ui/process.py",  # whose connections have deadlines
     "integrations/dbos/execution.py",  # runs on the event loop of DBOS
     "integrations/dbos/worker.py",
+    "testing/replaying.py",  # calls async nodes of users
     "testing/conformance/ownership.py",  # tests of what users await
     "testing/conformance/races.py",
     "testing/conformance/stores.py",

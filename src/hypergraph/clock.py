@@ -10,8 +10,17 @@ from datetime import UTC, datetime
 from functools import partial
 
 clock: Callable[[], datetime] = partial(datetime.now, UTC)
+skip: Callable[[float], None] | None = None  # moves the clock of a test over a wait, instead of waiting
 
 
 def now() -> datetime:
     """Return the current time in UTC."""
     return clock()
+
+
+def waited(seconds: float) -> float:
+    """Return how long to wait for this time to pass: not at all if the clock of a test skips waits."""
+    if skip is None:
+        return seconds
+    skip(seconds)
+    return 0.0

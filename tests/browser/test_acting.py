@@ -3,7 +3,9 @@
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -13,10 +15,17 @@ from support.ui_serving import Served, serving
 from browser.conftest import Look
 from browser.graphs import newsletter
 from browser.panels import Panels
-from hypergraph import SyncRunner
+from hypergraph import Graph, SyncRunner, interrupt
 from hypergraph.checkpointers import SqliteCheckpointer
 
 pytestmark = pytest.mark.slow
+
+
+@dataclass
+class Refund:
+    amount: int
+    pay_by: Literal["card", "voucher"] = "card"
+
 
 APPS = [word for name in ("answers", "shares", "newsletter") for word in ("--app", f"browser.graphs:{name}")]
 
@@ -165,3 +174,34 @@ def test_a_run_is_started_from_a_form_and_one_that_waits_is_cancelled(page: Page
     page.get_by_role("button", name="cancel").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel the run").click()
     expect(page.locator(".title .badge")).to_have_text("stopped")
+
+
+def test_a_typed_question_has_a_form(browser: Browser, tmp_path: Path) -> None:
+    @interrupt("refund")
+    def decide(claim: str) -> Refund | None:
+        return None
+
+    @interrupt("approved")
+    def approve(claim: str) -> bool | None:
+        return None
+
+    database = tmp_path / "claims.db"
+    with SqliteCheckpointer(database) as store:
+        SyncRunner(checkpointer=store).run(
+            Graph([decide, approve], name="claims"), claim="a cup", workflow_id="c"
+        )
+        with serving(database) as served, looking_at(browser, served) as page:
+            Panels(page, "wf=c")
+            page.get_by_role("button", name="answer").click()
+            dialog = page.get_by_role("dialog", name="Answer c")
+            dialog.get_by_label("answer to").select_option("approved")
+            expect(dialog.get_by_role("radio", name="Approve")).to_be_visible()
+            expect(dialog.get_by_role("radio", name="Reject")).to_be_visible()
+            dialog.get_by_label("answer to").select_option("refund")
+            expect(dialog.get_by_role("button", name="Answer", exact=True)).to_be_disabled()
+            dialog.get_by_label("amount").fill("8")
+            dialog.get_by_label("voucher").check()
+            dialog.get_by_role("button", name="Answer", exact=True).click()
+            expect(dialog).to_have_count(0)
+        answers = [question.step.answer for question in store.questions("c")]
+    assert answers == [{"refund": {"amount": 8, "pay_by": "voucher"}}, None]

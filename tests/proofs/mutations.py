@@ -6,13 +6,20 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 from support import processes
 
 from hypergraph.checkpointers.artifacts import files
+from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.sql import writes
 from hypergraph.checkpointers.sqlite.database import Connection
-from hypergraph.durability.journal import Journal
+from hypergraph.durability import code_changes, history, journal, recorder
+from hypergraph.durability.journal import Intents, Journal
 from hypergraph.engine.plan import Step
+from hypergraph.engine.run import CallWatch
+from hypergraph.scheduling import Standing
+from hypergraph.values.serializers import _TreeSerializer
 
 
 def _commit_late() -> None:
@@ -39,7 +46,138 @@ def _do_not_check_fences() -> None:
     Connection.dialect = Connection.dialect._replace(owned=any_owner)
 
 
+def _store_what_cannot_be_read() -> None:
+    """Store objects of classes that a resume could not restore."""
+    plain = _TreeSerializer.with_types
+
+    def with_types(self: Any, annotations: Any, functions: Any = ()) -> Any:
+        found = plain(self, annotations, functions)
+        found._strict = False
+        return found
+
+    _TreeSerializer.with_types = with_types  # type: ignore[method-assign]
+
+
+def _keep_decisions() -> None:
+    """Let a turn go by what gates decided in earlier turns."""
+    plain = Standing.turn
+
+    def turn(self: Standing, layout: Any, reached: int) -> Standing:
+        return plain(self, layout, reached & ~layout.gates)
+
+    Standing.turn = turn  # type: ignore[method-assign]
+
+
+def _repeat_the_last_step() -> None:
+    """Run a recorded step again after a failure."""
+    plain = history.completed
+
+    def completed(plan: Any, records: Any) -> Any:
+        return plain(plan, records)[:-1]
+
+    history.completed = completed
+
+
+def _wait_for_siblings() -> None:
+    """Leave finished steps unsaved while others run."""
+    journal._EARLY = float("inf")
+
+
+def _ignore_wiring() -> None:
+    """Hash the code of a node without its inputs and outputs."""
+    plain = code_changes._code_hash
+
+    def code_hash(node: Any, outputs: Any = None) -> str:
+        parts = getattr(node, "code_parts", None)
+        return plain(node, outputs) if parts is None else code_changes.sha256(*parts)
+
+    code_changes._code_hash = code_hash
+
+
+def _rerun_loops() -> None:
+    """Run changed code again where its first values are gone."""
+    recorder.refuse_rerun = lambda run, stored, outdated: None
+
+
+def _keep_announcements() -> None:
+    """Leave a cancelled step announced, though it was never called."""
+    Journal.not_called = lambda self, step, superstep, error: None  # type: ignore[method-assign]
+
+
+def _count_every_crash() -> None:
+    """Count crashes with progress between them as a crash loop."""
+    writes.PROGRESS = "SELECT node FROM intents WHERE workflow = ? AND fence = ? AND 1 = 0"
+
+
+def _share_what_is_handed_out() -> None:
+    """Give a node what an earlier one has changed in place."""
+    Journal.hand_out = lambda self, step: None  # type: ignore[method-assign]
+
+
+def _repeat_what_was_lost() -> None:
+    """Call a node again that must not be repeated, because its result cannot be restored."""
+    plain = Intents.__init__
+
+    def init(self: Intents, journal: Any, claim: Any) -> None:
+        plain(self, journal, claim)
+        self.unresolved = {node: why for node, why in self.unresolved.items() if "restored" not in why}
+
+    Intents.__init__ = init  # type: ignore[method-assign]
+
+
+def _count_waiting_as_running() -> None:
+    """Let timeouts and durations begin before a worker is free."""
+    CallWatch.ended = lambda self: None  # type: ignore[method-assign]
+
+
+def _complete_short_lists() -> None:
+    """Say nothing of recorded items that a list lacks."""
+    recorder.MapRecorder._tell_missing = staticmethod(lambda map_run, items: None)  # type: ignore[method-assign]
+
+
+def _forget_redacted() -> None:
+    """Take every redacted input for a new one."""
+    Encoding.is_redacted = lambda self, payload, value: False  # type: ignore[method-assign]
+
+
+def _copy_into_nested() -> None:
+    """Store what nested graphs take once more."""
+    recorder.WorkflowRecorder._referring = (  # type: ignore[method-assign]
+        lambda self, run, parent, inputs: inputs
+    )
+
+
+def _stop_at_the_store() -> None:
+    """Let a failing store stop a run that was told to continue."""
+    recorder.WorkflowRecorder.tolerate = (  # type: ignore[method-assign]
+        lambda self, error, of_value=False: False
+    )
+
+
+def _restart_inside() -> None:
+    """Continue failed items that are to start over."""
+    recorder.MapRecorder._without_failed = (  # type: ignore[method-assign]
+        lambda self, map_run, items: list(items)
+    )
+
+
 DEFECTS: dict[str, Callable[[], None]] = {
+    "objects are stored that cannot be read": _store_what_cannot_be_read,
+    "a turn goes by old decisions": _keep_decisions,
+    "a recorded step runs again": _repeat_the_last_step,
+    "a finished step waits for its siblings": _wait_for_siblings,
+    "code changes miss the wiring": _ignore_wiring,
+    "a loop is run again from its end": _rerun_loops,
+    "a cancelled step stays announced": _keep_announcements,
+    "crashes count although there was progress": _count_every_crash,
+    "nodes share a value that one has changed": _share_what_is_handed_out,
+    "a lost result is made again": _repeat_what_was_lost,
+    "waiting for a worker counts as running": _count_waiting_as_running,
+    "a shorter list completes a map": _complete_short_lists,
+    "redacted inputs are always new": _forget_redacted,
+    "nested graphs copy what they take": _copy_into_nested,
+    "a best-effort store stops the run": _stop_at_the_store,
+    "failed items do not start over": _restart_inside,
     "a commit after the next superstep starts": _commit_late,
     "no fsync before the row of an artifact": _do_not_sync_artifacts,
     "no check of the fence": _do_not_check_fences,

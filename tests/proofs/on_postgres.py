@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from support import stored
 
-from proofs import conformance, kills, races
+from proofs import conformance, kills, races, unnamed_suite
 from proofs.outcome import Outcome
 
 try:
@@ -76,4 +76,5 @@ SUITES = {
     "kills_postgres": OnPostgres(kills),
     "races_postgres": OnPostgres(races),
     "laws_postgres": OnPostgres(Laws),
+    "unnamed_postgres": OnPostgres(unnamed_suite),
 }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import stat
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from proofs.commands import READING, look, trouble_of, whole
 
 from hypergraph import SyncRunner
-from hypergraph.checkpointers import SqliteCheckpointer
+from hypergraph.checkpointers import SqliteCheckpointer, Undecodable
 from hypergraph.cli import main
 from hypergraph.exceptions import StoreCorruptError
 from hypergraph.graph.drawing import draw
@@ -41,7 +43,7 @@ def changed(path: Path, statement: str, *values: Any) -> SqliteCheckpointer:
 )
 def test_a_list_names_a_row_that_makes_no_sense(tmp_path: Path, column: str, value: Any) -> None:
     store = changed(sent(tmp_path, 2), f"UPDATE workflows SET {column} = ? WHERE id = 'w1'", value)
-    with pytest.raises(StoreCorruptError, match="A row of the store makes no sense") as caught:
+    with pytest.raises(StoreCorruptError, match="The store contains a damaged row") as caught:
         store.workflows()
     assert len(str(caught.value)) < 600
     if column != "status":
@@ -62,6 +64,20 @@ def test_workflows_that_are_their_own_parents_are_listed_once(tmp_path: Path) ->
         words = command.format(wf="w0").split()
         if words[0] in ("show", "errors", "timeline", "lineage", "graph"):
             assert main(["--db", store.backend.location, *words]) in (0, 1, 3), command
+
+
+@pytest.mark.parametrize(
+    "data", [[10**12, "x", 1, -1], [1, "x", 1, -1], [0, "x", 1, -1], [-1, "x", 1, -1], []]
+)
+def test_a_reference_in_a_circle_of_parents_is_no_value(tmp_path: Path, data: list[Any]) -> None:
+    path, raw = sent(tmp_path), json.dumps(data).encode()
+    changed(path, "UPDATE workflows SET parent_id = id, parent_superstep = 0").close()
+    plant = "UPDATE vals SET format = '^', data = ?, checksum = ? WHERE name = 'x'"
+    store = changed(path, plant, raw, zlib.crc32(raw))
+    found = store.inputs("w0")["x"]
+    assert isinstance(found, Undecodable)
+    assert "damaged reference" in found.reason
+    assert main(["--db", str(path), "state", "w0"]) == 0
 
 
 def test_a_fork_of_a_circle_ends(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ becomes of the steps.
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from typing import Any
@@ -106,6 +107,17 @@ def hold(run: str, gate: int) -> str:
     return run
 
 
+@node(output_name="killed")
+def kill(gate: int, others: int) -> int:
+    """Kill the process, once all others have begun; those that began in a process before count too."""
+    with psycopg.connect(os.environ["TRACE_DSN"], autocommit=True) as connection:
+        began = "SELECT count(DISTINCT run) FROM held"
+        while connection.execute(began).fetchone() != (others,):
+            time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return gate
+
+
 def _link(number: int) -> Any:
     return link.with_name(f"n{number}").with_inputs(before=f"v{number}").with_outputs(after=f"v{number + 1}")
 
@@ -119,4 +131,5 @@ holding = Graph([hold], name="holding")
 complaining = Graph([complain], name="complaining")
 locking = Graph([lock, double], name="locking")
 timed = Graph([pause_for("wait", 0.3, hold=0), double], name="timed")
-graphs = [chain, doubling, dividing, asking, leaving, holding, complaining, locking]
+killing = Graph([kill], name="killing")
+graphs = [killing, chain, doubling, dividing, asking, leaving, holding, complaining, locking]

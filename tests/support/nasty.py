@@ -29,11 +29,11 @@ from hypergraph.checkpointers import (
     MsgpackSerializer,
     PickleSerializer,
     Serializer,
-    SqliteCheckpointer,
     ZlibCodec,
     ZstdCodec,
 )
 from hypergraph.values.classes import register
+from support.stored import store_at
 
 PARIS = ZoneInfo("Europe/Paris")
 
@@ -322,5 +322,5 @@ def kept(way: tuple[str, str, str], folder: Path, **options: Any) -> Checkpointe
     if store == "memory":
         made = MemoryCheckpointer(**options)
     else:
-        made = SqliteCheckpointer(folder / "w.db", codec=CODECS[codecs], **options)
+        made = store_at(folder / "w.db", codec=CODECS[codecs], **options)
     return made.view(serializer=SERIALIZERS[serializer])

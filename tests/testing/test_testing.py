@@ -8,9 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from hypergraph import AsyncRunner, Graph, NodeEndEvent, RunStartEvent, SyncRunner, node, testing
+from hypergraph import (
+    AsyncRunner,
+    FunctionNode,
+    Graph,
+    NodeContext,
+    NodeEndEvent,
+    RetryPolicy,
+    RunStartEvent,
+    SyncRunner,
+    node,
+    pause_for,
+    testing,
+)
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
-from hypergraph.clock import now
+from hypergraph.clock import now, waited
 from hypergraph.testing import CheckpointerConformance, FakeClock, RecordingProcessor
 
 CENTURY = timedelta(days=36525)
@@ -58,6 +70,67 @@ def test_a_clock_is_entered_once() -> None:
         pass
 
 
+HOURLY = RetryPolicy(max_attempts=4, initial_delay=3600, backoff_multiplier=1, max_delay=3600, jitter=0)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_clock_that_skips_moves_over_delays_of_retries_and_timers(is_async: bool) -> None:
+    attempts: list[datetime] = []
+
+    def flaky() -> int:
+        attempts.append(now())
+        if len(attempts) < 4:
+            raise ConnectionError
+        return 1
+
+    def later() -> datetime:
+        return now()
+
+    graph = Graph(
+        [
+            FunctionNode(flaky, "flaky", "x", retry=HOURLY),
+            pause_for("rest", timedelta(days=2), wait_for="x"),
+            FunctionNode(later, "later", "at", wait_for="rest"),
+        ]
+    )
+    with FakeClock(NOON, skip=True):
+        found = asyncio.run(_awaited(graph)) if is_async else SyncRunner().run(graph)["at"]
+    assert attempts == [NOON + timedelta(hours=number) for number in range(4)]
+    assert found == NOON + timedelta(hours=3, days=2)
+
+
+async def _awaited(graph: Graph) -> datetime:
+    found: datetime = (await AsyncRunner().run(graph))["at"]
+    return found
+
+
+def test_retries_of_inner_steps_skip_too() -> None:
+    attempts: list[datetime] = []
+
+    def flaky() -> int:
+        attempts.append(now())
+        if len(attempts) < 3:
+            raise ConnectionError
+        return 1
+
+    def ask(context: NodeContext) -> int:
+        found: int = context.step("ask", flaky, retry=HOURLY)
+        return found
+
+    with FakeClock(NOON, skip=True):
+        assert SyncRunner().run(Graph([FunctionNode(ask, "ask", "x")]))["x"] == 1
+    assert attempts == [NOON + timedelta(hours=number) for number in range(3)]
+
+
+def test_a_clock_inside_of_one_that_skips_does_not() -> None:
+    with FakeClock(NOON, skip=True) as outer:
+        with FakeClock(NOON):
+            assert waited(5.0) == 5.0
+        assert waited(5.0) == 0.0
+        assert outer.time == NOON + timedelta(seconds=5)
+    assert waited(5.0) == 5.0
+
+
 def test_a_clock_may_be_set_in_any_time_zone() -> None:
     with FakeClock(NOON.astimezone(timezone(timedelta(hours=5)))):
         assert (now(), now().tzinfo) == (NOON, UTC)
@@ -94,8 +167,16 @@ def test_a_conformance_class_must_say_how_its_store_is_made(tmp_path: Path) -> N
         CheckpointerConformance().make_store(tmp_path)
 
 
-def test_there_are_three_names_and_no_other() -> None:
-    assert sorted(testing.__all__) == ["CheckpointerConformance", "FakeClock", "RecordingProcessor"]
+def test_the_names_are_these_and_no_other() -> None:
+    assert sorted(testing.__all__) == [
+        "CheckpointerConformance",
+        "Deviation",
+        "FakeClock",
+        "RecordingProcessor",
+        "ReplayReport",
+        "Replayed",
+        "replay",
+    ]
     assert set(testing.__all__) < set(dir(testing))
     with pytest.raises(AttributeError, match="no_such_name"):
         testing.no_such_name  # noqa: B018 - the access is the test

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 THRESHOLD = 128 * 1024  # bytes above which a value goes to the artifact store, if there is one
 _PAUSE_FIELDS = tuple(field.name for field in fields(PauseInfo))
 _NO_CODECS = CodecChain()
+_SEALED = b"\n"  # in a reference, before its seal
 _PRINT = "#"  # in a format, before the fingerprint of an input that was redacted
 _PROCESS_KEY = os.urandom(16)  # of stores in memory
 
@@ -341,11 +342,19 @@ class Encoding:
         """Return what a workflow starts with as bytes, as first versions."""
         place = Place(workflow_id, 0, -1)
         return [
-            Payload(name, 1, REFERENCE, crc32(data := value.data()), data, place.superstep, place.idx)
+            self._reference(name, value, place)
             if type(value) is Reference
             else self.payload(name, 1, value, place)
             for name, value in given.items()
         ]
+
+    def _reference(self, name: str, reference: Reference, place: Place) -> Payload:
+        """Return a reference as bytes, in an encrypted store with a seal: another one is not accepted."""
+        data = reference.data()
+        seal = self.chain.seal(_reference_facts(name, data))
+        if seal is not None:
+            data += _SEALED + b64encode(seal)
+        return Payload(name, 1, REFERENCE, crc32(data), data, place.superstep, place.idx)
 
     def versioned(self, workflow_id: str, payloads: Iterable[Payload]) -> dict[str, tuple[int, Any]]:
         """Return the version and the value of each payload, by name."""
@@ -372,10 +381,18 @@ class Encoding:
             return Undecodable(str(error) if ours else f"{type(error).__name__}: {error}")
 
     def _referred(self, workflow_id: str, payload: Payload) -> Any:
-        """Return a value of the workflow around this one. Raises ValueError if it is not there any more."""
+        """Return a value of the workflow around this one.
+
+        Raises ValueError if it is not there any more, DecryptionError if it was written without the key.
+        """
+        plain, _, seal = (payload.data or b"").partition(_SEALED)
+        try:
+            self.chain.check_seal(b64decode(seal) if seal else None, _reference_facts(payload.name, plain))
+        except DecryptionError as error:
+            raise DecryptionError("a reference that was changed, or written without the key") from error
         if self.look_up is None:
             raise ValueError("a reference, which this store cannot follow")
-        owner, target, size = self.look_up(workflow_id, payload)
+        owner, target, size = self.look_up(workflow_id, payload._replace(data=plain))
         value = self.value(owner, target)
         if size >= 0 and not isinstance(value, Undecodable) and len(value) != size:
             raise ValueError(f"{target.name!r} of {owner!r} has been replaced since")
@@ -628,6 +645,11 @@ def _canonical(value: Any, serialize: Callable[[Any], bytes]) -> bytes:
     else:
         return serialize(value)
     return kind.__name__.encode() + b"".join(b"%d:%s" % (len(part), part) for part in parts)
+
+
+def _reference_facts(name: str, data: bytes) -> bytes:
+    """Return what the seal of a reference is about."""
+    return b"reference\0" + name.encode("utf-8", "surrogatepass") + b"\0" + data
 
 
 def _facts(record: StepRecord, store_id: bytes) -> bytes:

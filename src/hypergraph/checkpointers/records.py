@@ -566,7 +566,7 @@ def recorded_already(record: StepRecord) -> OwnershipLostError:
     """Return the error for a step that another run has written."""
     return OwnershipLostError(
         f"Workflow {record.workflow_id!r}: superstep {record.superstep} of node {record.node_name!r} is "
-        "recorded already, so another run is at work on it; this one stops here.",
+        "recorded already, so another run is executing it; this one stops here.",
         workflow_id=record.workflow_id,
     )
 

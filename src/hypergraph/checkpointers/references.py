@@ -39,14 +39,21 @@ def found(backend: Backend, workflow_id: str, payload: Payload) -> Found:
     """Return what a stored reference means. Raises ValueError if it is not stored any more."""
     parts = json.loads(payload.data or b"")
     if type(parts) is not list or [type(part) for part in parts] != _KINDS:
-        raise ValueError("a reference that makes no sense")
+        raise ValueError("a damaged reference")
     reference = Reference(*parts)
-    owner, superstep = workflow_id, 0
+    owner, superstep, seen = workflow_id, 0, set[str]()
+    if reference.up < 1:
+        raise ValueError("a damaged reference")
     for _ in range(reference.up):
+        if owner in seen:  # in a damaged store workflows may be their own parents
+            raise ValueError("a damaged reference: the workflows around it are their own parents")
+        seen.add(owner)
         workflow = backend.read_workflow(owner)
         if workflow is None or workflow.parent_id is None:
             raise ValueError("the workflow around it is not stored any more")
         owner, superstep = workflow.parent_id, workflow.parent_superstep or 0
+    if owner in seen:
+        raise ValueError("a damaged reference: the workflows around it are their own parents")
     given = backend.read_inputs(owner, upto=superstep)
     for candidate in (*backend.read_outputs(owner, upto=superstep - 1), *given):
         if (candidate.name, candidate.version) == (reference.name, reference.version):

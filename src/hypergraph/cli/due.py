@@ -64,7 +64,7 @@ class _Due:
             outcome = result.status.value
             error = None if result.error is None else f"{type(result.error).__name__}: {result.error}"
         except WorkflowLockedError:
-            return  # another process is at work on it
+            return  # another process runs it
         except Exception as raised:
             self.refused[workflow.id] = workflow.due
             error = f"{type(raised).__name__}: {raised}"

@@ -95,6 +95,11 @@ COMMANDS = {
         DO,
         ("fork order-1 --at 2", "fork order-1 --at 2 price=3.5"),
     ),
+    "replay": Command(
+        "show where stored runs would differ with today's code",
+        DO,
+        ("replay runs.db shop:orders", "replay runs.db shop:orders order-1 --execute price --json"),
+    ),
     "cancel": Command("stop a running or paused workflow", DO, ("cancel order-1",)),
     "demo": Command("run a pipeline that fails, pauses, is killed and resumes", DO, ("demo",)),
     "worker": Command(

@@ -197,6 +197,6 @@ def _your_turn(page: Page, file: str) -> None:
         ("why", WRONG, "letter"),
         ("diff", WRONG, FORK),
         ("timeline", FIRST),
-        ("ui",),
+        ("ui", "--app", "hypergraph.demo.story:DESK"),
     ):
         page.typed(shlex.join(("hypergraph", "--db", file, *words)), prompt="$")

@@ -173,13 +173,13 @@ class Replay:
         """The last superstep of each step."""
         return self.past.supersteps
 
-    def run(self, turns: Sequence[Turn]) -> Standing:
-        """Run through all turns and return where the last one stands."""
+    def run(self, turns: Sequence[Turn], *, every: bool = False) -> Standing:
+        """Run through the turns that matter, or every one, and return where the last one stands."""
         starts = [turn.superstep for turn in turns]
         found: list[list[tuple[Step, StepRecord]]] = [[] for _ in turns]
         for step, record in completed(self.plan, self.stored.records):
             found[bisect_right(starts, record.superstep) - 1].append((step, record))
-        whole = self._last_whole(turns)
+        whole = 0 if every else self._last_whole(turns)
         if self.stored.first:
             whole = starts.index(self.stored.first)
             self._recall_earlier(found[whole:])

@@ -389,10 +389,16 @@ class Journal:
     ) -> Any:
         """Commit a step together with what its function writes, and return what the function returned."""
         run, name = self.run, step.name
-        self._write_out(wait=True)
+        if self.outbox or self._next is not None:
+            self._write_out(wait=True)
         if self.writer is not None:
             self.writer.drain(self.claim)
-        before = (dict(self.versions), self.next_index, dict(self.numbers or {}), dict(self.waiting))
+        before = (
+            {} if run.fixed else dict(self.versions),
+            self.next_index,
+            dict(self.numbers or {}),
+            dict(self.waiting),
+        )
 
         def call(connection: Any) -> tuple[Commit, Any]:
             run.connections = {**(run.connections or {}), name: connection}

@@ -10,7 +10,7 @@ from functools import partial
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from hypergraph.clock import now
+from hypergraph.clock import now, waited
 from hypergraph.display import preview
 from hypergraph.engine.concurrent import course_of
 from hypergraph.engine.kernel import NOT_KNOWN, Carried, Expired, PauseExecution, original
@@ -336,7 +336,7 @@ async def _attempts(run: Run, step: Step, superstep: int, outcome: StepOutcome) 
             outcome.failed_attempts += (f"{type(error).__name__}: {safe_text(error)}",)
             if context.observer is not None:
                 await context.observer.node_retried(run, step, outcome.attempts, error, delay)
-            await kernel.sleep(delay, context)
+            await kernel.sleep(waited(delay), context)
             if clock() >= context.halt_at:
                 raise context.halt_error(run.path_of(step.name), was_executing=True) from error
             outcome.attempts += 1
@@ -537,7 +537,7 @@ async def _wait(
     while (left := (due - now()).total_seconds()) > 0:
         if context.recorder is not None and left > node.hold.total_seconds():
             raise PauseExecution(_question(run, step, PauseInfo(step.name, "", due=due)))
-        await context.kernel.sleep(min(left, _GLANCE), context)
+        await context.kernel.sleep(min(waited(left), _GLANCE), context)
         if clock() >= context.halt_at:
             raise context.halt_error(run.path_of(step.name), was_executing=True)
     outcome.waited += clock() - started

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypergraph import values  # a serializer is loaded on first access
+from hypergraph.clock import waited
 from hypergraph.display import bounded, preview
 from hypergraph.engine.kernel import NOT_KNOWN, Expired
 from hypergraph.engine.plan import Step, is_immutable
@@ -300,7 +301,7 @@ class Visit:
                 finally:
                     _INSIDE.reset(token)
                 context = self.run.context
-                context.awake.wait(min(delay, context.remaining()))
+                context.awake.wait(min(waited(delay), context.remaining()))
                 self._go_on(opened)
         finally:
             if not handed_on:
@@ -333,7 +334,7 @@ class Visit:
                     return value
                 finally:
                     _INSIDE.reset(token)
-                await kernel.sleep(delay, context)
+                await kernel.sleep(waited(delay), context)
                 self._go_on(opened)
         finally:
             self._open.discard(opened.key)

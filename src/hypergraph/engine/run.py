@@ -606,20 +606,24 @@ class Run:
         return step.node.map_inputs_to_params(given)  # type: ignore[no-any-return]  # of a GraphNode
 
     def graph_inside(self, step: Step) -> Graph:
-        """Return the graph of a GraphNode with the bindings of the outer graph.
-
-        Inputs that are mapped over are not bound: each item has its own value.
-        """
-        around, node = self.admission.graph, step.node
-        known: dict[str, Graph] = around.memo.setdefault("inside", {})
-        if step.name not in known:
-            bound = node.map_inputs_to_params({n: v for n, v in around.bound.items() if n in node.inputs})
-            mapped = node.inner_map_params if node.map_config is not None else ()
-            shared = {name: value for name, value in bound.items() if name not in mapped}
-            known[step.name] = node.graph.bind(**shared) if shared else node.graph
-        return known[step.name]
+        """Return the graph of a GraphNode with the bindings of the outer graph."""
+        return graph_inside(self.admission.graph, step.node)
 
     def _is_only_bound(self, name: str) -> bool:
         """Return whether the value of a name is the bound one: neither given nor produced."""
         base, given = self.admission.base, self.admission.given
         return name not in given and name in base and self.values[name] is base[name]
+
+
+def graph_inside(around: Graph, node: Any) -> Graph:
+    """Return the graph of a GraphNode with the bindings of the graph around it.
+
+    Inputs that are mapped over are not bound: each item has its own value.
+    """
+    known: dict[str, Graph] = around.memo.setdefault("inside", {})
+    if node.name not in known:
+        bound = node.map_inputs_to_params({n: v for n, v in around.bound.items() if n in node.inputs})
+        mapped = node.inner_map_params if node.map_config is not None else ()
+        shared = {name: value for name, value in bound.items() if name not in mapped}
+        known[node.name] = node.graph.bind(**shared) if shared else node.graph
+    return known[node.name]

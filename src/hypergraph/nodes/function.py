@@ -45,6 +45,7 @@ class FunctionNode(CallableNode[P, R_co]):
         retry: how often and after which delay a failed attempt is repeated
         timeout: seconds for one attempt, which then fails with NodeTimeoutError
         offload: let AsyncRunner call a sync function in a worker thread
+        pure: it has no effects, and makes the same of the same inputs; a replay calls it and compares
         stream: keep what it gives to `NodeContext.stream` in the store, for readers in other processes
         persist: False stores the step without its outputs; a resume that needs them runs it again
         repeatable: False forbids a second run of a call that started, even if a crash hid its outcome
@@ -67,6 +68,7 @@ class FunctionNode(CallableNode[P, R_co]):
     retry: RetryPolicy | None
     timeout: float | None
     offload: bool
+    pure: bool = False  # whether a replay of stored runs calls it
     on_worker_loss: OnWorkerLoss | None = "rerun"
 
     def __init__(
@@ -84,6 +86,7 @@ class FunctionNode(CallableNode[P, R_co]):
         retry: RetryPolicy | None = None,
         timeout: float | None = None,
         offload: bool = False,
+        pure: bool = False,
         stream: bool = False,
         persist: bool = True,
         repeatable: bool = True,
@@ -93,6 +96,8 @@ class FunctionNode(CallableNode[P, R_co]):
         transaction: bool = False,
     ) -> None:
         outputs = as_names(output_name, "output_name")
+        if pure and not repeatable:
+            raise ValueError("pure=True says that a call has no effects, repeatable=False that it has")
         self._set_up(
             source,
             name,
@@ -107,6 +112,7 @@ class FunctionNode(CallableNode[P, R_co]):
             retry=checked_retry(retry),
             timeout=checked_timeout(timeout),
             offload=bool(offload),
+            pure=bool(pure),
             stream=bool(stream),
             **persistence(persist, repeatable, on_ambiguous, artifact, on_worker_loss),
             **({} if transaction is False else {"transaction": transaction}),
@@ -121,8 +127,9 @@ class FunctionNode(CallableNode[P, R_co]):
         if returned is None or returned is NoneType:
             return
         code = safe_getattr(unwrapped(self.func), "__code__")
+        shown = returned.__name__ if isinstance(returned, type) else repr(returned)
         warnings.warn_explicit(  # located at the function, however many decorators are in between
-            f"Node {self.name!r} has return type {returned!r} but no output_name, so its result is dropped. "
+            f"Node {self.name!r} has return type {shown} but no output_name, so its result is dropped. "
             "Add @node(output_name=...) to keep it, or annotate the function with -> None.",
             UserWarning,
             filename=str(safe_getattr(code, "co_filename")),
@@ -209,6 +216,7 @@ def node(
     retry: RetryPolicy | None = None,
     timeout: float | None = None,
     offload: bool = False,
+    pure: bool = False,
     stream: bool = False,
     persist: bool = True,
     repeatable: bool = True,
@@ -231,6 +239,7 @@ def node(
     retry: RetryPolicy | None = None,
     timeout: float | None = None,
     offload: bool = False,
+    pure: bool = False,
     stream: bool = False,
     persist: bool = True,
     repeatable: bool = True,
@@ -252,6 +261,7 @@ def node(
     retry: RetryPolicy | None = None,
     timeout: float | None = None,
     offload: bool = False,
+    pure: bool = False,
     stream: bool = False,
     persist: bool = True,
     repeatable: bool = True,
@@ -282,6 +292,7 @@ def node(
         retry: how often and after which delay a failed attempt is repeated
         timeout: seconds for one attempt, which then fails with NodeTimeoutError
         offload: let AsyncRunner call a sync function in a worker thread
+        pure: it has no effects, and makes the same of the same inputs; a replay calls it and compares
         stream: keep what it gives to `NodeContext.stream` in the store, for readers in other processes
         persist: False stores the step without its outputs; a resume that needs them runs it again
         repeatable: False forbids a second run of a call that started, even if a crash hid its outcome
@@ -304,6 +315,7 @@ def node(
         retry=retry,
         timeout=timeout,
         offload=offload,
+        pure=pure,
         stream=stream,
         persist=persist,
         repeatable=repeatable,

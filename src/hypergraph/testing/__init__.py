@@ -1,4 +1,4 @@
-"""Tools for tests: the conformance suite of stores, a clock to set, a processor that records events.
+"""Tools for tests: replay of stored runs, the conformance suite of stores, a clock, a recorder of events.
 
 Only the conformance suite needs pytest, and only when it is asked for.
 """
@@ -10,16 +10,29 @@ if TYPE_CHECKING:
     from hypergraph.testing.clock import FakeClock
     from hypergraph.testing.conformance import CheckpointerConformance
     from hypergraph.testing.recording import RecordingProcessor
+    from hypergraph.testing.replaying import Deviation, Replayed, ReplayReport, replay
 
 _LAZY = {
     "CheckpointerConformance": "hypergraph.testing.conformance",
     "FakeClock": "hypergraph.testing.clock",
+    "Deviation": "hypergraph.testing.replaying",
     "RecordingProcessor": "hypergraph.testing.recording",
+    "ReplayReport": "hypergraph.testing.replaying",
+    "Replayed": "hypergraph.testing.replaying",
+    "replay": "hypergraph.testing.replaying",
 }
 _MODULES = ("stores", "ownership", "upkeep", "outlines", "crashes", "races")
 _TESTS = [f"hypergraph.testing.conformance.{name}" for name in _MODULES]
 
-__all__ = ["CheckpointerConformance", "FakeClock", "RecordingProcessor"]
+__all__ = [
+    "replay",
+    "ReplayReport",
+    "Replayed",
+    "Deviation",
+    "FakeClock",
+    "RecordingProcessor",
+    "CheckpointerConformance",
+]
 
 
 def __getattr__(name: str) -> Any:

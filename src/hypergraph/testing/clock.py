@@ -1,4 +1,4 @@
-"""FakeClock: a clock for stores that stands still, jumps and runs backwards as a test wants."""
+"""FakeClock: a clock for stores and runs that stands still, jumps and runs backwards as a test wants."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ Span = timedelta | float
 
 
 class FakeClock:
-    """Be the clock of every store in this process, inside a `with` block.
+    """Be the clock of every store and run in this process, inside a `with` block.
 
     It stands still at `start`, by default the present. `tick` is how far it moves with every reading, in
-    seconds or as a timedelta; a negative one lets time run backwards. Clocks may be nested; leaving the block
+    seconds or as a timedelta; a negative one lets time run backwards. With `skip=True` runs do not wait: the
+    delays of retries and the waits of timers move the clock instead. Clocks may be nested; leaving the block
     restores the one before.
 
     Raises:
         RuntimeError: the clock is entered a second time.
     """
 
-    def __init__(self, start: datetime | None = None, *, tick: Span = 0.0) -> None:
+    def __init__(self, start: datetime | None = None, *, tick: Span = 0.0, skip: bool = False) -> None:
         self._time = (start if start is not None else clock.now()).astimezone(UTC)
         self.tick = tick  # how far each look moves it
+        self.skip = skip  # whether waits move it, and take no time
+        self._skip_before: Callable[[float], None] | None = None
         self._before: Callable[[], datetime] | None = None
         self._lock = threading.Lock()
 
@@ -53,8 +56,8 @@ class FakeClock:
     def __enter__(self) -> Self:
         if self._before is not None:
             raise RuntimeError("this clock is in use already; make another one")
-        self._before = clock.clock
-        clock.clock = self
+        self._before, self._skip_before = clock.clock, clock.skip
+        clock.clock, clock.skip = self, self.jump if self.skip else None
         return self
 
     def __exit__(
@@ -62,6 +65,7 @@ class FakeClock:
     ) -> None:
         if self._before is not None:
             clock.clock, self._before = self._before, None
+            clock.skip, self._skip_before = self._skip_before, None
 
 
 def _span(given: Span) -> timedelta:

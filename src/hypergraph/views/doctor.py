@@ -6,7 +6,7 @@ import hashlib
 import platform
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from typing import Any, NamedTuple, TypedDict
 
@@ -25,6 +25,7 @@ OK, MISSING, TROUBLE = "ok", "missing", "TROUBLE"
 # A package, and the extra that needs it.
 _REQUIREMENT = re.compile(r"([\w.-]+)[^;]*;.*extra == ['\"]([\w-]+)['\"]")
 _MOST = 10_000  # waiting runs that are counted
+_LATE = 30  # seconds within which a claimed run is owned
 _OURS = "name LIKE 'hypergraph.%'"
 THERE = """
 SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace
@@ -42,6 +43,14 @@ FROM (SELECT queue_name, created_at FROM dbos.workflow_status
     WHERE status = 'ENQUEUED' AND {_OURS} LIMIT {_MOST}) AS counted
 GROUP BY 1 ORDER BY 1
 """  # noqa: S608 - fixed texts
+# Claimed a while ago, and no process owns the stored run: its worker lost the answer to the claim.
+_UNKNOWN = f"""
+SELECT count(*) FROM dbos.workflow_status AS d LEFT JOIN workflows AS w
+ON w.id = regexp_replace(d.workflow_uuid, '/[0-9]+$', '')
+WHERE d.status = 'PENDING' AND d.name IN ('hypergraph.run', 'hypergraph.scheduled') AND w.owner_pid IS NULL
+AND d.started_at_epoch_ms < (extract(epoch FROM clock_timestamp()) - {_LATE}) * 1000
+"""  # noqa: S608 - fixed texts
+_PAUSED = "SELECT left(name, -9) FROM dbos.queues WHERE name LIKE '% (paused)' ORDER BY 1"
 _LOCKS = """
 SELECT classid::bigint, objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -213,6 +222,11 @@ def _cluster(found: Workers) -> Iterator[Finding]:
     names = _listed(found.alive) or ("none, and runs are waiting: start a worker" if is_idle else "none")
     yield _finding("workers", TROUBLE if is_idle else OK, names)
     yield _finding("queues", OK, "; ".join(waiting) or "empty")
+    if found.paused:
+        yield _finding("paused queues", TROUBLE, f"{_listed([*found.paused])}: hypergraph queue resume NAME")
+    if found.unknown and found.alive and not found.orphans:
+        detail = f"{plural(found.unknown, 'run')} claimed {_LATE} s ago and not owned: workers requeue them"
+        yield _finding("claims", TROUBLE, detail)
     if found.orphans:
         left = [f"{plural(count, 'run')} of {name}" for name, count in found.orphans.items()]
         remedy = "the other workers will take them over" if found.alive else "start a worker to resume them"
@@ -247,6 +261,8 @@ class Workers(NamedTuple):
     alive: list[str]
     waiting: list[Waiting]
     orphans: dict[str, int]  # unfinished runs by worker, where the lock of the worker is free
+    unknown: int = 0  # runs that were claimed a while ago, and that no process owns
+    paused: Sequence[str] = ()  # queues
 
 
 def lock_of(application: str, executor_id: str) -> int:
@@ -272,6 +288,8 @@ def workers(store: SqlStore) -> Workers | None:
             [name for (name,) in connection.execute(_SESSIONS).fetchall()],
             [Waiting(*row) for row in connection.execute(_WAITING).fetchall()],
             {executor: count for name, executor, count in taken if lock_of(name, executor) not in held},
+            int(connection.execute(_UNKNOWN).fetchone()[0]),
+            [name for (name,) in connection.execute(_PAUSED).fetchall()],
         )
 
     return store.backend.inspect(read)

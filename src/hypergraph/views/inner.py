@@ -67,6 +67,10 @@ def inner_view(
 
 def add_inner(store: Checkpointer, wf: str, steps: Sequence[Step]) -> None:
     """Add to steps what their functions did with `ctx.step` and `ctx.record`, where they did."""
+    store.snapshot(lambda view: _add_inner(view, wf, steps))
+
+
+def _add_inner(store: Checkpointer, wf: str, steps: Sequence[Step]) -> None:
     used: dict[tuple[int, str], dict[str, float]] = {}
     for row in store.backend.read_usage(wf):
         amounts = used.setdefault((row.superstep, row.node), {})

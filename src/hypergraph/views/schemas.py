@@ -24,6 +24,7 @@ from hypergraph.views.graph import GraphView
 from hypergraph.views.items import ItemPage
 from hypergraph.views.lineage import LineageView
 from hypergraph.views.problems import NOT_FOUND, Problem
+from hypergraph.views.replay import ReplayView
 from hypergraph.views.run import RunView
 from hypergraph.views.search import SearchPage
 from hypergraph.views.sql import Rows
@@ -99,6 +100,7 @@ SCHEMAS: dict[str, type] = {
     "check": CheckView,
     "migrated": MigratedView,
     "recovered": RecoveredView,
+    "replay": ReplayView,
     "doctor": HealthView,
     "version": VersionView,
     "demo": DemoRun,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow, WorkflowStatus
@@ -263,12 +263,13 @@ _DEEPEST = 4  # levels of nested runs
 
 
 class TimelineRow(TypedDict):
-    """One step, or one item of a map. Rows of a nested run follow the step that it belongs to."""
+    """One step, or one item of a map. Rows of a nested run, and inner steps, follow their step."""
 
     workflow: str
-    index: int | None  # null for items, and for a nested run that has not ended
+    index: int | None  # null for items, for inner steps, and for a nested run that has not ended
     item: int | None
-    node: str
+    node: str  # of an inner step its key
+    inner: bool  # a call that the node above made with ctx.step
     superstep: int | None
     visit: int
     depth: int  # 0 for steps of the workflow itself
@@ -363,6 +364,7 @@ class _Rows:
             "index": step.index,
             "item": None,
             "node": jsonable(step.node_name),
+            "inner": False,
             "superstep": step.superstep,
             "visit": step.visit,
             "depth": depth,
@@ -374,6 +376,29 @@ class _Rows:
             "left_out": left_out,
         }
         yield from inside
+        yield from self._inner(workflow, step, depth + 1)
+
+    def _inner(self, workflow: Workflow, step: StepRecord, depth: int) -> Iterator[TimelineRow]:
+        """Yield the calls that a node made with `ctx.step`, as far as they have room."""
+        calls = self.store.inner_steps(workflow.id, node=step.node_name, visit=step.visit)
+        for call in [each for each in calls if each.superstep == step.superstep][:_INSIDE]:
+            began = None if call.started_at is None else datetime.fromtimestamp(call.started_at, UTC)
+            yield {
+                "workflow": jsonable(workflow.id),
+                "index": None,
+                "item": None,
+                "node": jsonable(call.key),
+                "inner": True,
+                "superstep": step.superstep,
+                "visit": step.visit,
+                "depth": depth,
+                "start_ms": None if began is None or step.replayed else self._since(began),
+                "duration_ms": call.duration_ms,
+                "status": call.status,
+                "critical": None if self.critical is None else False,
+                "child": None,
+                "left_out": 0,
+            }
 
     def item(self, item: Workflow, depth: int) -> Iterator[TimelineRow]:
         """Yield the row of an item of a map, or of a nested run without a step yet, and the rows inside."""
@@ -385,6 +410,7 @@ class _Rows:
             "index": None,
             "item": item.item,
             "node": jsonable(item.node_name or item.graph_name or ""),
+            "inner": False,
             "superstep": item.parent_superstep,
             "visit": item.visit,
             "depth": depth,

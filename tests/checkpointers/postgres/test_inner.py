@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from support.postgres import psycopg, server
 from support.processes import Elsewhere, elsewhere
 
-from hypergraph import Graph, NodeContext, SyncRunner, node
+from hypergraph import AsyncRunner, Graph, NodeContext, SyncRunner, node
 from hypergraph.checkpointers import PostgresCheckpointer, fault_points
 from hypergraph.exceptions import BudgetExceededError, TransactionError
 
@@ -121,3 +122,22 @@ def test_commits_of_the_user_are_refused_and_errors_roll_back(dsn: str) -> None:
             SyncRunner(checkpointer=store).run(Graph([write]), x=1)
         assert balance(dsn) == 0
     store.close()
+
+
+def test_a_loop_awaits_inner_steps_beside_a_transaction(dsn: str) -> None:
+    calls: list[int] = []
+
+    async def tool(number: int) -> int:
+        calls.append(number)
+        return number
+
+    @node(output_name="total")
+    async def gather(amount: int, ctx: NodeContext) -> int:
+        return sum(await asyncio.gather(*(ctx.step(tool, number) for number in range(5))))
+
+    with PostgresCheckpointer(dsn) as store:
+        runner = AsyncRunner(checkpointer=store)
+        result = asyncio.run(runner.run(Graph([gather, deposit]), amount=5, workflow_id="w"))
+        assert (result["total"], result["balance"], balance(dsn)) == (10, 5, 5)
+        assert [step.value for step in store.inner_steps("w")] == [0, 1, 2, 3, 4]
+        assert sorted(calls) == [0, 1, 2, 3, 4]

@@ -38,6 +38,8 @@ def test_steps_have_their_inner_steps_and_amounts(cli: Cli) -> None:
     assert step["usage"] == {"cost": 0.75}
     assert [each["value"]["value"] for each in cli.json_here("step", "w3", 0)["inner"]] == [0, 1, 2]
     assert cli.json_here("show", "w3")["usage"] == {"cost": 0.75}
+    lanes = [(row["node"], row["inner"], row["depth"]) for row in cli.json_here("timeline", "w3")["items"]]
+    assert lanes == [("agent", False, 0), *((f"call {n}", True, 1) for n in range(3))]
     assert cli.json_here("stats")["items"][0]["usage"] == {"cost": 3.5}
     rows = cli.json_here("sql", "SELECT workflow, sum(amount) AS total FROM usage GROUP BY workflow")["items"]
     assert {row["workflow"]: row["total"] for row in rows} == {"w2": 0.25, "w3": 0.75, "w5": 2.5}

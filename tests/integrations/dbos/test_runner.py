@@ -353,6 +353,18 @@ def test_the_doctor_tells_who_works_and_what_waits(cluster: TestCluster) -> None
     assert re.fullmatch(r"tables of version \d+; the package is 3\..*", found["dbos"])
 
 
+def test_the_doctor_finds_claimed_runs_that_no_process_owns(cluster: TestCluster) -> None:
+    cluster.runner.submit("doubling", {"x": 1}, queue="unserved", workflow_id="lost-claim")
+    claim = (
+        "UPDATE dbos.workflow_status SET status = %s, executor_id = 'w1', started_at_epoch_ms = 1 "
+        "WHERE workflow_uuid = 'lost-claim'"
+    )
+    cluster.connection.execute(claim, ["PENDING"])
+    found = {each["check"]: each["detail"] for each in health(cluster.dsn)["items"]}
+    assert found["claims"] == "1 run claimed 30 s ago and not owned: workers requeue them"
+    cluster.runner.cancel("lost-claim")
+
+
 def test_a_worker_tells_how_it_is(cluster: TestCluster) -> None:
     def get(path: str) -> str:
         with urllib.request.urlopen(cluster.workers[0].address + path) as answer:

@@ -23,7 +23,5 @@ assert_type(graph.replace({"split": lambda text: [text], "count": count}), Graph
 assert_type(FakeClock().time.year, int)
 assert_type(RecordingProcessor().shutdowns, int)
 
-graph.replace(
-    {"split": "fake"}
-)  # E: has incompatible type "str": "str"; expected "str": "HyperNode | Callable[..., Any]"
+graph.replace({"split": "fake"})  # E: expected "str": "HyperNode | Callable[..., Any]"
 graph.as_node(durability="none")  # E: expected "Literal['nested', 'atomic']"

@@ -311,9 +311,9 @@ class SqlBackend(Backend):
             reraise(raised.error)
         return found[-1]
 
+    @abstractmethod
     def _transacted(self, work: Callable[[Connection], None], found: Sequence[tuple[Commit, Any]]) -> None:
         """Do the work in a transaction, once; it adds the commit to those found."""
-        self.database.write(work)
 
     @abstractmethod
     def _user_connection(self, connection: Connection, node: str) -> UserConnection:
@@ -434,12 +434,9 @@ class SqlBackend(Backend):
 
     # --- maintenance --------------------------------------------------------------------------
 
+    @abstractmethod
     def inspect(self, work: Callable[[Connection], T]) -> T:
         """Return what `work` reads from the tables as they are; nothing is created or migrated."""
-        try:
-            return self.database.read(work)
-        except NONSENSE as error:
-            raise corrupt(error) from error
 
     @abstractmethod
     def schema_versions(self) -> tuple[int, int]:

@@ -74,10 +74,10 @@ NONSENSE = (TypeError, LookupError, AttributeError, ArithmeticError, RecursionEr
 
 
 def corrupt(error: Exception) -> StoreCorruptError:
-    """Return the error for a row that makes no sense."""
+    """Return the error for a damaged row."""
     text = f"{type(error).__name__}: {error}"
     return StoreCorruptError(
-        f"A row of the store makes no sense ({text[:_SHOWN]}); restore it from a backup, or delete the "
+        f"The store contains a damaged row ({text[:_SHOWN]}); restore it from a backup, or delete the "
         "workflow."
     )
 

@@ -279,7 +279,7 @@ def dump(store: Checkpointer, workflow_id: str, *, children: bool = True) -> lis
     """Return a workflow with its children, as of one moment; artifacts that are gone are left out.
 
     Raises:
-        CheckpointError: the store fails, or a row makes no sense.
+        CheckpointError: the store fails, or a row is damaged.
     """
     database = _in_database(store).database
     parts = database.read(lambda connection: list(_tree(connection, workflow_id, children, set())))

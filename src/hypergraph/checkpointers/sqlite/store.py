@@ -163,6 +163,9 @@ class SqliteBackend(SqlBackend):
         if commit.status is not None:
             self._settle(commit)
 
+    def _transacted(self, work: Callable[[Connection], None], found: Sequence[tuple[Commit, Any]]) -> None:
+        self.database.write(work, look=False)
+
     def _user_connection(self, connection: Any, node: str) -> UserConnection:
         return UserConnection(node, connection, connection.cursor)
 

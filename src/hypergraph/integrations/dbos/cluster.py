@@ -1,6 +1,7 @@
 """The database of a cluster, and the DBOS client on it: queues, listings, requeueing.
 
-Clients and workers share it. The tables of DBOS are created on first use. Only public calls of DBOS are used.
+Clients and workers share it. The tables of DBOS are created on first use. Only public calls of DBOS are used,
+except for the items of maps, which are submitted many at once.
 """
 
 from __future__ import annotations
@@ -183,6 +184,14 @@ class Cluster:
             listed = self.client.list_workflows(workflow_ids=ids[at : at + _CHUNK], **wanted)
             found.update({status.workflow_id: status for status in listed})
         return found
+
+    def enqueue_all(self, orders: Iterable[tuple[dict[str, Any], str]]) -> None:
+        """Put calls into queues, all of them or none, in two statements; those that exist stay as they are.
+
+        DBOS has no public call for that.
+        """
+        client = self.client
+        client._sys_db.init_workflows([client._build_enqueue_status(*order)[1] for order in orders])
 
     def cancel(self, dbos_ids: Iterable[str]) -> None:
         """Cancel DBOS workflows."""

@@ -56,11 +56,15 @@ from hypergraph.runners import RunStatus
 logger = logging.getLogger("hypergraph.worker")
 _RETRY_SECONDS = 0.5  # until a run that lost its store or its ownership is tried again, at first
 _MAX_RETRY_SECONDS = 10.0
-_CHUNK = 500  # items of a map that are submitted, or whose status is read, at once
+_CHUNK = 500  # items of a map that are submitted at once
+_ASKED = 100  # items of a map whose status is read at once, the first of those that are left
 _MAX_POLL = 2.0  # seconds between two reads of the status of items
 _STRIKES = 2  # crashes after which a run is a suspect
 # A store that cannot be used now, or a run that another worker took over: no failure of the run.
 INTERRUPTIONS = (OwnershipLostError, StoreUnavailableError, StoreReadOnlyError, StoreFullError)
+
+
+_CRASHES = "SELECT crashes FROM workflows WHERE id = ? AND status = 'active'"
 
 
 class Threads(ThreadPoolExecutor):
@@ -193,12 +197,12 @@ class Runs:
     def _is_suspect(self, workflow_id: str) -> bool:
         """Return whether a run may be what kills its processes: several died while it was running."""
         backend = self.store.backend
-        stored = backend.read_workflow(workflow_id)
-        if stored is None or stored.status is not WorkflowStatus.ACTIVE:
+        row = backend.inspect(lambda connection: connection.execute(_CRASHES, (workflow_id,)).fetchone())
+        if row is None or row[0] is None:
             return False
         owner = backend.read_owners([workflow_id]).get(workflow_id)
         uncounted = 1 if owner is not None and not owner.alive else 0
-        return max(stored.crashes.values(), default=0) + uncounted >= _STRIKES
+        return max(json.loads(row[0]).values(), default=0) + uncounted >= _STRIKES
 
     async def _try(self, graph: Graph, call: Call) -> RunResult:
         options = {
@@ -314,11 +318,13 @@ async def run_map(
         check()
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, _MAX_POLL)
-        asked = waiting[:_CHUNK]
+        asked = waiting[:_ASKED]
         found = await asyncio.to_thread(cluster.statuses, asked, status=list(IN_FLIGHT))
-        if len(found) < len(asked):
-            pause = 0.02
-        waiting = [dbos_id for dbos_id in asked if dbos_id in found] + waiting[_CHUNK:]
+        if not found:
+            pause = 0.0  # the next ones may have ended too
+        elif len(found) < len(asked):
+            pause = 0.1
+        waiting = [dbos_id for dbos_id in asked if dbos_id in found] + waiting[_ASKED:]
     return await asyncio.to_thread(_end_map, cluster, store, call)
 
 
@@ -372,8 +378,7 @@ def _submit_chunk(  # noqa: PLR0917 - one chunk
         row = connection.execute(_STATUS, {"id": dbos_id}).fetchone()
         if row is None or row[0] != "PENDING":
             return False
-        for item in chunk:
-            _enqueue_item(cluster, connection, store, call, item, items.rows[item])
+        cluster.enqueue_all([_order_of(store, call, item, items.rows[item]) for item in chunk])
     return True
 
 
@@ -390,31 +395,27 @@ def _check_unchanged(store: Checkpointer, item: Any, values: dict[str, Any]) -> 
         )
 
 
-def _enqueue_item(  # noqa: PLR0917 - one item
-    cluster: Cluster, connection: Any, store: Checkpointer, call: Call, item: int, values: dict[str, Any]
-) -> None:
+def _order_of(
+    store: Checkpointer, call: Call, item: int, values: dict[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """Return the options of DBOS and the text of the call of an item."""
     workflow_id = item_id(call.workflow_id, item)
     options = {name: value for name, value in call.options.items() if name != "tags"}
-    encoded = encode_values(store, workflow_id, values)
     own = Call(
         call.graph,
         workflow_id,
-        encoded,
+        encode_values(store, workflow_id, values),
         options,
         attempt=call.attempt,
         retries=call.retries,
         retry_delay=call.retry_delay,
     )
-    cluster.client.enqueue_in_transaction(
-        connection,
-        {
-            "workflow_name": RUN,
-            "queue_name": call.queue,
-            "workflow_id": attempt_id(workflow_id, call.attempt),
-            "workflow_id_reuse_policy": "return-existing",
-        },
-        own.to_json(),
-    )
+    wanted = {
+        "workflow_name": RUN,
+        "queue_name": call.queue,
+        "workflow_id": attempt_id(workflow_id, call.attempt),
+    }
+    return wanted, own.to_json()
 
 
 def _end_map(cluster: Cluster, store: Checkpointer, call: Call) -> str:

@@ -254,7 +254,9 @@ _NOT_STORED = "the run did not store it; only stored values come back from a wor
 def _run_result(store: Checkpointer, workflow_id: str, status: Any, graph: Graph | None) -> RunResult:
     reader = typed_store(store, graph)
     if status.status == "CANCELLED":
-        return RunResult(reader.state(workflow_id), RunStatus.STOPPED, workflow_id=workflow_id)
+        has_begun = store.backend.read_workflow(workflow_id) is not None
+        values = reader.state(workflow_id) if has_begun else {}
+        return RunResult(values, RunStatus.STOPPED, workflow_id=workflow_id)
     if status.status != "SUCCESS":
         names = (getattr(status.error, "data", None) or {}).get("names", ())
         error = WorkflowError(f"Workflow {workflow_id!r} failed: {status.error}", workflow_id=workflow_id)

@@ -169,11 +169,13 @@ function edgeNames(layout) {
 function entriesOf(layout) {
   const boxes = new Map(layout.boxes.map((/** @type {any} */ box) => [box.id, box]));
   const fed = new Set();
+  const outermost = (/** @type {any} */ box) => box.path.split("/")[0];
   for (const edge of layout.edges) {
-    if (edge.source !== edge.target && runsAtAll(boxes.get(edge.source))) fed.add(edge.target);
+    const [source, target] = [boxes.get(edge.source), boxes.get(edge.target)];
+    if (runsAtAll(source) && outermost(source) !== outermost(target)) fed.add(outermost(target));
   }
-  const isInner = (/** @type {any} */ box) => runsAtAll(box) && box.parent === null;
-  return new Set(layout.boxes.filter((/** @type {any} */ box) => isInner(box) && !fed.has(box.id)).map((/** @type {any} */ box) => box.path));
+  const paths = layout.boxes.filter((/** @type {any} */ box) => runsAtAll(box) && box.parent === null).map(outermost);
+  return new Set(paths.filter((/** @type {string} */ path) => !fed.has(path)));
 }
 
 /** Return the edges that lead to a box and from it, however far. @param {any} layout @param {string | null} path @returns {Set<any>} */
@@ -285,7 +287,7 @@ export function GraphPanel() {
     <button type="button" class="icon" aria-label="Zoom out" title="Zoom out" onClick=${() => view.zoom(1 / 1.3)}>−</button>
     <button type="button" class="icon" aria-label="Zoom in" title="Zoom in" onClick=${() => view.zoom(1.3)}>+</button>
     <button type="button" onClick=${view.fit}>fit</button>
-    <button type="button" class="icon" aria-pressed=${full} aria-label="Whole page" title="Whole page: g" onClick=${() => setFull(!full)}>⛶</button>`;
+    <button type="button" class="icon" aria-pressed=${full} aria-label="Whole page" title="Whole page: g" onClick=${() => setFull(!full)}>⤢</button>`;
   const within = scopeNames.value.length ? ` of ${cut(scopeNames.value.join("/"), 40)}` : "";
   const note = columns.value?.length ? `status as of superstep ${scope.value.at}${within}` : "";
   return html`<${Panel} title="graph" note=${note} class="graph-panel ${full ? "full" : ""}" tools=${tools}>

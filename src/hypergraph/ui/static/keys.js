@@ -6,7 +6,7 @@ import { Dialog, isDialogOpen, openDialog } from "hg/dialogs.js";
 /** What is pressed, and what it does. */
 const WORKFLOW = [
   ["← →", "one superstep back, one on"],
-  ["Home End", "first superstep, last superstep; End follows a run that goes on"],
+  ["Home End", "first superstep, last superstep; End follows an active run"],
   ["[ ]", "earlier and later visit of the node: the rounds of a loop"],
   ["p n", "previous and next step of the timeline"],
   ["Enter", "into the nested run of the selected step"],

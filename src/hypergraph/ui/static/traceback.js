@@ -3,7 +3,8 @@
 
 /** @typedef {{file: string, line: string, name: string, code: string, own: boolean}} Frame */
 
-const LIBRARY = /[\\/](site-packages|dist-packages|hypergraph|lib[\\/]python[\d.]+)[\\/]|^<frozen|^<string>/;
+const OURS = "hypergraph[\\\\/](?:engine|runners|nodes|durability|executors)";
+const LIBRARY = new RegExp(`[\\\\/](?:site-packages|dist-packages|lib[\\\\/]python[\\d.]+|${OURS})[\\\\/]|^hypergraph[\\\\/]|^<frozen`);
 const FRAME = /^ {2}File "(.*)", line (\d+)(?:, in (.*))?$/;
 
 /** @param {string} text @returns {{frames: Frame[], end: string}} */

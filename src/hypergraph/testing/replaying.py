@@ -1,0 +1,552 @@
+"""Replay of stored runs with the graph of today: what would be the same, and the first step that differs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import types
+import typing
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
+from hypergraph.checkpointers.analysis import same
+from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.records import StepRecord, Workflow
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.display import Block, Table, as_text, did_you_mean, first_line, plural
+from hypergraph.durability.code_changes import changed_nodes, refuse_other_graph, refuse_other_rules
+from hypergraph.durability.history import Replay, Stored, stored_in
+from hypergraph.engine.admission import Admission, admit
+from hypergraph.engine.options import RunOptions
+from hypergraph.engine.run import graph_inside
+from hypergraph.exceptions import GraphConfigError, HypergraphError
+from hypergraph.graph.graph import Graph
+from hypergraph.graph.replacing import node_paths
+from hypergraph.graph.structure import type_text
+from hypergraph.nodes.base import HyperNode
+from hypergraph.nodes.callable_node import CallableNode
+from hypergraph.nodes.function import FunctionNode
+from hypergraph.nodes.gate import GateNode
+from hypergraph.runners.async_ import AsyncRunner
+from hypergraph.runners.sync import SyncRunner
+from hypergraph.scheduling import Done, Layout, Past, Standing
+from hypergraph.values.undecodable import Undecodable
+
+Kind = Literal["course", "value", "type", "refused"]
+_SHOWN = 3  # ids listed with each cause
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """The first step at which a stored run and the graph of today part."""
+
+    kind: Kind  # the course, a value or a type differs; or a resume would be refused
+    node: str | None  # the path of the node, None if it concerns the run as a whole
+    cause: str  # one line, the same for every run with this cause
+    workflow_id: str  # the run, or the nested run or item, in which it was found
+    superstep: int | None = None  # where in that run
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What the graph of today would make of one stored run."""
+
+    workflow_id: str  # the run
+    status: str  # as it is stored
+    first: Deviation | None = None  # None if the course, values and types are the same
+    changed: tuple[str, ...] = ()  # nodes with results whose code has changed
+    asks: tuple[str, ...] = ()  # the questions that are open
+    runs_next: tuple[str, ...] = ()  # the nodes that a resume would run first
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has completed, so that nothing is left to resume."""
+        return self.status == WorkflowStatus.COMPLETED.value
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason why runs differ, with all of them."""
+
+    kind: Kind
+    node: str | None
+    cause: str
+    found: tuple[Deviation, ...]  # one for each run
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayReport:
+    """The replayed runs: `print(report)` shows what differs, grouped by cause."""
+
+    runs: tuple[Replayed, ...] = ()  # in the order in which they were replayed
+    left_out: int = 0  # stored runs of graphs with another name
+    executed: int = 0  # calls of nodes
+
+    @property
+    def ok(self) -> bool:
+        """Whether no run differs."""
+        return all(run.first is None for run in self.runs)
+
+    @property
+    def causes(self) -> list[Cause]:
+        """The causes of all differences, the most frequent first."""
+        found: dict[tuple[Kind, str | None, str], list[Deviation]] = {}
+        for run in self.runs:
+            if run.first is not None:
+                key = (run.first.kind, run.first.node, run.first.cause)
+                found.setdefault(key, []).append(run.first)
+        causes = [Cause(*key, tuple(deviations)) for key, deviations in found.items()]
+        return sorted(causes, key=lambda cause: -len(cause.found))
+
+    def __str__(self) -> str:
+        differ = sum(run.first is not None for run in self.runs)
+        verdict = f"{differ} differ" if differ else "all the same"
+        return as_text((f"Replay: {plural(len(self.runs), 'run')}", verdict), *self.blocks())
+
+    def blocks(self) -> list[Block]:
+        """Return the causes as a table, and lines about unfinished runs."""
+        rows = [
+            (str(len(cause.found)), cause.kind, cause.node or "—", cause.cause, _places(cause.found))
+            for cause in self.causes
+        ]
+        table = Table(("Runs", "Kind", "Node", "Cause", "First differing step"), rows)
+        lines = self.resumes()
+        return [*([table] if rows else []), *([lines] if lines else [])]
+
+    def resumes(self) -> list[str]:
+        """Return lines about what a resume of the unfinished runs would do."""
+        counts: dict[str, int] = {}
+        for run in self.runs:
+            if run.is_over or run.first is not None:
+                continue
+            waits = [f"waits for {', '.join(run.asks)}"] if run.asks else []
+            waits += [f"runs {', '.join(run.runs_next)}"] if run.runs_next else []
+            text = " and ".join(waits) or "has nothing left to run"
+            if run.changed:
+                text += f"; results of changed code: {', '.join(run.changed)}"
+            counts[text] = counts.get(text, 0) + 1
+        return [f"On resume {plural(count, 'run')}: {text}" for text, count in counts.items()]
+
+
+def _places(found: Sequence[Deviation]) -> str:
+    places = [
+        each.workflow_id if each.superstep is None else f"{each.workflow_id} at superstep {each.superstep}"
+        for each in found[:_SHOWN]
+    ]
+    left = len(found) - len(places)
+    return ", ".join(places) + (f" and {left} more" if left else "")
+
+
+def replay(
+    store: Checkpointer | str | os.PathLike[str],
+    graph: Graph,
+    ids: Iterable[str] | None = None,
+    *,
+    execute: Iterable[str] = (),
+) -> ReplayReport:
+    """Walk stored runs with a graph and return where they would differ; nothing is written.
+
+    Nodes are not called: the scheduler is asked what comes after each recorded step. Only nodes with
+    `pure=True`, and those in `execute`, are called with their recorded inputs, and their values compared.
+
+    >>> @node(output_name="total")
+    ... def add(a: int, b: int) -> int:
+    ...     return a + b
+    >>> from hypergraph.checkpointers import MemoryCheckpointer
+    >>> store = MemoryCheckpointer()
+    >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sum"), a=1, b=2, workflow_id="monday")
+    >>> replay(store, Graph([add], name="sum"), execute=["add"]).ok
+    True
+
+    Args:
+        store: a store, or the path of a SQLite file
+        graph: the graph of today
+        ids: the workflows; by default all of the name of the graph
+        execute: more nodes to call, by name or path such as "act/tools/call_tool"
+
+    Raises:
+        GraphConfigError: `execute` names a node that is not there, or one that cannot be called alone.
+        WorkflowNotFoundError: an id is not stored.
+    """
+    if not isinstance(store, Checkpointer):
+        store = SqliteCheckpointer(store)
+    walk = _Walk(store.view(graph=graph), _checked(graph, execute))
+    runs: list[Replayed] = []
+    left_out = 0
+    if ids is None:
+        found = store.backend.find(Query(limit=None))[0][::-1]
+        wanted = [each for each in found if graph.name is None or each.graph_name == graph.name]
+        left_out = len(found) - len(wanted)
+    else:
+        wanted = [store.workflow(workflow_id) for workflow_id in ids]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for workflow in wanted:
+            runs.append(walk.run(graph, workflow))
+    return ReplayReport(tuple(runs), left_out, walk.executed)
+
+
+def _checked(graph: Graph, execute: Iterable[str]) -> frozenset[str]:
+    """Return the paths of the nodes to call. Raises GraphConfigError."""
+    paths = {path: _node_at(graph, path) for path in node_paths(graph)}
+    wanted = {path for path, node in paths.items() if getattr(node, "pure", False) and not node.append}
+    for name in execute:
+        found = [path for path in paths if path == name or path.rpartition("/")[2] == name]
+        if not found:
+            hint = did_you_mean(name, paths) or f"Nodes: {', '.join(paths)}"
+            raise GraphConfigError(f"Cannot execute {name!r}: no node has this name or path. {hint}")
+        for path in found:
+            node = paths[path]
+            if not isinstance(node, CallableNode) or node.is_interrupt or node.append:
+                raise GraphConfigError(
+                    f"Cannot execute {path!r}: only functions and gates are called, "
+                    "and not those that ask or append."
+                )
+        wanted.update(found)
+    return frozenset(wanted)
+
+
+def _node_at(graph: Graph, path: str) -> HyperNode:
+    head, _, rest = path.partition("/")
+    if path in graph.wiring.nodes:
+        return graph.wiring.nodes[path]
+    return _node_at(graph.wiring.nodes[head].nested_graph, rest)
+
+
+class _Watched(Past):
+    """A history under the scheduler, that notes where the recorded steps are not those that come next."""
+
+    def __init__(self, standing: Standing, records: Mapping[tuple[int, int], StepRecord]) -> None:
+        super().__init__(standing)
+        self.records = records
+        self.moved: list[tuple[StepRecord, int]] = []  # with the superstep it would have now
+        self.forced: list[tuple[StepRecord, list[int]]] = []  # with what comes instead
+        self._started: dict[int, set[int]] = {}  # by recorded superstep: all that was ready then
+        self._passed: dict[int, int] = {}  # by node: the superstep in which it was ready and did not run
+
+    def turn(self, layout: Layout, reached: int) -> None:
+        super().turn(layout, reached)
+        self._started.clear()
+        self._passed.clear()
+
+    def _superstep(self, batch: Sequence[int], found: Sequence[Done], first: int, asked: int) -> None:
+        super()._superstep(batch, found, first, asked)
+        records = [self.records[done.index, done.superstep] for done in found]
+        for done, record in zip(found, records, strict=True):
+            number, ready = record.round, self._started.get(record.round)
+            late = ready is not None and done.index not in ready
+            early = self._passed.pop(done.index, number) != number
+            # The scheduler numbers some loops without a gate in another way: the order has the last word.
+            if (late or early) and self.supersteps[done.index] != number:
+                self.moved.append((record, self.supersteps[done.index]))
+        known = {done.index for done in found}
+        for record in records:
+            self._started.setdefault(record.round, set()).update(batch)
+        for index in batch:
+            if index not in known:
+                self._passed.setdefault(index, min(record.round for record in records))
+
+    def _force(self, done: Done, first: int) -> None:
+        record = self.records[done.index, done.superstep]
+        self.forced.append((record, self.standing.copy().ready()))
+        super()._force(done, first)
+
+
+@dataclass
+class _Walk:
+    """One replay over a store."""
+
+    store: Checkpointer
+    execute: frozenset[str]
+    executed: int = 0
+    known: dict[Any, Any] = field(default_factory=dict)
+
+    def run(self, graph: Graph, workflow: Workflow) -> Replayed:
+        """Replay one run with all that is below it."""
+        about = Replayed(workflow.id, workflow.status.value)
+        try:
+            return self._run(graph, workflow.id, "", about)
+        except HypergraphError as error:  # unreadable, encrypted, of a newer release, of another graph
+            return self._refused(about, workflow.id, None, error)
+
+    @staticmethod
+    def _refused(about: Replayed, workflow_id: str, path: str | None, error: Exception) -> Replayed:
+        cause = first_line(error).replace(f"Workflow {workflow_id!r}", "the workflow")
+        return Replayed(
+            about.workflow_id, about.status, Deviation("refused", path or None, cause, workflow_id)
+        )
+
+    def _run(self, graph: Graph, workflow_id: str, path: str, about: Replayed) -> Replayed:
+        stored = stored_in(self.store, workflow_id)
+        if stored is None:
+            return about
+        if stored.is_map:
+            items = [self._run(graph, each.id, path, about) for each in self._below(workflow_id)]
+            return _first_of(items, about)
+        if not path:
+            refuse_other_graph(graph, stored.workflow, RunOptions())
+        refuse_other_rules(graph, stored.workflow)
+        try:
+            admission = admit(graph, _given(graph, stored), on_internal_override="ignore")
+        except (HypergraphError, ValueError) as error:
+            return self._refused(about, workflow_id, path, error)
+        found = list(self._deviations(admission, stored, path, about))
+        own = Replayed(
+            about.workflow_id,
+            about.status,
+            min(found, key=_place) if found else None,
+            tuple(path + name for name in changed_nodes(graph, stored)),
+            tuple(path + record.node_name for record in stored.waiting),
+            self.known.pop("next", ()),
+        )
+        return _first_of([own, *self._inside(graph, workflow_id, path, about)], own)
+
+    def _below(self, workflow_id: str) -> list[Workflow]:
+        return self.store.backend.children(workflow_id)
+
+    def _inside(self, graph: Graph, workflow_id: str, path: str, about: Replayed) -> Iterator[Replayed]:
+        """Replay the runs of nested graphs."""
+        nodes = graph.wiring.nodes
+        if not any(node.nested_graph is not None for node in nodes.values()):
+            return
+        for child in self._below(workflow_id):
+            node = nodes.get(child.node_name or "")
+            if node is not None and node.nested_graph is not None:
+                yield self._run(graph_inside(graph, node), child.id, f"{path}{node.name}/", about)
+
+    def _deviations(
+        self, admission: Admission, stored: Stored, path: str, about: Replayed
+    ) -> Iterator[Deviation]:
+        """Yield all differences of one run."""
+        workflow, plan = stored.workflow, admission.plan
+        done = [record for record in stored.records if record.status is StepStatus.COMPLETED]
+
+        def deviation(kind: Kind, name: str, cause: str, superstep: int | None) -> Deviation:
+            return Deviation(kind, path + name, cause, workflow.id, superstep)
+
+        for record in done:
+            if record.node_name not in plan.index:
+                yield deviation("course", record.node_name, "it ran, and is not in the graph", record.round)
+        for record in stored.waiting:
+            if record.node_name not in plan.index:
+                cause = "its question is open, and it is not in the graph"
+                yield deviation("course", record.node_name, cause, record.round)
+        records = {
+            (plan.index[record.node_name], record.superstep): record
+            for record in done
+            if record.node_name in plan.index
+        }
+        walk = Replay(admission, stored)
+        walk.past = watched = _Watched(Standing(admission.layout), records)
+        standing = walk.run(stored.turns, every=True)
+        names = [step.name for step in plan.steps]
+        for record, instead in watched.forced:
+            other = ", ".join(path + names[index] for index in instead)
+            cause = f"it ran, and now {f'{other} comes' if other else 'the run is over'} before it"
+            yield deviation("course", record.node_name, cause, record.round)
+        for record, now in watched.moved:
+            cause = f"it ran {'later' if now < record.round else 'earlier'} than it does now"
+            yield deviation("course", record.node_name, cause, record.round)
+        coming = [names[index] for index in standing.copy().ready()]
+        last = max((record.round for record in done), default=-1)
+        before = workflow.node_hashes
+        over = workflow.status is WorkflowStatus.COMPLETED
+        for name in coming:
+            if over or (before and name not in before):
+                yield deviation("course", name, "it did not run, and runs now", last + 1)
+        if not over:
+            asked = {record.node_name for record in stored.waiting}
+            self.known["next"] = tuple(path + name for name in coming if name not in asked)
+        yield from self._of_steps(admission, stored, done, path)
+
+    def _of_steps(
+        self, admission: Admission, stored: Stored, done: Sequence[StepRecord], path: str
+    ) -> Iterator[Deviation]:
+        """Yield differences of single steps: names, decisions, types and values."""
+        graph = admission.graph
+        workflow = stored.workflow
+        recorded = {each["name"]: each for each in (workflow.graph or {}).get("nodes", ())}
+        changed = frozenset(changed_nodes(graph, stored))
+        for record in done:
+            node, before = graph.wiring.nodes.get(record.node_name), recorded.get(record.node_name)
+            if node is None:
+                continue
+            key = (id(graph), record.node_name, workflow.node_hashes.get(record.node_name))
+            if key not in self.known:
+                self.known[key] = [*_changed_names(graph, node, before)] if before is not None else []
+            for cause in self.known[key]:
+                yield Deviation("course", path + node.name, cause, workflow.id, record.round)
+            if isinstance(node, GateNode):
+                gone = [name for name in _chosen(record.decision) if name not in map(str, node.targets)]
+                if gone:
+                    cause = f"it chose {', '.join(gone)}, which it cannot choose now"
+                    yield Deviation("course", path + node.name, cause, workflow.id, record.round)
+            if record.node_name in changed and before is not None:
+                for cause in self._types(record, node, before):
+                    yield Deviation("type", path + node.name, cause, workflow.id, record.round)
+            if path + node.name in self.execute:
+                for cause in self._values(graph, record, node):
+                    yield Deviation("value", path + node.name, cause, workflow.id, record.round)
+
+    def _types(self, record: StepRecord, node: HyperNode, before: Any) -> Iterator[str]:
+        """Yield values that cannot be read any more, or do not fit a type that has changed."""
+        texts = before.get("types", {})
+        made = self._made(record)
+        taken: dict[str, Any] = {}
+        others = [n for n in node.inputs if _is_other_type(texts, "inputs", n, node.get_input_type(n))]
+        if others:
+            taken = self.store.inputs(record.workflow_id, record)
+        for name, value in made.items():
+            if isinstance(value, Undecodable):
+                yield f"its output {name} cannot be read: {value.reason}"
+        for side, names, values in (("inputs", others, taken), ("outputs", node.data_outputs, made)):
+            for name in names:
+                hint = node.get_input_type(name) if side == "inputs" else node.get_output_type(name)
+                value = values.get(name, _NOTHING)
+                if value is _NOTHING or isinstance(value, Undecodable):
+                    continue
+                if _is_other_type(texts, side, name, hint) and not fits(value, hint):
+                    side_name = "input" if side == "inputs" else "output"
+                    yield f"its {side_name} {name} was {type(value).__name__}, and is {type_text(hint)} now"
+
+    def _made(self, record: StepRecord) -> dict[str, Any]:
+        found = self.store.step(record.workflow_id, record.index)
+        return dict(found.values or {}) if found is not None else {}
+
+    def _values(self, graph: Graph, record: StepRecord, node: HyperNode) -> Iterator[str]:
+        """Call a node with its recorded inputs, and yield how the outcome differs."""
+        given = self.store.inputs(record.workflow_id, record, graph=graph)
+        needed = [name for name in node.inputs if not node.has_default_for(name)]
+        lost = [name for name in needed if isinstance(given.get(name, _LOST), Undecodable)]
+        if lost:
+            yield f"it cannot be called: its input {lost[0]} is not stored, or cannot be read"
+            return
+        self.executed += 1
+        try:
+            now = _called(node, given)
+        except Exception as error:  # the code of a user may raise anything
+            yield f"it raises {type(error).__name__}: {first_line(error)}"
+            return
+        if isinstance(node, GateNode):
+            if [*_chosen(now)] != [*_chosen(record.decision)]:
+                was, is_now = (", ".join(_chosen(each)) or "nothing" for each in (record.decision, now))
+                yield f"it chose {was}, and chooses {is_now} now"
+            return
+        for name, value in self._made(record).items():
+            if not isinstance(value, Undecodable) and name in now and not same(value, now[name]):
+                yield f"it makes another {name}"
+
+
+_NOTHING: Any = object()
+_LOST = Undecodable("not stored")
+
+
+def _place(found: Deviation) -> tuple[int, int]:
+    kinds: tuple[Kind, ...] = ("refused", "course", "type", "value")
+    return (-1 if found.superstep is None else found.superstep, kinds.index(found.kind))
+
+
+def _first_of(found: Sequence[Replayed], about: Replayed) -> Replayed:
+    """Return the first that differs, with what all of them would do on resume."""
+    first = next((each.first for each in found if each.first is not None), None)
+    changed = dict.fromkeys(name for each in found for name in each.changed)
+    asks = dict.fromkeys(name for each in found for name in each.asks)
+    runs_next = dict.fromkeys(name for each in found for name in each.runs_next)
+    return Replayed(about.workflow_id, about.status, first, tuple(changed), tuple(asks), tuple(runs_next))
+
+
+def _given(graph: Graph, stored: Stored) -> tuple[str, ...]:
+    """Return the names of the stored inputs as a resume takes them."""
+    inputs, unmade = set(graph.inputs.all), set(graph.outputs).difference(stored.outputs)
+    return tuple(name for name in stored.inputs if name in inputs or name in unmade)
+
+
+def _changed_names(graph: Graph, node: HyperNode, before: Any) -> Iterator[str]:
+    """Yield how the inputs and outputs of a node differ from the recorded ones."""
+    was, now = set(before["inputs"]), set(node.inputs)
+    idle = {n for n in now - was if node.has_default_for(n) and not graph.wiring.feeders(node.name, n)}
+    for what, old, new in (
+        ("takes", was, now - idle),
+        ("makes", set(before["outputs"]), set(node.data_outputs)),
+    ):
+        more, less = sorted(new - old), sorted(old - new)
+        if more or less:
+            parts = [f"{what} {', '.join(more)}"] if more else []
+            parts += [f"no longer {what} {', '.join(less)}"] if less else []
+            yield f"it {' and '.join(parts)}"
+
+
+def _chosen(decision: Any) -> Collection[str]:
+    if decision is None:
+        return ()
+    return [*map(str, decision)] if isinstance(decision, (list, tuple)) else [str(decision)]
+
+
+def _is_other_type(texts: Any, side: str, name: str, hint: Any) -> bool:
+    before = texts.get(side, {}).get(name)
+    return hint is not None and before != type_text(hint)
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Say whether a value is of a declared type, as far as that can be seen; True where it cannot."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any or isinstance(hint, (str, typing.TypeVar)):
+        return True
+    if hint is None:
+        return value is None
+    if origin in (typing.Union, types.UnionType):
+        return any(fits(value, each) for each in arguments)
+    if origin is typing.Literal:
+        return value in arguments
+    if origin is typing.Annotated:
+        return fits(value, arguments[0])
+    kind: Any = origin if isinstance(origin, type) else hint
+    if not isinstance(kind, type):
+        return True
+    if kind is float and type(value) is int:
+        return True
+    try:
+        if not isinstance(value, kind):
+            return typing.is_typeddict(kind) and isinstance(value, dict)
+    except TypeError:  # a protocol that cannot be checked
+        return True
+    if isinstance(value, tuple) and arguments and Ellipsis not in arguments:
+        parts: list[Any] = list(value)
+        return len(parts) == len(arguments) and all(map(fits, parts, arguments))
+    if isinstance(value, Mapping) and len(arguments) == 2:
+        return all(fits(k, arguments[0]) and fits(v, arguments[1]) for k, v in value.items())
+    if isinstance(value, (list, tuple, set, frozenset)) and arguments:
+        return all(fits(each, arguments[0]) for each in value)
+    return True
+
+
+def _called(node: HyperNode, given: Mapping[str, Any]) -> Any:
+    """Return what a node makes of its inputs, by name, or what a gate decides."""
+    if isinstance(node, GateNode):
+        maker = FunctionNode(node.func, node.name, "decision").with_inputs(
+            {old.name: new for old, new in zip(node.params, node.inputs, strict=True) if old.name != new}
+        )
+        return node.decide(_values_of(maker, given)["decision"])
+    if isinstance(node, FunctionNode):
+        plain = FunctionNode(node.func, node.name, node.data_outputs)
+        renamed = {
+            old.name: new for old, new in zip(node.params, node.inputs, strict=True) if old.name != new
+        }
+        return _values_of(plain.with_inputs(renamed), given)
+    return {}
+
+
+def _values_of(node: FunctionNode, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    graph, values = Graph([node], name="replay"), {n: v for n, v in given.items() if n in node.inputs}
+    if not node.is_async:
+        return SyncRunner().run(graph, values).values
+
+    async def call() -> Mapping[str, Any]:
+        return (await AsyncRunner().run(graph, values)).values
+
+    with ThreadPoolExecutor(1) as pool:  # the caller may have a loop of its own
+        return pool.submit(asyncio.run, call()).result()

@@ -1,0 +1,109 @@
+"""Replay of stored runs with the graph of today, as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypedDict
+
+from hypergraph import Graph
+from hypergraph.checkpointers import Checkpointer
+from hypergraph.display import jsonable
+from hypergraph.exceptions import GraphConfigError
+from hypergraph.testing.replaying import Deviation, Replayed, ReplayReport, replay
+from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
+
+_PLACES = 100  # runs listed with each cause
+
+
+class Place(TypedDict):
+    """The first differing step of one run."""
+
+    workflow: str  # the run, or the nested run or item in which it was found
+    superstep: int | None  # null if the run as a whole is refused
+
+
+class CauseView(TypedDict):
+    """One cause, with the runs that it concerns."""
+
+    kind: str  # course, value, type or refused
+    node: str | None  # its path; null if the cause concerns the run as a whole
+    cause: str
+    runs: int
+    places: list[Place]  # at most 100
+
+
+class ResumeView(TypedDict):
+    """What a resume of an unfinished run that does not differ would do."""
+
+    workflow: str
+    status: str
+    asks: list[str]  # nodes whose questions are open
+    runs_next: list[str]  # nodes that would run first
+    changed: list[str]  # nodes with results whose code has changed
+
+
+class ReplayView(TypedDict):
+    """Stored runs walked with the graph of today."""
+
+    schema: str  # hypergraph.replay/1
+    graph: str | None
+    runs: int
+    same: int
+    differ: int
+    left_out: int  # runs of graphs with another name
+    executed: int  # calls of nodes
+    items: list[CauseView]  # the most frequent first
+    unfinished: list[ResumeView]
+
+
+def replayed(
+    store: Checkpointer, graph: Graph, ids: Iterable[str] | None, execute: Iterable[str]
+) -> tuple[ReplayView, ReplayReport]:
+    """Return the report on stored runs, as a document and as it is.
+
+    Raises:
+        Problem: there is no run of the graph, or no node to execute.
+    """
+    try:
+        report = replay(store, graph, ids, execute=execute)
+    except GraphConfigError as error:
+        raise Problem(USAGE, str(error)) from error
+    if not report.runs:
+        hint = "Name workflows to replay those of another graph" if report.left_out else ""
+        raise Problem(NOT_FOUND, f"No stored run of graph {graph.name!r}", hint)
+    differ = sum(run.first is not None for run in report.runs)
+    document: ReplayView = {
+        "schema": "hypergraph.replay/1",
+        "graph": jsonable(graph.name),
+        "runs": len(report.runs),
+        "same": len(report.runs) - differ,
+        "differ": differ,
+        "left_out": report.left_out,
+        "executed": report.executed,
+        "items": [
+            {
+                "kind": cause.kind,
+                "node": jsonable(cause.node),
+                "cause": jsonable(cause.cause),
+                "runs": len(cause.found),
+                "places": [_place(each) for each in cause.found[:_PLACES]],
+            }
+            for cause in report.causes
+        ],
+        "unfinished": [_resume(run) for run in report.runs if run.first is None and not run.is_over],
+    }
+    return document, report
+
+
+def _place(found: Deviation) -> Place:
+    return {"workflow": jsonable(found.workflow_id), "superstep": found.superstep}
+
+
+def _resume(run: Replayed) -> ResumeView:
+    return {
+        "workflow": jsonable(run.workflow_id),
+        "status": run.status,
+        "asks": jsonable(list(run.asks)),
+        "runs_next": jsonable(list(run.runs_next)),
+        "changed": jsonable(list(run.changed)),
+    }
