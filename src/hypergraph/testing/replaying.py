@@ -23,7 +23,7 @@ from hypergraph.durability.history import Replay, Stored, stored_in
 from hypergraph.engine.admission import Admission, admit
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import graph_inside
-from hypergraph.exceptions import GraphConfigError, HypergraphError
+from hypergraph.exceptions import GraphConfigError, HypergraphError, WorkflowNotFoundError
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.replacing import node_paths
 from hypergraph.graph.structure import type_text
@@ -31,6 +31,7 @@ from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.gate import GateNode
+from hypergraph.nodes.names import got
 from hypergraph.runners.async_ import AsyncRunner
 from hypergraph.runners.sync import SyncRunner
 from hypergraph.scheduling import Done, Layout, Past, Standing
@@ -85,6 +86,7 @@ class ReplayReport:
     runs: tuple[Replayed, ...] = ()  # in the order in which they were replayed
     left_out: int = 0  # stored runs of graphs with another name
     executed: int = 0  # calls of nodes
+    uncalled: int = 0  # steps that could not be called: an input is not stored, or cannot be read
 
     @property
     def ok(self) -> bool:
@@ -115,6 +117,9 @@ class ReplayReport:
         ]
         table = Table(("Runs", "Kind", "Node", "Cause", "First differing step"), rows)
         lines = self.resumes()
+        if self.uncalled:
+            what = plural(self.uncalled, "step")
+            lines.append(f"{what} could not be called: an input is not stored, or cannot be read")
         return [*([table] if rows else []), *([lines] if lines else [])]
 
     def resumes(self) -> list[str]:
@@ -170,8 +175,11 @@ def replay(
 
     Raises:
         GraphConfigError: `execute` names a node that is not there, or one that cannot be called alone.
-        WorkflowNotFoundError: an id is not stored.
+        WorkflowNotFoundError: an id is not stored, or no run of the graph.
+        TypeError: `graph` is not a Graph.
     """
+    if not isinstance(graph, Graph):
+        raise TypeError(f"replay() takes a store and a Graph, got {got(graph)}")
     if not isinstance(store, Checkpointer):
         store = SqliteCheckpointer(store)
     walk = _Walk(store.view(graph=graph), _checked(graph, execute))
@@ -181,13 +189,15 @@ def replay(
         found = store.backend.find(Query(limit=None))[0][::-1]
         wanted = [each for each in found if graph.name is None or each.graph_name == graph.name]
         left_out = len(found) - len(wanted)
+        if not wanted:  # a test that replays nothing must not pass
+            raise WorkflowNotFoundError(f"No run of graph {graph.name!r} is stored in {store!r}")
     else:
         wanted = [store.workflow(workflow_id) for workflow_id in ids]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for workflow in wanted:
             runs.append(walk.run(graph, workflow))
-    return ReplayReport(tuple(runs), left_out, walk.executed)
+    return ReplayReport(tuple(runs), left_out, walk.executed, walk.uncalled)
 
 
 def _checked(graph: Graph, execute: Iterable[str]) -> frozenset[str]:
@@ -263,6 +273,7 @@ class _Walk:
     store: Checkpointer
     execute: frozenset[str]
     executed: int = 0
+    uncalled: int = 0
     known: dict[Any, Any] = field(default_factory=dict)
 
     def run(self, graph: Graph, workflow: Workflow) -> Replayed:
@@ -422,8 +433,8 @@ class _Walk:
         given = self.store.inputs(record.workflow_id, record, graph=graph)
         needed = [name for name in node.inputs if not node.has_default_for(name)]
         lost = [name for name in needed if isinstance(given.get(name, _LOST), Undecodable)]
-        if lost:
-            yield f"it cannot be called: its input {lost[0]} is not stored, or cannot be read"
+        if lost:  # retention has dropped it, or the key is not there
+            self.uncalled += 1
             return
         self.executed += 1
         try:
