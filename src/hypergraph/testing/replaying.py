@@ -86,7 +86,7 @@ class ReplayReport:
     runs: tuple[Replayed, ...] = ()  # in the order in which they were replayed
     left_out: int = 0  # stored runs of graphs with another name
     executed: int = 0  # calls of nodes
-    uncalled: int = 0  # steps that could not be called: an input is not stored, or cannot be read
+    uncalled: int = 0  # steps not called because what they took or made is not stored, or unreadable
 
     @property
     def ok(self) -> bool:
@@ -119,7 +119,7 @@ class ReplayReport:
         lines = self.resumes()
         if self.uncalled:
             what = plural(self.uncalled, "step")
-            lines.append(f"{what} could not be called: an input is not stored, or cannot be read")
+            lines.append(f"{what} could not be compared: a value is not stored, or cannot be read")
         return [*([table] if rows else []), *([lines] if lines else [])]
 
     def resumes(self) -> list[str]:
@@ -237,8 +237,13 @@ class _Watched(Past):
         self.forced: list[tuple[StepRecord, list[int]]] = []  # with what comes instead
         self._started: dict[int, set[int]] = {}  # by recorded superstep: all that was ready then
         self._passed: dict[int, int] = {}  # by node: the superstep in which it was ready and did not run
+        self.unrecorded: dict[int, int] = {}  # by node: the first of these, for all turns
 
     def turn(self, layout: Layout, reached: int) -> None:
+        last = max(self._started, default=None)
+        if last is not None:
+            for index in self.standing.copy().ready():
+                self.unrecorded.setdefault(index, last + 1)
         super().turn(layout, reached)
         self._started.clear()
         self._passed.clear()
@@ -258,7 +263,9 @@ class _Watched(Past):
             self._started.setdefault(record.round, set()).update(batch)
         for index in batch:
             if index not in known:
-                self._passed.setdefault(index, min(record.round for record in records))
+                number = min(record.round for record in records)
+                self._passed.setdefault(index, number)
+                self.unrecorded.setdefault(index, number)
 
     def _force(self, done: Done, first: int) -> None:
         record = self.records[done.index, done.superstep]
@@ -366,9 +373,11 @@ class _Walk:
         last = max((record.round for record in done), default=-1)
         before = workflow.node_hashes
         over = workflow.status is WorkflowStatus.COMPLETED
-        for name in coming:
-            if over or (before and name not in before):
-                yield deviation("course", name, "it did not run, and runs now", last + 1)
+        unrecorded = {names[index]: superstep for index, superstep in watched.unrecorded.items()}
+        new = [name for name in {**unrecorded, **dict.fromkeys(coming)} if before and name not in before]
+        for name in {*new, *(coming if over else ())}:
+            superstep = unrecorded.get(name, last + 1) if name in new else last + 1
+            yield deviation("course", name, "it did not run, and runs now", superstep)
         if not over:
             asked = {record.node_name for record in stored.waiting}
             self.known["next"] = tuple(path + name for name in coming if name not in asked)
@@ -431,9 +440,10 @@ class _Walk:
     def _values(self, graph: Graph, record: StepRecord, node: HyperNode) -> Iterator[str]:
         """Call a node with its recorded inputs, and yield how the outcome differs."""
         given = self.store.inputs(record.workflow_id, record, graph=graph)
-        needed = [name for name in node.inputs if not node.has_default_for(name)]
-        lost = [name for name in needed if isinstance(given.get(name, _LOST), Undecodable)]
-        if lost:  # retention has dropped it, or the key is not there
+        needed = [name for name in node.inputs if name in given or not node.has_default_for(name)]
+        lost = any(isinstance(given.get(name, _LOST), Undecodable) for name in needed)
+        made = {n: value for n, value in self._made(record).items() if not isinstance(value, Undecodable)}
+        if lost or (node.data_outputs and not made):  # retention has dropped it, or the key is not there
             self.uncalled += 1
             return
         self.executed += 1
@@ -447,8 +457,8 @@ class _Walk:
                 was, is_now = (", ".join(_chosen(each)) or "nothing" for each in (record.decision, now))
                 yield f"it chose {was}, and chooses {is_now} now"
             return
-        for name, value in self._made(record).items():
-            if not isinstance(value, Undecodable) and name in now and not same(value, now[name]):
+        for name, value in made.items():
+            if name in now and not same(value, now[name]):
                 yield f"it makes another {name}"
 
 

@@ -52,7 +52,7 @@ class ReplayView(TypedDict):
     differ: int
     left_out: int  # runs of graphs with another name
     executed: int  # calls of nodes
-    uncalled: int  # steps that could not be called: an input is not stored, or cannot be read
+    uncalled: int  # steps not called because what they took or made is not stored, or unreadable
     items: list[CauseView]  # the most frequent first
     unfinished: list[ResumeView]
 
