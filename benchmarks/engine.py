@@ -155,7 +155,7 @@ def engine_bars() -> list[Bar]:
         ),
         Bar("chain of 1,000, per node, against the chain of 100", above["thousand"] / above["hundred"], 1.15),
         Bar("chain of 100 with one gate, against one without", ns["gated"] / ns["hundred"], 1.2),
-        Bar("first run of 1,000 nodes with gates and loops, in builds of it", *_first_run()),
+        Bar("first run of 1,000 nodes in loops, in builds", *_first_run()),
         Bar("run of one node", ns["one"] / call, 100, ns["one"]),
         Bar(
             "async chain of 100, per node, in bare awaits",

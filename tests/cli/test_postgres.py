@@ -171,7 +171,7 @@ def test_some_workflows_are_copied_with_their_children(pair: tuple[SqlCheckpoint
     assert [found.id for found in target.workflows()] == ["w"]
     assert "w2" in copy_store(source, target, skip_existing=True)
     assert described(target) == described(source)
-    with pytest.raises(CheckpointError, match="no workflow 'nobody'"):
+    with pytest.raises(CheckpointError, match="'nobody' not found"):
         copy_store(source, target, ["nobody"])
 
 

@@ -62,7 +62,9 @@ QUESTIONS = [
 OTHERS = {
     *("ui", "run", "resume", "fork", "worker", "mcp", "tag", "rm", "gc", "backup", "export", "import"),
     *("db-info", "db-check", "db-migrate", "db-copy", "demo", "completion", "doctor", "version", "schema"),
-    *("answer", "cancel", "db-recover", "help", "skill"),
+    *("answer", "cancel", "db-recover", "help", "skill", "replay", "submit"),
+    *("queue-ls", "queue-pause", "queue-resume", "queue-requeue", "queue-show"),
+    *("schedule-ls", "schedule-pause", "schedule-resume", "schedule-trigger", "worker-ls"),
 }
 
 

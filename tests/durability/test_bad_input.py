@@ -21,6 +21,7 @@ from hypergraph.exceptions import (
     ItemChangedError,
     WorkflowError,
     WorkflowLockedError,
+    WorkflowNotFoundError,
 )
 
 __all__ = ["bodies", "durable", "store"]  # fixtures
@@ -149,8 +150,9 @@ def test_who_only_asks_for_such_an_id_finds_nothing(store: Checkpointer) -> None
     for bad in BAD_IDS.values():
         if isinstance(bad, str):
             assert store.backend.read_workflow(bad) is None
-            assert store.steps(bad) == []
-            assert store.state(bad) == {}
+            for ask in (store.steps, store.state):
+                with pytest.raises(WorkflowNotFoundError):
+                    ask(bad)
 
 
 # -- workflows that are not what the caller thinks ------------------------------------------------------

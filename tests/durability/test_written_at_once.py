@@ -103,7 +103,7 @@ def test_a_locked_file_does_not_stop_the_event_loop(tmp_path: Path, durability: 
 
     async def main() -> Any:
         store = SqliteCheckpointer(path, durability=durability)
-        store.state("w")
+        store.workflows()  # opens it
         graph = Graph([FunctionNode(one, "one", "a", repeatable=kept), FunctionNode(two, "two", "b")])
         task = asyncio.create_task(AsyncRunner(checkpointer=store).run(graph, x=1, workflow_id="w"))
         while not lock:

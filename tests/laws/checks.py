@@ -233,9 +233,16 @@ def standing_still(net: Net, run: Interpreter, anew: set[str], latest: dict[str,
     known = {p.name for p in parts}
     named = tuple(n for n in net.entrypoints if n in anew)
     entries = (*named, *(known - anew - {p.name for p in closed})) if named else ()
-    declared = net.declared and tuple(
-        (m, b) for a, b in net.declared if b in anew for m in (a, f"{a}'") if m in known
-    )
+    unmade = {p.name: {*p.outputs} for p in closed}
+    takes = {p.name: p.inputs for p in net.parts}
+
+    def lead(a: str, b: str) -> list[str]:
+        """What an edge from a node outside leads from: without a value in common it is an order."""
+        split = f"{a}'"
+        carries = split in unmade and (a not in known or not unmade[split].isdisjoint(takes[b]))
+        return [*([a] if a in known else []), *([split] if carries else [])]
+
+    declared = net.declared and tuple((m, b) for a, b in net.declared if b in anew for m in lead(a, b))
     return Net(tuple(parts), declared, net.bound, entries)
 
 

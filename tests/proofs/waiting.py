@@ -75,6 +75,7 @@ class Helper:
     """A function in a process of its own, which may be killed."""
 
     def __init__(self, work: Callable[[], None]) -> None:
+        self.code: int | None = None  # once it has ended
         self.pid = os.fork()
         if not self.pid:
             code = 1
@@ -86,11 +87,15 @@ class Helper:
 
     def ended(self, *, wait: bool = False) -> int | None:
         """Return its exit code, negative for a signal; None while it runs."""
-        pid, status = os.waitpid(self.pid, 0 if wait else os.WNOHANG)
-        return os.waitstatus_to_exitcode(status) if pid else None
+        if self.code is None:
+            pid, status = os.waitpid(self.pid, 0 if wait else os.WNOHANG)
+            self.code = os.waitstatus_to_exitcode(status) if pid else None
+        return self.code
 
     def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
+        """Kill it, unless it has ended: then its number may be that of another process."""
+        if self.ended() is None:
+            os.kill(self.pid, signal.SIGKILL)
 
 
 def until_done(make: Callable[[], Helper], dice: random.Random, *, kills: int, longest: float) -> int:

@@ -491,9 +491,12 @@ class WorkflowRecorder:
             value: Any = given.get(inner)
             version = journal.version_of(outer)
             if inner not in mapped and version and outer in kept and _is_large(value):
-                size = len(value) if hasattr(value, "__len__") else -1
+                size = len(value) if type(value) in _SIZED else -1  # of others it may take long, or raise
                 given[inner] = Reference(up, outer, version, size)
         return given
+
+
+_SIZED = frozenset((str, bytes, list, tuple, dict, set, frozenset))
 
 
 def kept_names(run: Run) -> frozenset[str]:
@@ -508,7 +511,7 @@ def kept_names(run: Run) -> frozenset[str]:
 
 def _is_large(value: Any) -> bool:
     """Say whether a value is better referred to than copied."""
-    if isinstance(value, str | bytes | list | tuple | dict | set | frozenset):
+    if type(value) in _SIZED:
         return len(value) >= (_LONG if isinstance(value, str | bytes) else _MANY)
     return type(value) not in _PLAIN
 

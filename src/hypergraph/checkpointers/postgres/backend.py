@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from hypergraph.checkpointers.backend import Page
 from hypergraph.checkpointers.base import Checkpointer
@@ -22,13 +22,15 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import Commit, NewWorkflow, each_of
 from hypergraph.checkpointers.sql import writes
 from hypergraph.checkpointers.sql.backend import SqlBackend
-from hypergraph.checkpointers.sql.columns import micros
+from hypergraph.checkpointers.sql.columns import NONSENSE, corrupt, micros
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.transfer import copy_store
 from hypergraph.checkpointers.sqlite.store import SqliteCheckpointer
 from hypergraph.checkpointers.transactions import UserConnection
 from hypergraph.clock import now
 from hypergraph.exceptions import CheckpointError
+
+T = TypeVar("T")
 
 _SIZE = """
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
@@ -142,6 +144,13 @@ class PostgresBackend(SqlBackend):
 
     def _transacted(self, work: Callable[[Any], None], found: Sequence[tuple[Commit, Any]]) -> None:
         self.database.transact(work, found)
+
+    def inspect(self, work: Callable[[Connection], T]) -> T:
+        """Return what `work` reads from the tables as they are, and undo what it does besides."""
+        try:
+            return self.database.read(work, undo=True)
+        except NONSENSE as error:
+            raise corrupt(error) from error
 
     def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
         """Make commits durable in one transaction, in which each stands or falls by itself."""

@@ -455,8 +455,10 @@ class Database(Connections):
         with self._ours():
             return self._transact(work)
 
-    def read(self, work: Callable[[Connection], T]) -> T:
+    def read(self, work: Callable[[Connection], T], *, undo: bool = False) -> T:
         """Return what the work returns; all it reads is of one moment.
+
+        With `undo`, temporary views and settings that the work makes are gone afterwards.
 
         Raises:
             CheckpointError: the store failed.
@@ -470,7 +472,7 @@ class Database(Connections):
                 except BaseException:
                     connection.end("ROLLBACK")
                     raise
-                connection.end("COMMIT")  # what was prepared stays, unlike after a rollback
+                connection.end("ROLLBACK" if undo else "COMMIT")  # what was prepared stays after a commit
                 return found
 
         with self._ours():

@@ -434,12 +434,9 @@ class SqlBackend(Backend):
 
     # --- maintenance --------------------------------------------------------------------------
 
+    @abstractmethod
     def inspect(self, work: Callable[[Connection], T]) -> T:
         """Return what `work` reads from the tables as they are; nothing is created or migrated."""
-        try:
-            return self.database.read(work)
-        except NONSENSE as error:
-            raise corrupt(error) from error
 
     @abstractmethod
     def schema_versions(self) -> tuple[int, int]:

@@ -88,7 +88,7 @@ export function TracebackForm({ text }) {
   const own = frames.filter((frame) => frame.own);
   if (!own.length) return html`<pre tabindex="0">${plain(text)}</pre>`;
   return html`<div class="frames">
-    <pre class="error-line">${plain(end)}</pre>
+    <pre class="error-end">${plain(end)}</pre>
     ${own.reverse().map((frame) => html`<div class="frame"><span class="mono">${plain(frame.name)}</span> <span class="note mono">${plain(frame.file)}:${frame.line}</span>
       <pre>${plain(frame.code.trimEnd())}</pre></div>`)}
     <details><summary>all ${plural(frames.length, "frame")}</summary><pre tabindex="0">${plain(text)}</pre></details>
