@@ -20,7 +20,7 @@ from hypergraph import (
     node,
     route,
 )
-from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer
+from hypergraph.checkpointers import AesGcmCodec, MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.exceptions import WorkflowNotFoundError
 from hypergraph.testing import Deviation, ReplayReport, replay
 
@@ -347,10 +347,33 @@ def test_another_graph_and_missing_inputs_are_refused(store: MemoryCheckpointer)
 def test_unknown_ids_and_nodes_are_refused(store: MemoryCheckpointer) -> None:
     with pytest.raises(WorkflowNotFoundError):
         replay(store, PLAIN, ["nope"])
+    with pytest.raises(WorkflowNotFoundError, match="No run of graph 'strange' is stored"):
+        replay(store, Graph([split], name="strange"))
+    with pytest.raises(TypeError, match="takes a store and a Graph"):
+        replay(store, split)  # type: ignore[arg-type]
     with pytest.raises(GraphConfigError, match="Did you mean 'count'"):
         replay(store, PLAIN, execute=["coutn"])
     with pytest.raises(GraphConfigError, match="only functions and gates are called"):
         replay(store, ASKING, execute=["approve"])
+
+
+def test_a_history_without_its_key_is_walked_and_one_with_another_key_is_refused(tmp_path: Path) -> None:
+    path, key = tmp_path / "runs.db", bytes(32)
+    with SqliteCheckpointer(path, codec=AesGcmCodec(key)) as store:
+        SyncRunner(checkpointer=store).run(PLAIN, text="a", workflow_id="w")
+    report = replay(path, PLAIN, execute=["count"])
+    assert (report.ok, report.executed, report.uncalled) == (True, 0, 1)
+    assert "1 step could not be compared" in str(report)
+    report = replay(SqliteCheckpointer(path, codec=AesGcmCodec(bytes(31) + b"1")), PLAIN)
+    assert [cause.kind for cause in report.causes] == ["refused"]
+
+
+def test_the_items_of_a_stored_map_are_walked() -> None:
+    store = MemoryCheckpointer()
+    SyncRunner(checkpointer=store).map(PLAIN, {"text": ["a", "b c"]}, map_over="text", workflow_id="m")
+    assert replay(store, PLAIN, execute=["count"]).executed == 2
+    found = first(store, Graph([split, shout], name="plain"))
+    assert (found.node, found.workflow_id) == ("count", "m/item-0")
 
 
 # -- the report ---------------------------------------------------------------------------------------
@@ -374,6 +397,18 @@ def turns(graph: Graph, store: MemoryCheckpointer) -> None:
         runner.run(graph, text=text, workflow_id="turns")
 
 
+def test_a_new_node_of_an_earlier_turn_is_named() -> None:
+    @ifelse(when_true="count", when_false="shout")
+    def is_long(words: list[str]) -> bool:
+        return len(words) > 1
+
+    store, graph = MemoryCheckpointer(), Graph([split, is_long, count, shout], name="plain")
+    for text in ("a b", "c"):
+        SyncRunner(checkpointer=store).run(graph, text=text, workflow_id="w")
+    found = first(store, graph.add_nodes(node(lambda count: 0, "zero").with_name("other")))
+    assert (found.node, found.superstep) == ("other", 3)
+
+
 @pytest.mark.parametrize(
     ("changed", "superstep"),
     [
@@ -382,7 +417,7 @@ def turns(graph: Graph, store: MemoryCheckpointer) -> None:
             lambda: Graph(
                 [split, count, shout, ifelse("split", END, name="g")(lambda count: False)], name="plain"
             ),
-            6,
+            2,
         ),
     ],
 )

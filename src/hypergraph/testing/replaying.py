@@ -23,7 +23,7 @@ from hypergraph.durability.history import Replay, Stored, stored_in
 from hypergraph.engine.admission import Admission, admit
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import graph_inside
-from hypergraph.exceptions import GraphConfigError, HypergraphError
+from hypergraph.exceptions import GraphConfigError, HypergraphError, WorkflowNotFoundError
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.replacing import node_paths
 from hypergraph.graph.structure import type_text
@@ -31,6 +31,7 @@ from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.gate import GateNode
+from hypergraph.nodes.names import got
 from hypergraph.runners.async_ import AsyncRunner
 from hypergraph.runners.sync import SyncRunner
 from hypergraph.scheduling import Done, Layout, Past, Standing
@@ -85,6 +86,7 @@ class ReplayReport:
     runs: tuple[Replayed, ...] = ()  # in the order in which they were replayed
     left_out: int = 0  # stored runs of graphs with another name
     executed: int = 0  # calls of nodes
+    uncalled: int = 0  # steps not called because what they took or made is not stored, or unreadable
 
     @property
     def ok(self) -> bool:
@@ -115,6 +117,9 @@ class ReplayReport:
         ]
         table = Table(("Runs", "Kind", "Node", "Cause", "First differing step"), rows)
         lines = self.resumes()
+        if self.uncalled:
+            what = plural(self.uncalled, "step")
+            lines.append(f"{what} could not be compared: a value is not stored, or cannot be read")
         return [*([table] if rows else []), *([lines] if lines else [])]
 
     def resumes(self) -> list[str]:
@@ -170,8 +175,11 @@ def replay(
 
     Raises:
         GraphConfigError: `execute` names a node that is not there, or one that cannot be called alone.
-        WorkflowNotFoundError: an id is not stored.
+        WorkflowNotFoundError: an id is not stored, or no run of the graph.
+        TypeError: `graph` is not a Graph.
     """
+    if not isinstance(graph, Graph):
+        raise TypeError(f"replay() takes a store and a Graph, got {got(graph)}")
     if not isinstance(store, Checkpointer):
         store = SqliteCheckpointer(store)
     walk = _Walk(store.view(graph=graph), _checked(graph, execute))
@@ -181,13 +189,15 @@ def replay(
         found = store.backend.find(Query(limit=None))[0][::-1]
         wanted = [each for each in found if graph.name is None or each.graph_name == graph.name]
         left_out = len(found) - len(wanted)
+        if not wanted:  # a test that replays nothing must not pass
+            raise WorkflowNotFoundError(f"No run of graph {graph.name!r} is stored in {store!r}")
     else:
         wanted = [store.workflow(workflow_id) for workflow_id in ids]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for workflow in wanted:
             runs.append(walk.run(graph, workflow))
-    return ReplayReport(tuple(runs), left_out, walk.executed)
+    return ReplayReport(tuple(runs), left_out, walk.executed, walk.uncalled)
 
 
 def _checked(graph: Graph, execute: Iterable[str]) -> frozenset[str]:
@@ -227,8 +237,13 @@ class _Watched(Past):
         self.forced: list[tuple[StepRecord, list[int]]] = []  # with what comes instead
         self._started: dict[int, set[int]] = {}  # by recorded superstep: all that was ready then
         self._passed: dict[int, int] = {}  # by node: the superstep in which it was ready and did not run
+        self.unrecorded: dict[int, int] = {}  # by node: the first of these, for all turns
 
     def turn(self, layout: Layout, reached: int) -> None:
+        last = max(self._started, default=None)
+        if last is not None:
+            for index in self.standing.copy().ready():
+                self.unrecorded.setdefault(index, last + 1)
         super().turn(layout, reached)
         self._started.clear()
         self._passed.clear()
@@ -248,7 +263,9 @@ class _Watched(Past):
             self._started.setdefault(record.round, set()).update(batch)
         for index in batch:
             if index not in known:
-                self._passed.setdefault(index, min(record.round for record in records))
+                number = min(record.round for record in records)
+                self._passed.setdefault(index, number)
+                self.unrecorded.setdefault(index, number)
 
     def _force(self, done: Done, first: int) -> None:
         record = self.records[done.index, done.superstep]
@@ -263,6 +280,7 @@ class _Walk:
     store: Checkpointer
     execute: frozenset[str]
     executed: int = 0
+    uncalled: int = 0
     known: dict[Any, Any] = field(default_factory=dict)
 
     def run(self, graph: Graph, workflow: Workflow) -> Replayed:
@@ -355,9 +373,11 @@ class _Walk:
         last = max((record.round for record in done), default=-1)
         before = workflow.node_hashes
         over = workflow.status is WorkflowStatus.COMPLETED
-        for name in coming:
-            if over or (before and name not in before):
-                yield deviation("course", name, "it did not run, and runs now", last + 1)
+        unrecorded = {names[index]: superstep for index, superstep in watched.unrecorded.items()}
+        new = [name for name in {**unrecorded, **dict.fromkeys(coming)} if before and name not in before]
+        for name in {*new, *(coming if over else ())}:
+            superstep = unrecorded.get(name, last + 1) if name in new else last + 1
+            yield deviation("course", name, "it did not run, and runs now", superstep)
         if not over:
             asked = {record.node_name for record in stored.waiting}
             self.known["next"] = tuple(path + name for name in coming if name not in asked)
@@ -420,10 +440,11 @@ class _Walk:
     def _values(self, graph: Graph, record: StepRecord, node: HyperNode) -> Iterator[str]:
         """Call a node with its recorded inputs, and yield how the outcome differs."""
         given = self.store.inputs(record.workflow_id, record, graph=graph)
-        needed = [name for name in node.inputs if not node.has_default_for(name)]
-        lost = [name for name in needed if isinstance(given.get(name, _LOST), Undecodable)]
-        if lost:
-            yield f"it cannot be called: its input {lost[0]} is not stored, or cannot be read"
+        needed = [name for name in node.inputs if name in given or not node.has_default_for(name)]
+        lost = any(isinstance(given.get(name, _LOST), Undecodable) for name in needed)
+        made = {n: value for n, value in self._made(record).items() if not isinstance(value, Undecodable)}
+        if lost or (node.data_outputs and not made):  # retention has dropped it, or the key is not there
+            self.uncalled += 1
             return
         self.executed += 1
         try:
@@ -436,8 +457,8 @@ class _Walk:
                 was, is_now = (", ".join(_chosen(each)) or "nothing" for each in (record.decision, now))
                 yield f"it chose {was}, and chooses {is_now} now"
             return
-        for name, value in self._made(record).items():
-            if not isinstance(value, Undecodable) and name in now and not same(value, now[name]):
+        for name, value in made.items():
+            if name in now and not same(value, now[name]):
                 yield f"it makes another {name}"
 
 

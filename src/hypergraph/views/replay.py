@@ -8,7 +8,7 @@ from typing import TypedDict
 from hypergraph import Graph
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.display import jsonable
-from hypergraph.exceptions import GraphConfigError
+from hypergraph.exceptions import GraphConfigError, WorkflowNotFoundError
 from hypergraph.testing.replaying import Deviation, Replayed, ReplayReport, replay
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
 
@@ -52,6 +52,7 @@ class ReplayView(TypedDict):
     differ: int
     left_out: int  # runs of graphs with another name
     executed: int  # calls of nodes
+    uncalled: int  # steps not called because what they took or made is not stored, or unreadable
     items: list[CauseView]  # the most frequent first
     unfinished: list[ResumeView]
 
@@ -68,9 +69,9 @@ def replayed(
         report = replay(store, graph, ids, execute=execute)
     except GraphConfigError as error:
         raise Problem(USAGE, str(error)) from error
-    if not report.runs:
-        hint = "Name workflows to replay those of another graph" if report.left_out else ""
-        raise Problem(NOT_FOUND, f"No stored run of graph {graph.name!r}", hint)
+    except WorkflowNotFoundError as error:
+        hint = "To replay runs of a graph with another name, give their ids"
+        raise Problem(NOT_FOUND, str(error), hint) from error
     differ = sum(run.first is not None for run in report.runs)
     document: ReplayView = {
         "schema": "hypergraph.replay/1",
@@ -80,6 +81,7 @@ def replayed(
         "differ": differ,
         "left_out": report.left_out,
         "executed": report.executed,
+        "uncalled": report.uncalled,
         "items": [
             {
                 "kind": cause.kind,

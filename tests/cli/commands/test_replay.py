@@ -63,7 +63,7 @@ def test_the_document_has_every_cause(cli: Cli) -> None:
 
 
 def test_what_cannot_be_replayed_is_said(cli: Cli) -> None:
-    assert "No stored run of graph 'other'" in cli("replay", "runs.db", "replayed_shop:other", code=1).err
+    assert "No run of graph 'other' is stored" in cli("replay", "runs.db", "replayed_shop:other", code=1).err
     assert "Missing argument: APP" in cli("replay", "runs.db", code=2).err
     said = cli("replay", "runs.db", "replayed_shop:orders", "--execute", "twise", code=2)
     assert "Did you mean 'twice'" in said.err
