@@ -16,7 +16,7 @@ from benchmarks.engine import Bar, chain_of, plus_one
 from hypergraph import SyncRunner
 from hypergraph.checkpointers import SqliteCheckpointer
 
-TURNS, MANY, CALLS = 200, 600, 150
+TURNS, MANY, CALLS = 200, 600, 200
 MEGABYTES = 20
 FORGIVING = 2  # times are longer on a busy machine; bytes and peaks are not
 
