@@ -139,6 +139,8 @@ def test_the_sdist_holds_what_the_tests_need_and_no_leftovers(made: Made) -> Non
             "README.md",
             "SECURITY.md",
             "mkdocs.yml",
+            "package-lock.json",
+            "package.json",
             "pyproject.toml",
             "requirements-dev.lock",
             "PKG-INFO",

@@ -30,6 +30,7 @@ REFUSALS = (
     "Inconsistent defaults",
     "wait_for names overlap",
     "is not an input of",
+    "targets unknown node",
 )
 
 

@@ -617,7 +617,8 @@ def _left_undone(run: Run) -> list[str]:
             f"Nothing but gates ran in graph {_name(run)}: {_quoted(step.name for step, _ in gates)} "
             "chose no other node. Choose one, or return END where nothing is to run."
         ]
-    if run.outcome() if run.resumed is None else run.resumed.first != run.resumed.entry:
+    past = run.resumed
+    if run.outcome().keys() - run.admission.given if past is None else past.first != past.entry:
         return []
     idle = {parts[i].name: _quoted(standing.lacks(i)) for i in bits(standing.layout.scope & standing.idle)}
     listed = "; ".join(f"{name!r} lacks {names}" for name, names in idle.items() if names)

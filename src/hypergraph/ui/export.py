@@ -274,6 +274,8 @@ class _Table:
             "answered_by": jsonable(step.answered_by),
             "answered_at": jsonable(step.answered_at),
             "retry_of": step.retry_of,
+            "queued_at": iso(step.queued_at),
+            "expired": step.expired,
             "partial": step.partial,
         }
         return {name: value for name, value in shown.items() if not _is_empty(value)}
