@@ -7,7 +7,7 @@ import importlib.util
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from typing import Any, NamedTuple
 
@@ -93,9 +93,9 @@ class Order(NamedTuple):
         """Whether the graph runs once per item."""
         return "map_over" in self.options
 
-    def resuming(self, *more: str) -> str:
+    def resuming(self, *more: str, options: Sequence[str] = ()) -> str:
         """Return the command that resumes it."""
-        return suggested("resume", self.workflow_id or "", self.target, *more)
+        return suggested("resume", self.workflow_id or "", self.target, *more, options=options)
 
 
 def order_of(call: Call, stored: Workflow | None = None) -> Order:

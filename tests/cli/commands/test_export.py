@@ -226,7 +226,7 @@ def test_the_screens(stories: Cli, tmp_path: Path) -> None:
     here.golden("export-no-format", "export", "order-456", "-o", "o.txt", code=2)
     here.golden("export-no-file", "export", "order-456", code=2)
     here.golden("export-unknown", "export", "order-45x", "-o", "x.json", code=1)
-    here.golden("export-no-folder", "export", "order-456", "-o", "no/where.json", code=3)
+    here.golden("export-no-folder", "export", "order-456", "-o", "no/where.json", code=2)
     assert here("export", "order-456", "-o", "-", "--format", "jsonl").out.startswith(
         '{"schema":"hypergraph.export/1"}'
     )

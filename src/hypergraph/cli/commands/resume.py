@@ -38,7 +38,7 @@ def resume(call: Call) -> Reply:
     order = order_of(call, store.workflow(workflow_id))
     order.options["workflow_id"] = workflow_id
     if not order.is_map and store.backend.find_ids(f"{workflow_id}/item-", parent=workflow_id, limit=1):
-        command = order.resuming("--map-over", "KEY", "KEY=VALUES")
+        command = order.resuming("KEY=VALUES", options=("--map-over", "KEY"))
         hint = f"Completed items do not run again: {command}"
         raise Problem(USAGE, f"Workflow {workflow_id!r} is a map: it needs --map-over", hint)
     return reply_to(outcome(order, store), order)
