@@ -386,6 +386,7 @@ def test_stats_tell_how_a_node_usually_does(store: Any) -> None:
         "error_rate": 1 / 22,
         "cache_rate": 1 / 22,
         "total_ms": 9210.0,
+        "usage": {},
     }
     assert (stats["other"].p50_ms, stats["other"].error_rate) == (None, 1.0)
 
