@@ -162,6 +162,8 @@ class Seen(NamedTuple):
 
 def look_at(folder: Path) -> Seen:
     store = store_at(folder / "w.db")
+    if store.backend.read_workflow("chat") is None:  # killed before it was there
+        return Seen([], set())
     done = [step for step in store.steps("chat") if step.status is StepStatus.COMPLETED]
     keys = {f"chat:{step.node_name}:{step.visit}" for step in done}
     return Seen(store.state("chat").get("messages", []), keys)

@@ -52,8 +52,8 @@ def recorded(folder: Path, log: Path) -> kills.Whole:
     """Run the program and write down every call, every row that is safe and every body that begins."""
     plain = Database.write
 
-    def write(self: Database, work: Callable[[Connection], Any], *, full: bool = False) -> Any:
-        result = plain(self, work, full=full)
+    def write(self: Database, work: Callable[[Connection], Any], *, full: bool = False, **how: bool) -> Any:
+        result = plain(self, work, full=full, **how)
         if full:
             rows = self.read(lambda connection: connection.execute(_RECORDED).fetchall())
             shim.mark("safe " + json.dumps(rows))

@@ -200,7 +200,9 @@ class Journal:
         self.running.add(step.index)
         if self.intents.wary:
             self.intents.announce(step, superstep)
-        if (self.intents.wary and self.outbox) or (superstep > self.lowest and not self.waits_for_end):
+        # A commit that is under way in another thread, or was put off, counts like one that is yet to come.
+        is_open = self._next is not None or self._writing.locked() or superstep > self.lowest
+        if (self.intents.wary and self.outbox) or (is_open and not self.waits_for_end):
             self.must_wait = not self._write_out(wait=not self.concurrent)
         elif self.outbox and not self.waits_for_end:
             LATE.add(self)  # its sibling may take long

@@ -16,7 +16,7 @@ from hypergraph.checkpointers.postgres.driver import psycopg
 from hypergraph.exceptions import StoreCorruptError
 
 _TABLES = [*re.findall(r"CREATE TABLE (\w+)", migrations.TABLES), "migrations"]
-_PREDICATES = ["(parent_id IS NULL)", "(parent_id IS NOT NULL)", "(forked_from IS NOT NULL)", "(kind = 3)"]
+_PREDICATES = [f"({found})" for found in re.findall(r"CREATE INDEX .+ WHERE (.+);", migrations.TABLES)]
 # Parameters: the schema, the tables, conditions of indexes, the sources of functions.
 _FOREIGN = """
 WITH home AS (SELECT oid FROM pg_namespace WHERE nspname = $1),
