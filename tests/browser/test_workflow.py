@@ -19,6 +19,7 @@ def test_row_node_key_and_slider_move_together_and_the_address_holds_them(look: 
         shown.box("twice").click()
         shown.shows(6, "twice", shown.row("twice", 3), n="2")
         shown.slider.fill("8")
+        expect(shown.value("n")).to_have_text("3")  # or the buttons are those of the moment before
         page.locator('[data-key="n"] .line').first.click()
         page.locator('[data-key="n"]').get_by_role("button", name="bump").first.click()
         shown.shows(8, "bump", shown.row("bump", 3), n="3")

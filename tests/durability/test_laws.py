@@ -115,7 +115,7 @@ def check_interrupted(seed: int, at: frozenset[int], kind: str, runner: str) -> 
 
 
 @given(seeds, fuses)
-@settings(max_examples=600)
+@settings(max_examples=300)
 def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(seed: int, at: frozenset[int]) -> None:
     check_interrupted(seed, at, "memory", "sync")
 

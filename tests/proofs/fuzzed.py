@@ -236,7 +236,7 @@ def prove(scale: float = 1.0, seed: int = 0) -> Outcome:
     for data in _wholes():  # whatever is loaded on first use
         for read in readers.values():
             read(data)
-    count = scaled(FULL, scale if scale >= 1 else scale / 5)
+    count = scaled(FULL, scale if scale >= 1 else scale / 15)
     before, peak = set(sys.modules), Peak()
     with outcome.timed():
         for number, data in enumerate(payloads(count, seed)):

@@ -91,6 +91,7 @@ def settled(page: Served, workflow_id: str, but: str = "active") -> str:
 
 def test_every_wish_is_granted(page: Served) -> None:
     wishes: dict[str, dict[str, Any]] = {
+        "start": {"graph": "loop", "values": {"n": 0}, "id": "begun"},
         "fork": {"id": "loop-1", "at": 3, "values": {"n": 4}, "new_id": "edited"},
         "answer": {"id": "review-1", "answer": True},
         "resume": {"id": "inverse-1", "values": {"x": 4}},
@@ -101,11 +102,13 @@ def test_every_wish_is_granted(page: Served) -> None:
             "new_id": "again",
         },
     }
-    assert wishes.keys() == ACTIONS.keys()
+    assert {*wishes, "cancel"} == ACTIONS.keys()
     for name, wish in wishes.items():
         answer = page.wish(name, **wish)
         assert answer.status == 200, (name, answer.body)
-    assert settled(page, "edited") == "completed"
+    assert settled(page, "edited") == settled(page, "begun") == "completed"
+    refused = page.wish("cancel", id="begun")
+    assert (refused.status, "nothing to cancel" in refused.body.decode()) == (409, True), refused.body
     assert settled(page, "review-1", but="paused") == "completed"
     assert settled(page, "inverse-1", but="failed") == "completed"
     assert page.ask("workflow", id="outer-1/inside").status == 404
