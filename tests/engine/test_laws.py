@@ -35,4 +35,4 @@ def test_the_laws_hold_on_random_graphs(chunk: int, tmp_path: Path) -> None:
             refused[tried(seed, calls=1, elsewhere=number % 25 == 0, whole=False, stores=store)] += 1
         except AssertionError as failure:
             raise AssertionError(f"seed {seed}, calls=1, whole=False\n{failure}") from None
-    assert refused[""] > SIZE * 0.8, f"refused by design: {refused}"
+    assert refused[""] > SIZE / 2, f"refused by design: {refused}"
