@@ -13,7 +13,7 @@ from laws.trials import tried
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
 
 pytestmark = pytest.mark.slow
-CHUNKS, SIZE = 40, 12
+CHUNKS, SIZE = 40, 8
 # Open: a later turn in which nothing ran is not reported (273); an input of the same name as an answer that
 # no edge leads to is not remembered (817).
 OPEN = {273, 817}
