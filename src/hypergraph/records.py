@@ -65,7 +65,7 @@ class InnerStep:
     args: tuple[Any, ...] = ()  # its arguments by position
     kwargs: dict[str, Any] = field(default_factory=dict)  # its arguments by name
     value: Any = None  # what the call returned
-    problem: str | None = None  # why there is no value, if it cannot be read
+    problem: str | None = None  # why the value is missing, if it cannot be read
     started_at: float | None = None  # seconds since 1970
 
     def __repr__(self) -> str:

@@ -31,7 +31,7 @@ class Origin:
     value: Any  # None if it cannot be read any more
     step: StepRecord | None  # which made it; None for an input
     source: Source = "given"  # a "step", "given" to the run, "bound" to its graph, or a "default"
-    known: bool = True  # False if there is no value: what is bound, and defaults, are not stored
+    known: bool = True  # False without a value: bound values and defaults are not stored
 
     @property
     def stored(self) -> bool:

@@ -34,7 +34,7 @@ class InnerStepView(TypedDict):
     error_type: str | None
     usage: dict[str, float]
     value: ValueView | None
-    problem: str | None  # why there is no value
+    problem: str | None  # why the value is missing
 
 
 def inner_view(

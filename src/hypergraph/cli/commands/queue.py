@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.commands.submit import APPLICATION
+from hypergraph.cli.commands.submit import APPLICATION, enqueued
 from hypergraph.cli.commands.worker import runner_at
 from hypergraph.cli.output import quoted
 from hypergraph.display import Table, jsonable, plural
 from hypergraph.views.cluster import DEAD, DELAYED, RUNNING, WAITING, queues, submitted
 from hypergraph.views.database import sql_only
 from hypergraph.views.stores import store_at
-from hypergraph.views.writes import Changed, Enqueued
+from hypergraph.views.writes import Changed
 
 _QUEUE = Option("QUEUE", "the name of the queue", needed=True)
 queue_ls_options: tuple[Option, ...] = ()
@@ -89,14 +89,7 @@ def queue_resume(call: Call) -> Reply:
 def queue_requeue(call: Call) -> Reply:
     """Submit a failed or cancelled run again, and forgive its crashes."""
     with runner_at(call) as runner:
-        found = runner.requeue(call.options.wf)
-        document: Enqueued = {
-            "schema": "hypergraph.enqueued/1",
-            "id": jsonable(found.workflow_id),
-            "status": found.status,
-        }
-    header = [f"Submitted {found.workflow_id}", document["status"]]
-    return Reply(document, tuple, header, [quoted("hypergraph", "watch", found.workflow_id)])
+        return enqueued(runner.requeue(call.options.wf))
 
 
 def _changed(name: str, *, paused: bool) -> Reply:

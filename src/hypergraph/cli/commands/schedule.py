@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.commands.submit import APPLICATION
+from hypergraph.cli.commands.submit import APPLICATION, enqueued
 from hypergraph.cli.commands.worker import runner_at
 from hypergraph.cli.output import quoted
 from hypergraph.display import Table, jsonable, plural
 from hypergraph.views.cluster import schedules
 from hypergraph.views.database import sql_only
 from hypergraph.views.stores import store_at
-from hypergraph.views.writes import Changed, Enqueued
+from hypergraph.views.writes import Changed
 
 _SCHEDULE = Option("SCHEDULE", "the name of the schedule", needed=True)
 schedule_ls_options: tuple[Option, ...] = ()
@@ -56,14 +56,7 @@ def schedule_resume(call: Call) -> Reply:
 def schedule_trigger(call: Call) -> Reply:
     """Submit a run of a schedule now."""
     with runner_at(call) as runner:
-        found = runner.trigger_schedule(call.options.schedule)
-        document: Enqueued = {
-            "schema": "hypergraph.enqueued/1",
-            "id": jsonable(found.workflow_id),
-            "status": found.status,
-        }
-    header = [f"Submitted {found.workflow_id}", document["status"]]
-    return Reply(document, tuple, header, [quoted("hypergraph", "watch", found.workflow_id)])
+        return enqueued(runner.trigger_schedule(call.options.schedule))
 
 
 def _changed(name: str, *, paused: bool) -> Reply:

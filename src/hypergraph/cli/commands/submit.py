@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypergraph import Graph
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.commands.worker import runner_at, seconds
 from hypergraph.cli.inputs import PAIRS, VALUES, given_values, json_of, literal, pair_of
-from hypergraph.cli.output import quoted
+from hypergraph.cli.output import suggested
 from hypergraph.cli.targets import graph_at
 from hypergraph.display import jsonable
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.writes import Enqueued
+
+if TYPE_CHECKING:
+    from hypergraph.integrations.dbos import Submitted
 
 APPLICATION = Option(
     "--application", "the application of the run, default hypergraph", "NAME", default="hypergraph"
@@ -60,13 +63,18 @@ def submit(call: Call) -> Reply:
         else:
             more = {name: getattr(given, name) for name in ("priority", "partition", "delay")}
             found = runner.submit(graph, values, **options, **more)
-        document: Enqueued = {
-            "schema": "hypergraph.enqueued/1",
-            "id": jsonable(found.workflow_id),
-            "status": found.status,
-        }
+        return enqueued(found)
+
+
+def enqueued(found: Submitted) -> Reply:
+    """Return the reply about a run that was submitted; its status is read from the cluster."""
+    document: Enqueued = {
+        "schema": "hypergraph.enqueued/1",
+        "id": jsonable(found.workflow_id),
+        "status": found.status,
+    }
     header = [f"Submitted {found.workflow_id}", document["status"]]
-    return Reply(document, tuple, header, [quoted("hypergraph", "watch", found.workflow_id)])
+    return Reply(document, tuple, header, [suggested("watch", found.workflow_id)])
 
 
 def _values(call: Call, graph: Graph | str) -> dict[str, Any]:

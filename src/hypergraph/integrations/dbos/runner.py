@@ -259,7 +259,7 @@ class DBOSRunner:
         """Let workers claim no more runs of a queue; those that run keep running.
 
         Raises:
-            ValueError: there is no such queue.
+            ValueError: the queue does not exist.
         """
         if not self._cluster.pause_queue(name):
             raise ValueError(f"There is no queue {name!r}.")
@@ -347,17 +347,17 @@ class DBOSRunner:
         self._cluster.client.delete_schedule(name)
 
     def pause_schedule(self, name: str) -> None:
-        """Let a schedule submit no more runs. Raises ValueError if there is no such schedule."""
+        """Let a schedule submit no more runs. Raises ValueError if the schedule does not exist."""
         self._known_schedule(name)
         self._cluster.client.pause_schedule(name)
 
     def resume_schedule(self, name: str) -> None:
-        """Let a paused schedule submit runs again. Raises ValueError if there is no such schedule."""
+        """Let a paused schedule submit runs again. Raises ValueError if the schedule does not exist."""
         self._known_schedule(name)
         self._cluster.client.resume_schedule(name)
 
     def trigger_schedule(self, name: str) -> Submitted:
-        """Submit a run of a schedule now. Raises ValueError if there is no such schedule."""
+        """Submit a run of a schedule now. Raises ValueError if the schedule does not exist."""
         call = Call.from_json(self._known_schedule(name)["context"])
         workflow_id = str(self._cluster.client.trigger_schedule(name).get_workflow_id())
         return Submitted(self._submissions, workflow_id, workflow_id, call.graph)
@@ -365,7 +365,7 @@ class DBOSRunner:
     def backfill_schedule(self, name: str, start: datetime, end: datetime) -> list[str]:
         """Submit the runs of a schedule for the times between two moments, and return their ids.
 
-        Times for which a run was submitted are left out. Raises ValueError if there is no such schedule.
+        Times for which a run was submitted are left out. Raises ValueError if the schedule does not exist.
         """
         self._known_schedule(name)
         handles = self._cluster.client.backfill_schedule(name, start, end)
