@@ -11,6 +11,8 @@ from laws.trials import tried
 
 from hypergraph import END, Graph, SyncRunner, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
+from hypergraph.checkpointers.sql import reads, rows
+from hypergraph.checkpointers.sql.transfer import copy_store
 from hypergraph.durability import recorder, resume, summaries
 from hypergraph.durability.history import Replay, Stored, grown, stored_in
 from hypergraph.engine.run import Run
@@ -120,7 +122,7 @@ def loop(fail_at: int | None = None) -> Graph:
         return n
 
     @route(targets=["count", END])
-    def again(n: int, rounds: int) -> str:
+    def again(n: int, rounds: int) -> Any:
         return END if n >= rounds else "count"
 
     return Graph([count, remember, again], name="loop")
@@ -139,9 +141,7 @@ class Reads:
         self.monkeypatch = monkeypatch
 
     def __enter__(self) -> Reads:
-        from hypergraph.checkpointers.sql import reads
-
-        record_of = reads.record_of
+        record_of = rows.record_of
 
         def counted(*given: Any, **more: Any) -> Any:
             self.steps += 1
@@ -258,8 +258,6 @@ def test_a_damaged_summary_is_not_used(store: Checkpointer, eager: None) -> None
 def test_a_fork_and_an_export_leave_the_summary_behind(
     store: Checkpointer, tmp_path: Path, eager: None
 ) -> None:
-    from hypergraph.checkpointers.sql.transfer import copy_store
-
     run(store, loop(), 20)
     runner = SyncRunner(checkpointer=store)
     assert runner.run(loop(), fork_from=("w", 10), workflow_id="fork")["n"] == 20

@@ -556,7 +556,7 @@ class Encoding:
         return self.payload(SUMMARY, 0, None, place, raw=json.dumps(facts, separators=(",", ":")).encode())
 
     def read_summary(self, workflow_id: str, payload: Payload | None) -> dict[str, Any] | None:
-        """Return a stored summary; None if there is none that can be read: the steps are there all the same."""
+        """Return a stored summary, None if there is none that can be read: then the steps are."""
         if payload is None or payload.data is None:
             return None
         try:

@@ -711,7 +711,11 @@ class Journal:
         more: dict[str, Any] = {}
         if self.summaries is not None and status in _OVER and self.summaries.is_due_at_end:
             facts = None if self.running else self.summaries.summary()
-            more = {} if facts is None else {"summary": self.store.encoding.summary(self.claim.workflow_id, facts)}
+            more = (
+                {}
+                if facts is None
+                else {"summary": self.store.encoding.summary(self.claim.workflow_id, facts)}
+            )
         self.flush(status=status, duration_ms=duration, full=full, code=code, due=due, **more)
         if self.writer is not None:
             self.writer.drain(self.claim)

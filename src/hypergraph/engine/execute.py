@@ -15,7 +15,7 @@ from hypergraph.display import preview
 from hypergraph.engine.concurrent import course_of
 from hypergraph.engine.kernel import NOT_KNOWN, Carried, Expired, PauseExecution, original
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of, refuse_replace
-from hypergraph.engine.run import RECORD_SIZE, CallWatch, Run, StepOutcome, clock
+from hypergraph.engine.run import CallWatch, Run, StepOutcome, clock
 from hypergraph.engine.scheduler import ASKED, differs
 from hypergraph.exceptions import (
     CancellationError,

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
-from hypergraph.engine.run import RECORD_SIZE, Run, StepOutcome
+from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.exceptions import safe_text
 from hypergraph.nodes.gate import END
 from hypergraph.records import Decision, NodeRecord, NodeStatus, RunStatus
