@@ -282,6 +282,17 @@ class Checkpointer:
     def step(self, workflow_id: str, index: int) -> StepRecord | None:
         """Return one step with its values, None if the workflow has no such step.
 
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> store.step("sum", 0).values
+            {'total': 3}
+
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
@@ -290,6 +301,17 @@ class Checkpointer:
 
     def checkpoint(self, workflow_id: str, *, superstep: int | None = None) -> Checkpoint:
         """Return values, inputs included, steps, up to and including a superstep, and the next nodes.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> store.checkpoint("sum").values
+            {'total': 3, 'a': 1, 'b': 2}
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
@@ -321,6 +343,17 @@ class Checkpointer:
             workflow_id: The workflow.
             step: A record, an index, or the name of a node, which means its last step.
             graph: The graph of the workflow, for bound values and defaults as they are now.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> store.inputs("sum", "add")
+            {'a': 1, 'b': 2}
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
@@ -378,6 +411,17 @@ class Checkpointer:
     def provenance(self, workflow_id: str, name: str, superstep: int | None = None) -> list[Origin]:
         """Return the descent of a value: itself, then all it was made of, newest first, inputs last.
 
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> [(origin.name, origin.source) for origin in store.provenance("sum", "total")]
+            [('total', 'step'), ('b', 'given'), ('a', 'given')]
+
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
@@ -423,6 +467,17 @@ class Checkpointer:
     def iterations(self, workflow_id: str, node: str) -> list[Iteration]:
         """Return each visit of a node with its inputs, outputs and timing.
 
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> [(visit.inputs, visit.outputs) for visit in store.iterations("sum", "add")]
+            [({'a': 1, 'b': 2}, {'total': 3})]
+
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
@@ -454,6 +509,15 @@ class Checkpointer:
         """Return the open questions of a workflow, those of its nested graphs and items included.
 
         A question with `step.answer` has been answered, and is used when the workflow is run again.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, interrupt
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> approve = interrupt("approved")(lambda draft: None).with_name("approve")
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([approve]), draft="tea", workflow_id="offer")
+            >>> [question.pause.response_key for question in store.questions("offer")]
+            ['approved']
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
@@ -593,6 +657,17 @@ class Checkpointer:
             limit: At most this many; None for all.
             cursor: The `next_cursor` of the page before.
 
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> [workflow.id for workflow in store.workflows(status="completed", graph="sums")]
+            ['sum']
+
         Raises:
             ValueError: a filter cannot be understood.
         """
@@ -658,7 +733,21 @@ class Checkpointer:
         )
 
     def diff(self, a: str, b: str) -> Difference | None:
-        """Return the first step where two workflows part, and the differences of paths, times and values."""
+        """Return the first step where two workflows part, and the differences of paths, times and values.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> runner = SyncRunner(checkpointer=store)
+            >>> _ = runner.run(Graph([add]), a=1, b=2, workflow_id="sum")
+            >>> _ = runner.run(Graph([add]), a=1, b=3, workflow_id="other")
+            >>> sorted(store.diff("sum", "other").changed)
+            ['b', 'total']
+        """
         return self.snapshot(lambda view: compare(view, a, b))
 
     def lineage(self, workflow_id: str) -> Lineage | None:
@@ -667,6 +756,17 @@ class Checkpointer:
 
     def search(self, text: str, *, limit: int | None = 50) -> list[StepRecord]:
         """Return steps that contain every word of a text, in a name, an error or a value.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> [(step.workflow_id, step.node_name) for step in store.search("total")]
+            [('sum', 'add')]
 
         Raises:
             ValueError: the limit is neither a positive int nor None.
@@ -677,6 +777,17 @@ class Checkpointer:
         self, *, graph: str | None = None, node: str | None = None, since: Moment | None = None
     ) -> dict[str, NodeStats]:
         """Return count, p50, p95, error and cache rate of each node, or of one `node`, in runs of `graph`.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> store.stats(graph="sums")["add"].count
+            1
 
         Raises:
             ValueError: `since` is not a point in time.
@@ -737,6 +848,13 @@ class Checkpointer:
     ) -> dict[str, str]:
         """Set tags of a workflow, `remove` others, and return all it has then; also while it runs.
 
+        Example:
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> store = MemoryCheckpointer()
+            >>> store.create_workflow("order-1", tags={"user": "ann"})
+            >>> store.tag("order-1", {"paid": "yes"}, remove=["user"])
+            {'paid': 'yes'}
+
         Raises:
             ValueError: a tag is not a text.
             WorkflowNotFoundError: the workflow does not exist.
@@ -785,6 +903,17 @@ class Checkpointer:
             workflow_id: The workflow, or the nested graph or item that asks.
             answers: The answers, by the `response_key` of each question.
             by: Who gives them; kept in the history.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, interrupt
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> approve = interrupt("approved")(lambda draft: None).with_name("approve")
+            >>> store, graph = MemoryCheckpointer(), Graph([approve])
+            >>> runner = SyncRunner(checkpointer=store)
+            >>> _ = runner.run(graph, draft="tea", workflow_id="offer")
+            >>> store.answer_all("offer", {"approved": True}, by="ann")
+            >>> runner.run(graph, workflow_id="offer")["approved"]
+            True
         """
         if self.backend.read_workflow(workflow_id) is None:
             raise self._not_found(workflow_id)
@@ -801,6 +930,13 @@ class Checkpointer:
     def delete(self, *workflow_ids: str) -> int:
         """Remove workflows and their children, and return how many.
 
+        Example:
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> store = MemoryCheckpointer()
+            >>> store.create_workflow("order-1")
+            >>> store.delete("order-1")
+            1
+
         Raises:
             WorkflowLockedError: a process is running one of them.
         """
@@ -815,6 +951,17 @@ class Checkpointer:
             older_than: A datetime, an ISO date, or a time ago like "30d".
             keep_failed: Keep those that failed, and maps with failed items.
             dry_run: Only return the ids.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> store.prune("30d", keep_failed=True)
+            []
 
         Raises:
             ValueError: the moment cannot be understood, or there is neither one nor a `ttl`.
