@@ -9,7 +9,17 @@ import numpy
 import pytest
 from support.making import make
 
-from hypergraph import END, FunctionNode, Graph, GraphConfigError, GraphWarning, ifelse, interrupt, node, route
+from hypergraph import (
+    END,
+    FunctionNode,
+    Graph,
+    GraphConfigError,
+    GraphWarning,
+    ifelse,
+    interrupt,
+    node,
+    route,
+)
 from hypergraph.graph import validate_graph
 from hypergraph.graph.validation import RULES
 from hypergraph.graph.wiring import Wiring
