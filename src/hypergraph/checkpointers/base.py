@@ -580,12 +580,16 @@ class Checkpointer:
         return overview_of(self, workflow_id, steps=steps)
 
     def read_history(
-        self, workflow_id: str, since: Callable[[Sequence[Turn]], int] | None = None
+        self,
+        workflow_id: str,
+        since: Callable[[Sequence[Turn]], int] | None = None,
+        *,
+        summaries: bool = False,
     ) -> StoredHistory | None:
         """Return all that a resume needs of a workflow, None if there is none, in one read transaction.
 
         `since` chooses from the turns the superstep from which on steps are read; the last of its turns has
-        steps, else all are read.
+        steps, else all are read. With `summaries`, what a summary covers is read only as far as it names it.
         The record of the workflow, its steps without values, the latest inputs, the turns, and the
         latest state, whose values are decoded on demand.
 
@@ -602,15 +606,29 @@ class Checkpointer:
             turns = _last_turn(inputs)  # mostly it began everything anew, and no other matters
             first, steps = 0 if since is None or len(turns) == 1 else since(turns), []
             checked = self.encoding.verifying()
-            if not first and len(turns) > 1:
-                turns = backend.read_turns(workflow_id)
-                first = 0 if since is None else since(turns)
-            if first:
-                before = (first - 1, _AFTER_ALL)
-                steps = backend.read_steps(workflow_id, checked, after=before, values=False)
-            if not steps:
-                turns = backend.read_turns(workflow_id) if first else turns
-                first, steps = 0, backend.read_steps(workflow_id, checked, values=False)
+            stored = backend.read_summary(workflow_id) if summaries else None
+            summary = self.encoding.read_summary(workflow_id, stored)
+            if summary is not None and summary["last"] >= first:
+                kept = backend.read_steps_at(workflow_id, checked, map(tuple, summary["places"]))
+                after = (summary["last"], _AFTER_ALL)
+                if len(kept) == len(summary["places"]):
+                    steps = [*kept, *backend.read_steps(workflow_id, checked, after=after, values=False)]
+            if steps and summary is not None:
+                later = turns[-1].superstep > summary["last"]
+                turns = backend.read_turns(workflow_id) if later else []
+                turns = [turn for turn in turns if turn.superstep > summary["last"]]
+                first = 0
+            else:
+                summary = None
+                if not first and len(turns) > 1:
+                    turns = backend.read_turns(workflow_id)
+                    first = 0 if since is None else since(turns)
+                if first:
+                    before = (first - 1, _AFTER_ALL)
+                    steps = backend.read_steps(workflow_id, checked, after=before, values=False)
+                if not steps:
+                    turns = backend.read_turns(workflow_id) if first else turns
+                    first, steps = 0, backend.read_steps(workflow_id, checked, values=False)
             link = partial(self.backend.linked, workflow_id)
             return StoredHistory(
                 workflow,
@@ -623,6 +641,7 @@ class Checkpointer:
                 fence=backend.read_fence(workflow_id),
                 versions={payload.name: payload.version for payload in outputs},
                 given={payload.name: payload for payload in inputs} if self.encoding.redact else {},
+                summary=summary,
             )
 
         return self.snapshot(read)

@@ -331,6 +331,7 @@ class StoredHistory(NamedTuple):
     fence: int | None = None  # of the newest claim; None while that is held
     versions: Mapping[str, int] = {}  # the latest version of every output
     given: Mapping[str, Payload] = {}  # the latest inputs as they are stored
+    summary: Mapping[str, Any] | None = None  # of earlier steps; `steps` has those it names, and later ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +394,7 @@ PAUSE = ""  # the name under which the pause of a step is kept; no output can be
 ANSWER = "?"  # likewise, of an answer that is not used yet
 STREAM = "~"  # likewise, of chunks of a stream
 ERROR = "!"  # likewise, of the attributes of an error
+SUMMARY = "#"  # likewise, of a summary of steps
 APART = (PAUSE, ANSWER, ERROR)  # payloads that are not values
 DROPPED = "!dropped by the retention policy"
 
@@ -512,6 +514,7 @@ class Commit(NamedTuple):
     due: datetime | None = None  # with a status: when the workflow has something to do by itself
     inner: tuple[tuple[str, Payload], ...] = ()  # steps inside of nodes, each with the name of the node
     usage: tuple[Usage, ...] = ()
+    summary: Payload | None = None  # of the steps so far, in place of an earlier one
 
 
 def each_of(

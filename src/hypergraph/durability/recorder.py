@@ -437,8 +437,8 @@ class WorkflowRecorder:
 
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""
-        stored, before = self.reruns.pop(run), len(run.resumed.rows)
-        ran = {step.name for step in run.records[1::RECORD_SIZE][before:]}
+        stored = self.reruns.pop(run)
+        ran = {step.name for step in run.records[1::RECORD_SIZE]}
         return code_to_record(run.admission.graph, stored, stored.finished - ran)
 
     def open_map(self, map_run: MapRun) -> None:

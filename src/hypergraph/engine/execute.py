@@ -638,8 +638,7 @@ def _idle_because(standing: Standing, index: int) -> str:
 def _ran(run: Run) -> Iterator[tuple[Step, Any]]:
     """Yield the steps of the turn, those that an earlier call has made included."""
     first = 0 if run.resumed is None else run.resumed.first
-    for start in range(0, len(run.records), RECORD_SIZE):
-        superstep, step, _, outcome = run.records[start : start + RECORD_SIZE]
+    for superstep, step, _, outcome in run.all_records():
         if superstep >= first:
             yield step, outcome
 

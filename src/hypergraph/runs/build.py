@@ -88,8 +88,7 @@ def inner_result(inner: Run | MapRun) -> RunResult | MapResult:
 
 def records_of(run: Run) -> Iterator[tuple[int, Step, float, StepOutcome]]:
     """Iterate over the raw records by superstep and graph order, each with its outcome."""
-    raw, size = run.records, RECORD_SIZE
-    rows = [raw[start : start + size] for start in range(0, len(raw), size)]
+    rows = list(run.all_records())
     rows.sort(key=lambda row: (row[0], row[1].index))
     for superstep, step, seconds, extra in rows:
         if isinstance(extra, StepOutcome):
