@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from operator import itemgetter
@@ -24,7 +24,7 @@ from hypergraph.checkpointers.backend import Backend, Position
 from hypergraph.checkpointers.encoding import Encoding, LazyState, Redact, checked_threshold
 from hypergraph.checkpointers.history import Addition, History, Iteration, Origin, additions
 from hypergraph.checkpointers.inner_steps import read_inner_steps
-from hypergraph.checkpointers.live import Progress, StreamChunk, read_stream
+from hypergraph.checkpointers.live import Progress, StreamReader
 from hypergraph.checkpointers.names import check_tags, check_workflow_id
 from hypergraph.checkpointers.overview import Overview, overview_of
 from hypergraph.checkpointers.pending import awaited
@@ -161,7 +161,14 @@ class Checkpointer:
             _ = self.encoding.store_id  # not inside of the transaction
         return self.backend.snapshot(read)
 
-    # --- closing ------------------------------------------------------------------------------
+    # --- opening and closing ------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Prepare the store now instead of on first use: files and tables that are missing are created.
+
+        Tables of your own can be added to its database from then on.
+        """
+        self.backend.open()
 
     def close(self) -> None:
         """Close files and connections; a later call opens them again."""
@@ -532,8 +539,10 @@ class Checkpointer:
         offset: int = 0,
         follow: bool = True,
         timeout: float | None = None,
-    ) -> Iterator[StreamChunk]:
-        """Yield what a node with `stream=True` gives to `context.stream`, each offset once.
+    ) -> StreamReader:
+        """Iterate over what a node with `stream=True` gives to `context.stream`, each offset once.
+
+        The result is for `for` and, in an event loop, for `async for`; its `offset` is the next one.
 
         A reader that was cut off continues with the offset after the last one it has. An entry of the kind
         "restart" says that the node was called again, one of the kind "gap" that earlier
@@ -554,7 +563,7 @@ class Checkpointer:
         if offset < 0:
             raise ValueError(f"offset must not be negative, got {offset}")
         self.workflow(workflow_id)
-        return read_stream(self, workflow_id, node, offset, follow, timeout)
+        return StreamReader(self, (workflow_id, node), offset, follow, timeout)
 
     def progress(self, workflow_id: str) -> list[Progress]:
         """Return how far the running nodes of a workflow are, those of nested graphs and items included."""

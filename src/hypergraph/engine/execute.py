@@ -61,6 +61,8 @@ async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
         await context.kernel.sleep(_PATIENCE, context)
         if clock() >= context.halt_at:
             raise context.halt_error(run.path_of(""), was_executing=False)
+    if context.begun is not None:
+        context.begun()
     course = _closing(run, recorder) if left else _nothing()
     if context.observer is None:
         return await course

@@ -60,6 +60,7 @@ class CallContext:
     services: Mapping[str, Any] = MappingProxyType({})  # what nodes ask for by name
     budget: Mapping[str, float] | None = None
     spent: dict[str, float] | None = None  # of what the budget limits, earlier runs of the workflow included
+    begun: Callable[[], None] | None = None  # called once the run is in the store, for a handle that waits
     _awake: threading.Event | None = None
 
     def __init__(

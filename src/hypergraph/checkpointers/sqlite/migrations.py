@@ -160,7 +160,8 @@ def missing_migrations(connection: sqlite3.Connection, location: str) -> int:
     version, ours, objects = _at_one_moment(connection)
     if not ours and (version or objects):
         raise StoreUnavailableError(
-            f"{location} is a database of another program; nothing was changed. Choose another path.",
+            f"{location} is a database of another program; nothing was changed. Choose another path. "
+            "Tables of your own come after SqliteCheckpointer(path).open().",
             location=location,
         )
     if version > known:
