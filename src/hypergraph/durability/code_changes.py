@@ -185,7 +185,7 @@ def _code_hash(node: HyperNode, outputs: Sequence[str] | None = None) -> str:
         hints = [node.get_input_type(name) for name in node.inputs]
         hints += [node.get_output_type(name) for name in made]
         rules = map(str, getattr(node, "targets", ()))
-        return sha256(*node.code_parts, *wiring, *rules, *forms_of(h for h in hints if h is not None))
+        return sha256(*node.code_shape, *wiring, *rules, *forms_of(h for h in hints if h is not None))
     if node.nested_graph is not None:
         inside = (f"{name}:{known}" for name, known in sorted(node_hashes(node.nested_graph).items()))
         return sha256(*inside, *wiring, str(getattr(node, "map_config", None)))

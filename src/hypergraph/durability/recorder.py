@@ -66,6 +66,25 @@ _LONG, _MANY = 256, 4  # characters of a text and items of a collection that nes
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
 
 
+def structure_before(store: Checkpointer, options: RunOptions) -> Mapping[str, Any] | None:
+    """Return the recorded structure of what a call continues or forks, None if nothing is stored."""
+    history = options.history if options.checkpoint is None else options.checkpoint.steps
+    source = options.workflow_id
+    if options.fork_from is not None:
+        source = options.fork_from[0]
+    elif history:
+        source = history[-1].workflow_id
+    workflow = store.backend.read_workflow(source) if isinstance(source, str) and source else None
+    if workflow is not None and workflow.graph is not None:
+        return workflow.graph
+    nodes: dict[str, dict[str, Any]] = {}  # what the steps show of it
+    for record in history or ():
+        about = nodes.setdefault(record.node_name, {"name": record.node_name, "inputs": [], "outputs": []})
+        about["inputs"] += record.input_versions
+        about["outputs"] += record.output_versions
+    return {"nodes": list(nodes.values())} if nodes else None
+
+
 class WorkflowRecorder:
     """Keep the runs of one call in a store."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypergraph import events
@@ -19,6 +20,7 @@ from hypergraph.runs.log import RunLog
 
 if TYPE_CHECKING:
     from hypergraph.events.types import Event
+    from hypergraph.graph.formerly import Renaming
 
 
 Deliver = Callable[["Event"], Awaitable[None]]
@@ -30,16 +32,36 @@ class EventObserver:
     def __init__(self, deliver: Deliver, *, values: bool = False) -> None:
         self._deliver = deliver
         self.values = values  # whether a processor wants inputs and outputs
+        self.renaming: Renaming | None = None  # of a run that is stored under former names
         self.backlog: deque[Event] = deque()
 
     async def _emit(self, event: Event) -> None:
         await self.drain()
-        await self._deliver(event)
+        await self._deliver(self.shown(event))
 
     async def drain(self) -> None:
         """Deliver the backlog."""
         while self.backlog:
-            await self._deliver(self.backlog.popleft())
+            await self._deliver(self.shown(self.backlog.popleft()))
+
+    def shown(self, event: Event) -> Event:
+        """Return an event under the names of today."""
+        names = self.renaming
+        if names is None or not hasattr(event, "node_name"):
+            return event
+        path = tuple(getattr(event, "path", ()) or ())
+        around, (*_, node) = names.inside(path), names.node("/".join((*path, event.node_name))).split("/")
+        changes: dict[str, Any] = {"node_name": node}
+        if path:
+            changes["path"] = tuple(names.node("/".join(path)).split("/"))
+        for name in ("inputs", "outputs"):
+            if getattr(event, name, None) is not None:
+                changes[name] = around.named(getattr(event, name))
+        if getattr(event, "decision", None) is not None:
+            changes["decision"] = around.decision(event.decision)
+        if getattr(event, "response_param", None) is not None:
+            changes["response_param"] = around.value(event.response_param)
+        return replace(event, **changes)
 
     async def run_started(self, run: Run) -> None:
         """Open the span of a run."""
@@ -303,4 +325,4 @@ class SyncObserver(EventObserver):
     def flush(self) -> None:
         """Deliver the backlog at once."""
         while self.backlog:
-            self._dispatcher.emit(self.backlog.popleft())
+            self._dispatcher.emit(self.shown(self.backlog.popleft()))
