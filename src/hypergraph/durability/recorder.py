@@ -26,6 +26,7 @@ from hypergraph.durability.code_changes import (
     outdated_nodes,
     refuse_other_graph,
     refuse_other_rules,
+    refuse_other_version,
     refuse_rerun,
 )
 from hypergraph.durability.history import Stored, active_time, inputs_in, produced, stored_in
@@ -174,6 +175,7 @@ class WorkflowRecorder:
                         "new_turn=True counts the values that are given now as new, and none are given. Pass "
                         "some, or leave new_turn out to resume the workflow."
                     )
+                refuse_other_version(graph, stored.workflow)
                 refuse_other_graph(graph, stored.workflow, self.options)
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
@@ -600,6 +602,7 @@ class MapRecorder:
         if stored is not None:
             _refuse_run(stored)
             if parent is None:
+                refuse_other_version(map_run.admission.graph, stored)
                 refuse_other_graph(map_run.admission.graph, stored, self.options)
         if self.options.key is not None and parent is None:
             map_run.numbers = self._numbers(map_run, items)

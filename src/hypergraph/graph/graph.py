@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from hypergraph.display import did_you_mean, finding, plural
 from hypergraph.exceptions import GraphConfigError
 from hypergraph.graph.describe import describe
-from hypergraph.graph.formerly import Renaming, checked_formerly
+from hypergraph.graph.formerly import Renaming, checked_formerly, recorded_as
 from hypergraph.graph.inputs import InputSpec, compute_input_spec, indispensable_inputs
 from hypergraph.graph.mermaid import to_mermaid
 from hypergraph.graph.networks import flat_network, network
@@ -346,6 +346,20 @@ class Graph(Frozen):
             formerly=self.formerly,
             version=self.version,
         )
+
+    def recorded_as(self, structure: Mapping[str, Any] | None) -> Graph:
+        """Return this graph under the names in a stored structure: itself where `formerly` changes nothing.
+
+        >>> count = FunctionNode(lambda words: len(words), "count", "total")
+        >>> before = Graph([FunctionNode(lambda words: len(words), "measure", "total")])
+        >>> graph = Graph([count], formerly={"measure": "count"})
+        >>> from hypergraph.graph.structure import structure_of
+        >>> list(graph.recorded_as(structure_of(before)).nodes)
+        ['measure']
+
+        Raises GraphChangedError if several former names of one node or value are recorded.
+        """
+        return recorded_as(self, structure)
 
     def as_node(
         self,

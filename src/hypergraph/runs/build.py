@@ -75,6 +75,12 @@ def result_of(run: Run) -> RunResult:
     return result
 
 
+def stored_names(result: RunResult) -> dict[str, str]:
+    """Return the names of the values of a result, each with the name under which a store keeps it."""
+    names = result._run.admission.graph.renaming if isinstance(result, EngineResult) else None
+    return {name: name if names is None else names.recorded(name) for name in result.values}
+
+
 def _rename(failure: NodeError, names: Renaming) -> None:
     """Put the names of today into the evidence about a failure; once more changes nothing."""
     *path, _ = failure.node_name.split("/")
