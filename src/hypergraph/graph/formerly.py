@@ -1,8 +1,8 @@
 """Former names of nodes and values: graphs under the names of a recorded run, and translation of names.
 
-A run that was recorded under former names continues under them: the graph is built once more with the recorded
-names, so that its history, its nested runs and what is added now fit together. Inputs, results, logs, questions
-and events of such a run are translated, so that code of today sees its own names alone.
+A run that was recorded under former names continues under them: the graph is built once more with the
+recorded names, so that its history, its nested runs and what is added now fit together. Inputs, results,
+logs, questions and events of such a run are translated, so that code of today sees its own names alone.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def checked_formerly(formerly: Any, wiring: Wiring, findings: list[str]) -> dict
             raise TypeError(f"formerly maps former names to names of today, got {got(name)}")
     nodes, values = set(wiring.nodes), _values(wiring.nodes.values())
     resolved: dict[str, str] = {}
-    for old, new in formerly.items():
-        seen = [old]
+    for old, follower in formerly.items():
+        seen, new = [old], follower
         while new in formerly and new not in nodes | values and new not in seen:
             seen.append(new)
             new = formerly[new]
@@ -157,6 +157,10 @@ class Renaming:
         if isinstance(chosen, list):
             return Decision(self.node(str(name)) for name in chosen)
         return self.node(chosen) if isinstance(chosen, str) else chosen
+
+    def path(self, path: Iterable[str]) -> tuple[str, ...]:
+        """Return a path of nodes and items under the names of today."""
+        return tuple(self._today._walked(path)[0])
 
     def inside(self, path: Iterable[str]) -> Renaming:
         """Return the renaming of a nested graph, by its recorded path."""

@@ -171,7 +171,9 @@ def _is_context_hint(hint: Any) -> bool:
 
 _captures: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
 _codes: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
-_forms: weakref.WeakKeyDictionary[types.FunctionType, dict[tuple[str, ...], str]] = weakref.WeakKeyDictionary()
+_forms: weakref.WeakKeyDictionary[types.FunctionType, dict[tuple[str, ...], str]] = (
+    weakref.WeakKeyDictionary()
+)
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial, staticmethod)
 _Known = dict[int, tuple[Any, str]]  # id -> the value, kept alive so that its id is not reused, and its text
@@ -226,7 +228,9 @@ def _source(target: Any) -> str | None:
         return None
 
 
-_OWN = frozenset(("node", "route", "ifelse", "interrupt"))  # decorators whose options are compared by themselves
+_OWN = frozenset(
+    ("node", "route", "ifelse", "interrupt")
+)  # decorators whose options are compared by themselves
 
 
 def code_form(func: Callable[..., Any], targets: Sequence[str] = ()) -> str:

@@ -46,22 +46,24 @@ class EventObserver:
 
     def shown(self, event: Event) -> Event:
         """Return an event under the names of today."""
-        names = self.renaming
-        if names is None or not hasattr(event, "node_name"):
+        if self.renaming is None:
             return event
-        path = tuple(getattr(event, "path", ()) or ())
-        around, (*_, node) = names.inside(path), names.node("/".join((*path, event.node_name))).split("/")
-        changes: dict[str, Any] = {"node_name": node}
-        if path:
-            changes["path"] = tuple(names.node("/".join(path)).split("/"))
-        for name in ("inputs", "outputs"):
-            if getattr(event, name, None) is not None:
-                changes[name] = around.named(getattr(event, name))
-        if getattr(event, "decision", None) is not None:
-            changes["decision"] = around.decision(event.decision)
-        if getattr(event, "response_param", None) is not None:
-            changes["response_param"] = around.value(event.response_param)
-        return replace(event, **changes)
+        fields: dict[str, Any] = {
+            name: found
+            for name in ("path", "node_name", "inputs", "outputs", "decision", "response_param")
+            if (found := getattr(event, name, None))
+        }
+        around = self.renaming.inside(fields.get("path", ()))
+        shown: dict[str, Callable[[Any], Any]] = {
+            "path": self.renaming.path,
+            "node_name": around.node,
+            "inputs": around.named,
+            "outputs": around.named,
+            "decision": around.decision,
+            "response_param": around.value,
+        }
+        changes = {name: shown[name](found) for name, found in fields.items()}
+        return replace(event, **changes) if changes else event
 
     async def run_started(self, run: Run) -> None:
         """Open the span of a run."""

@@ -458,7 +458,9 @@ def rebuilt(cls: type[Any], kind: Kind, version: object = 1, **parts: Any) -> An
     known = _versions.get(cls) if _versions else None
     number = 1 if known is None else known.number
     if version > number:
-        raise ValueError(f"it is of version {version}, and this code has version {number}; it is of a newer release")
+        raise ValueError(
+            f"it is of version {version}, and this code has version {number}; it is of a newer release"
+        )
     if known is None or version == number:
         return kind.from_parts(**parts)
     fields = parts["v"]
@@ -474,7 +476,7 @@ def rebuilt(cls: type[Any], kind: Kind, version: object = 1, **parts: Any) -> An
 
 
 def _stepped(cls: type[Any], version: int, step: Step, fields: Any) -> Any:
-    """Return the fields after one step. Raises ValueError for one that raises, loops or returns another type."""
+    """Return the fields after one step. Raises ValueError for one that raises, loops or changes the type."""
     what, place = f"its upgrade from version {version}", (cls, version)
     if place in _under_way.get():
         raise ValueError(f"{what} loops: it reads an object of that version again")
@@ -516,8 +518,8 @@ def register(
     ...     cents: int
     >>> _ = register(Price, version=2, upgrade={1: lambda fields: {"cents": round(fields["euros"] * 100)}})
 
-    A step gets the fields as a dict (of an Enum the name of the member), and returns those of the next version,
-    or an object of the class. Where a step raises, loops or returns another type, the value is an
+    A step gets the fields as a dict (of an Enum the name of the member), and returns those of the next
+    version, or an object of the class. Where a step raises, loops or returns another type, the value is an
     `Undecodable` that says so, and a run that needs it is refused with ValueUnreadableError.
 
     Args:
@@ -528,8 +530,8 @@ def register(
             for the step to this version
 
     Raises:
-        TypeError: the class is not a dataclass, NamedTuple, msgspec.Struct, pydantic model or Enum; the version
-            is not an int; a step of the upgrade is not a function.
+        TypeError: the class is not a dataclass, NamedTuple, msgspec.Struct, pydantic model or Enum; the
+            version is not an int; a step of the upgrade is not a function.
         ValueError: the version is below 1, or the upgrade begins with a version that is not an older one.
     """
     if isinstance(formerly, str):
@@ -552,13 +554,15 @@ def _checked_steps(version: Any, upgrade: Any) -> dict[int, Step]:
         raise TypeError(f"The version of a class is an int, got {version!r}")
     if version < 1:
         raise ValueError(f"The version of a class counts from 1, got {version}")
-    steps = dict(upgrade) if isinstance(upgrade, Mapping) else {} if upgrade is None else {version - 1: upgrade}
+    steps = (
+        dict(upgrade) if isinstance(upgrade, Mapping) else {} if upgrade is None else {version - 1: upgrade}
+    )
     for before, step in steps.items():
         if not callable(step):
             raise TypeError(f"A step of an upgrade is a function of the fields, got {type(step).__name__}")
         if type(before) is not int or not 1 <= before < version:
             raise ValueError(
-                f"An upgrade to version {version} begins with versions from 1 to {version - 1}, got {before!r}"
+                f"An upgrade to version {version} begins with one from 1 to {version - 1}, got {before!r}"
                 if version > 1
                 else "An upgrade needs version=2 or higher: stored objects without a version are of version 1"
             )

@@ -157,9 +157,9 @@ class Runs:
         if graph is None and call.graph in self.graphs:
             versions = sorted(repr(g.version) for g in self.graphs.values() if g.name == call.graph)
             raise dbos.PortableWorkflowError(
-                f"Run {call.workflow_id!r} is pinned to version {pinned!r} of graph {call.graph!r}; the worker "
-                f"has {', '.join(dict.fromkeys(versions))}. Nothing ran. Start a worker that has this version, "
-                "or move the run with `hypergraph migrate`, and submit again.",
+                f"Run {call.workflow_id!r} is pinned to version {pinned!r} of graph {call.graph!r}; the "
+                f"worker has {', '.join(dict.fromkeys(versions))}. Nothing ran. Start a worker that has this "
+                "version, or move the run with `hypergraph migrate`, and submit again.",
                 "GraphVersionError",
             )
         if graph is None:
