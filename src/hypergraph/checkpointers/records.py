@@ -207,6 +207,7 @@ class Workflow:
     fingerprint: str | None = None  # of the inputs of an item
     crashes: dict[str, int] = field(default_factory=dict)  # node name -> how often it took the process along
     due: datetime | None = None  # the first deadline of its questions, or when its first timer fires
+    version: str | None = None  # of the code that it is pinned to
     # Given a superstep, or None for all: the steps up to it, without their values.
     load_steps: Callable[[int | None], Iterable[StepRecord]] | None = field(default=None, compare=False)
     load_graph: Callable[[], Graph | None] | None = field(default=None, compare=False)  # reads the structure
@@ -357,6 +358,7 @@ class NewWorkflow:
         False  # or a copy of everything in `forked_from`, up to and including superstep `forked_at`
     )
     keep_steps: bool = False  # also the inner steps of what the copy has not completed
+    version: str | None = None  # of the code
 
 
 @dataclass(frozen=True, slots=True)
