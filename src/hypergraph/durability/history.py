@@ -253,7 +253,9 @@ class Replay:
         self.past.supersteps = Supersteps.from_data(data["levels"])
         self.versions, self.visits = dict(data["versions"]), {index: visit for index, visit in data["visits"]}
         self.sources = {name: record_at(place) for name, place in data["sources"].items()}
-        self.writes = {name: [record_at(place) for place in places] for name, places in data["writes"].items()}
+        self.writes = {
+            name: [record_at(place) for place in places] for name, places in data["writes"].items()
+        }
 
     def _recall_earlier(self, found: Sequence[Sequence[tuple[Step, StepRecord]]]) -> None:
         """Note which values there were before the records begin, and how often they had been written."""
@@ -425,9 +427,7 @@ def _last_places(writes: Iterable[StepRecord | None]) -> list[Any]:
     return list(last.values())
 
 
-def active_time(
-    workflow: Workflow, parts: Iterable[StepRecord | Workflow], before: float = 0.0
-) -> float:
+def active_time(workflow: Workflow, parts: Iterable[StepRecord | Workflow], before: float = 0.0) -> float:
     """Return for how many milliseconds a workflow has worked; `parts` are its steps, or items if a map.
 
     `before` is for how long those did that are not among them.

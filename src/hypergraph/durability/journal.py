@@ -584,8 +584,7 @@ class Journal:
         if self.summaries is not None:
             self.summaries.add(encoded)
         self.outbox.append(encoded)
-        if superstep < self.lowest:
-            self.lowest = superstep  # afterwards: another thread empties both
+        self.lowest = min(self.lowest, superstep)  # afterwards: another thread empties both
         if self.running and not self.waits_for_end:
             LATE.add(self)  # what is under way may take long
 
@@ -712,7 +711,11 @@ class Journal:
         more: dict[str, Any] = {}
         if self.summaries is not None and status in _OVER and self.summaries.is_due_at_end:
             facts = None if self.running else self.summaries.summary()
-            more = {} if facts is None else {"summary": self.store.encoding.summary(self.claim.workflow_id, facts)}
+            more = (
+                {}
+                if facts is None
+                else {"summary": self.store.encoding.summary(self.claim.workflow_id, facts)}
+            )
         self.flush(status=status, duration_ms=duration, full=full, code=code, due=due, **more)
         if self.writer is not None:
             self.writer.drain(self.claim)
