@@ -525,6 +525,7 @@ class Row:
             item=new.item,
             node_hashes=dict(new.node_hashes),
             fingerprint=new.fingerprint,
+            version=new.version,
             load_graph=lambda: copy.deepcopy(new.graph),
         )
         return cls(key, workflow)
@@ -577,6 +578,7 @@ class Row:
             self.workflow,
             graph_hash=found.graph_hash,
             node_hashes=found.node_hashes,
+            version=found.version,
             load_graph=found.load_graph,
         )
 

@@ -225,7 +225,8 @@ class Journal:
 
     def _reported(self) -> tuple[int, ...]:
         """Return the steps that have become durable since the last question."""
-        return tuple([self.saved.popleft() for _ in range(len(self.saved))])
+        saved = self.saved
+        return (saved.popleft(),) if len(saved) == 1 else tuple([saved.popleft() for _ in range(len(saved))])
 
     def catch_up(self) -> tuple[int, ...]:
         """Write what had to wait for a locked store; return the indexes of the steps that became durable."""
@@ -575,8 +576,11 @@ class Journal:
         if self.live is not None:
             self.live.ended(step.name)
         grows = past is not None or (not run.fixed and self._may_repeat(step))
-        growth = self.growth if grows else None
-        encoded = self._encoded(record, growth, step.node.artifact)
+        growth, artifact = self.growth if grows else None, step.node.artifact
+        try:
+            encoded = self.encode(record, growth, artifact)
+        except CheckpointError as error:
+            encoded = self._without_values(record, error)
         if self.summaries is not None:
             self.summaries.add(encoded)
         self.outbox.append(encoded)
@@ -584,16 +588,11 @@ class Journal:
         if self.running and not self.waits_for_end:
             LATE.add(self)  # what is under way may take long
 
-    def _encoded(self, record: StepRecord, growth: Growth | None, artifact: bool | None) -> EncodedStep:
-        """Return a step with its values as bytes; without them where the place for large values fails."""
-        try:
-            return self.encode(record, growth, artifact)
-        except CheckpointError as error:
-            if self.tolerate is None or not self.tolerate(error, of_value=True):
-                raise
-            return self.encode(
-                replace(record, values={}, lost=dict.fromkeys(record.values or (), str(error)))
-            )
+    def _without_values(self, record: StepRecord, error: CheckpointError) -> EncodedStep:
+        """Return a step without values where the place for large values fails and the run tolerates that."""
+        if self.tolerate is None or not self.tolerate(error, of_value=True):
+            raise error
+        return self.encode(replace(record, values={}, lost=dict.fromkeys(record.values or (), str(error))))
 
     def _added(self, step: Step, superstep: int, results: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a step made, of lists only what it adds; what is made again adds nothing."""
@@ -647,8 +646,9 @@ class Journal:
     def _taken(self) -> Commit:
         """Return the next commit of what is in the outbox; the caller holds the lock."""
         steps: list[EncodedStep] = []
-        while self.outbox:
-            found = self.outbox.popleft()
+        outbox = self.outbox
+        while outbox:
+            found = outbox.popleft()
             if type(found) is dict:
                 return Commit(self.claim, tuple(steps), **found)
             steps.append(found)  # type: ignore[arg-type]  # the other kind

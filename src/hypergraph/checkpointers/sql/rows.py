@@ -106,7 +106,7 @@ def new_row(workflow_id: str, new: NewWorkflow, time: datetime, digest: bytes | 
     return (
         *(workflow_id, WorkflowStatus.ACTIVE.value, micros(time), *owner, new.graph_name, new.graph_hash),
         *(digest, new.parent_id, new.parent_superstep, new.node_name, new.visit, new.item, new.fingerprint),
-        *(new.forked_from, new.forked_at, _dumps(dict(new.tags)) if new.tags else None),
+        *(new.forked_from, new.forked_at, _dumps(dict(new.tags)) if new.tags else None, new.version),
     )
 
 

@@ -166,6 +166,7 @@ class WorkflowPart(_Part, tag="workflow"):
     tags: dict[str, str] = {}
     crashes: _Versions = {}
     due: datetime | None = None
+    version: str | None = None
     scrambled: bool = False  # steps were put in another order than that of supersteps
     store: bytes | None = None  # of the root, if it is encrypted: the id of the store that it is bound to
 

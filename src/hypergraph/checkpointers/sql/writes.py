@@ -298,8 +298,8 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
         kept = structure(code)
         connection.execute(STRUCTURE, kept)
         connection.execute(
-            "UPDATE workflows SET graph_hash = ?, structure = ? WHERE key = ?",
-            (code.graph_hash, kept.digest, key),
+            "UPDATE workflows SET graph_hash = ?, structure = ?, version = ? WHERE key = ?",
+            (code.graph_hash, kept.digest, code.version, key),
         )
     if status is not None:
         set_status(connection, key, status, duration, clock, due)

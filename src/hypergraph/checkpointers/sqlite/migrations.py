@@ -52,7 +52,7 @@ _FIRST = (
         fingerprint TEXT, forked_from TEXT, forked_at INTEGER, tags TEXT,
         created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL, scrambled INTEGER DEFAULT 0,
         fence INTEGER NOT NULL, owner_pid INTEGER, owner_host TEXT, owner_since INTEGER, crashes TEXT,
-        due INTEGER)""",
+        due INTEGER, version TEXT)""",
     "CREATE INDEX workflows_by_due ON workflows (due) WHERE due IS NOT NULL",
     "CREATE INDEX workflows_by_parent ON workflows (parent_id)",
     "CREATE INDEX workflows_by_status ON workflows (parent_id, status)",
@@ -160,7 +160,8 @@ def missing_migrations(connection: sqlite3.Connection, location: str) -> int:
     version, ours, objects = _at_one_moment(connection)
     if not ours and (version or objects):
         raise StoreUnavailableError(
-            f"{location} is a database of another program; nothing was changed. Choose another path.",
+            f"{location} is a database of another program; nothing was changed. Choose another path. "
+            "Tables of your own come after SqliteCheckpointer(path).open().",
             location=location,
         )
     if version > known:
