@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
 _POLL = 0.02  # seconds between looks at a stream that has nothing new
-_BATCHES = 50  # rows that are read at once
+_BATCHES = 16  # rows that are read at once, of about a megabyte at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,11 @@ class ChunkBatch(NamedTuple):
     first: int  # the offset of the first one
     length: int  # how many
     payload: Payload | None
+
+    @property
+    def end(self) -> int:
+        """The offset after the last one."""
+        return self.first + self.length
 
 
 class ChunkPage(NamedTuple):
@@ -65,8 +70,13 @@ class Progress(NamedTuple):
 
 def batch_of(store: Checkpointer, place: tuple[str, str], first: int, chunks: list[bytes]) -> ChunkBatch:
     """Return serialized chunks as a batch to write; the place is workflow and node."""
-    where = Place(place[0], 0, first, place[1], artifact=False)
+    where = Place(_owner(*place), 0, first, place[1], artifact=False)
     return ChunkBatch(first, len(chunks), store.encoding.payload(STREAM, 0, chunks, where))
+
+
+def _owner(workflow_id: str, node: str) -> str:
+    """Return whom encrypted chunks are bound to: those of another node are not accepted."""
+    return f"{workflow_id}\0stream\0{node}"
 
 
 def place_of(store: Checkpointer, workflow_id: str, node: str) -> tuple[str, str]:
@@ -91,11 +101,13 @@ def read_stream(  # noqa: PLR0917 - the arguments of the method of the store
     while True:
         is_over = _is_over(store, workflow_id)  # first: what is written before the end is read after this
         owner, name = place_of(store, workflow_id, node)
-        news = list(_read(store, owner, name, offset))
-        yield from news
-        if news:
-            offset = news[-1].offset + (0 if news[-1].kind == "gap" else 1)
-        elif is_over or not follow or (until is not None and time.monotonic() >= until):
+        before = offset
+        for chunk in _read(store, owner, name, offset):
+            offset = chunk.offset + (0 if chunk.kind == "gap" else 1)
+            yield chunk
+        if offset > before:
+            continue
+        if is_over or not follow or (until is not None and time.monotonic() >= until):
             return
         else:
             time.sleep(_POLL)
@@ -117,15 +129,18 @@ def _read(store: Checkpointer, workflow_id: str, node: str, offset: int) -> Iter
             if first >= offset:
                 yield StreamChunk(first, kind="restart")
             continue
-        found = store.encoding.value(workflow_id, payload)
-        for number in range(max(offset - first, 0), count):
-            yield StreamChunk(first + number, _chunk(store, found, number))
+        found = store.encoding.value(_owner(workflow_id, node), payload)
+        if isinstance(found, list) and len(found) == count:
+            for number in range(max(offset - first, 0), count):
+                yield StreamChunk(first + number, _chunk(store, found[number]))
+            continue
+        if not isinstance(found, Undecodable):
+            found = Undecodable(f"not a batch of {count} chunks")
+        yield StreamChunk(first + count - 1, found)  # one for all: the number of chunks is not trusted
 
 
-def _chunk(store: Checkpointer, found: Any, number: int) -> Any:
-    if isinstance(found, Undecodable):
-        return found
+def _chunk(store: Checkpointer, raw: Any) -> Any:
     try:
-        return store.encoding.serializer.deserialize(found[number])
+        return store.encoding.serializer.deserialize(raw)
     except Exception as error:
         return Undecodable(f"{type(error).__name__}: {error}")
