@@ -11,6 +11,7 @@ from datetime import datetime
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.inner_steps import owner_of
 from hypergraph.checkpointers.names import changed, moved
 from hypergraph.checkpointers.records import (
     ANSWER,
@@ -160,7 +161,8 @@ def recode(
     """Bind copied values to the workflow and store they are in now; what cannot be read stays as it is."""
     for kind, payload in reads.all_payloads(connection, key):
         try:
-            bound = encoding.moved(payload, origin, workflow_id, store_id)
+            owners = (origin, workflow_id) if kind != INNER else (owner_of(origin), owner_of(workflow_id))
+            bound = encoding.moved(payload, *owners, store_id)
         except StoreError:
             raise  # it is there, and may be read another time
         except Exception:  # noqa: S112 - rows may hold anything; the value shows itself what is wrong
