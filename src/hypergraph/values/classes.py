@@ -411,6 +411,11 @@ class Classes:
                         self._named.setdefault(name_of(cls), cls)
         return self._named.get(name) or self._scope.find(name) or self._subclass(name)
 
+    def versioned(self, name: str) -> type[Any] | None:
+        """Return the class of this name if it was registered with a version: it says how old ones are read."""
+        found = self._named.get(name)
+        return found if found is not None and version_of(found) > 1 else None
+
     def _subclass(self, name: str) -> type[Any] | None:
         """Return the class of this name if it is derived from a known one: an annotation allows it.
 
