@@ -1,9 +1,9 @@
-"""Releases of a program over unfinished runs: each run completes as its new code says, or is refused with a reason.
+"""Releases of a program over unfinished runs: each completes as its new code says, or is refused, and why.
 
-A program with a nested map, a loop, a list and a question comes out in six releases: with other names, another
-class of stored values, other code and a new node, a node in between, and without a node. Runs of each release are interrupted
-anywhere, and moved to the next one. What must come of them is computed by hand, in plain Python, from what was
-recorded and the functions of the new release: the values, and which functions are called.
+A program with a nested map, a loop, a list and a question comes out in six releases: with other names,
+another class of stored values, other code and a new node, a node in between, and without a node. Runs of each
+release are interrupted anywhere, and moved to the next one. What must come of them is computed by hand, in
+plain Python, from what was recorded and the functions of the new release: the values, and the calls.
 """
 
 from __future__ import annotations
@@ -325,7 +325,7 @@ def case(store: Checkpointer, release: Release, seed: int) -> str | None:
     if must_refuse != (moved.outcome == "refused"):
         return f"{name}: {moved.outcome} ({moved.reason}) with {found}"
     if must_refuse:
-        return _refused(store, before, name, subject, found, moved)
+        return _refused(store, before, (name, subject), found, moved)
     values, calls = by_hand(release, subject, found)
     done = finished(runner, new, name)
     if dict(done.values) != values:
@@ -336,9 +336,10 @@ def case(store: Checkpointer, release: Release, seed: int) -> str | None:
 
 
 def _refused(
-    store: Checkpointer, before: Release, name: str, subject: str, found: Recorded, moved: Migrated
+    store: Checkpointer, before: Release, run: tuple[str, str], found: Recorded, moved: Migrated
 ) -> str | None:
     """Check that a refused run has a reason, and ends as it would have with the code that recorded it."""
+    name, subject = run
     if not moved.reason or moved.node not in ("polish", "count"):
         return f"{name} was refused without its reason: {moved}"
     before.enter()
