@@ -60,6 +60,8 @@ async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
         await context.kernel.sleep(_PATIENCE, context)
         if clock() >= context.halt_at:
             raise context.halt_error(run.path_of(""), was_executing=False)
+    if context.begun is not None:
+        context.begun()
     course = _closing(run, recorder) if left else _nothing()
     if context.observer is None:
         return await course
@@ -619,16 +621,25 @@ def _left_undone(run: Run) -> list[str]:
     past = run.resumed
     if run.outcome().keys() - run.admission.given if past is None else past.first != past.entry:
         return []
-    idle = {parts[i].name: _quoted(standing.lacks(i)) for i in bits(standing.layout.scope & standing.idle)}
-    listed = "; ".join(f"{name!r} lacks {names}" for name, names in idle.items() if names)
+    reasons = [_idle_because(standing, i) for i in bits(standing.layout.scope & standing.idle)]
+    listed = "; ".join(filter(None, reasons))
     return [f"Nothing ran in graph {_name(run)}: {listed}. Give one of them what it lacks."] if listed else []
+
+
+def _idle_because(standing: Standing, index: int) -> str:
+    """Return why a node has not run in this turn: an input is missing, or no gate has chosen it."""
+    layout, missing = standing.layout, standing.lacks(index)
+    name = repr(layout.parts[index].name)
+    if missing:
+        return f"{name} lacks {_quoted(missing)}"
+    gates = [] if standing.open >> index & 1 else layout.controllers[index]
+    return f"{name} lacks the choice of {_quoted(layout.parts[g].name for g in gates)}" if gates else ""
 
 
 def _ran(run: Run) -> Iterator[tuple[Step, Any]]:
     """Yield the steps of the turn, those that an earlier call has made included."""
     first = 0 if run.resumed is None else run.resumed.first
-    for start in range(0, len(run.records), RECORD_SIZE):
-        superstep, step, _, outcome = run.records[start : start + RECORD_SIZE]
+    for superstep, step, _, outcome in run.all_records():
         if superstep >= first:
             yield step, outcome
 

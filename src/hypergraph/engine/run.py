@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,7 @@ class CallContext:
     services: Mapping[str, Any] = MappingProxyType({})  # what nodes ask for by name
     budget: Mapping[str, float] | None = None
     spent: dict[str, float] | None = None  # of what the budget limits, earlier runs of the workflow included
+    begun: Callable[[], None] | None = None  # called once the run is in the store, for a handle that waits
     _awake: threading.Event | None = None
 
     def __init__(
@@ -534,11 +535,24 @@ class Run:
         )
 
     def _last_decision(self, name: str) -> str:
-        for start in range(len(self.records) - RECORD_SIZE, -1, -RECORD_SIZE):
-            _, step, _, extra = self.records[start : start + RECORD_SIZE]
-            if step.name == name:
-                return repr(extra.decision if isinstance(extra, StepOutcome) else extra)
+        for records in self._all_records():
+            for start in range(len(records) - RECORD_SIZE, -1, -RECORD_SIZE):
+                _, step, _, extra = records[start : start + RECORD_SIZE]
+                if step.name == name:
+                    return repr(extra.decision if isinstance(extra, StepOutcome) else extra)
         return "nothing"
+
+    def _all_records(self) -> Iterator[list[Any]]:
+        """Yield the records of this call, then those of the earlier calls that it goes on from."""
+        yield self.records
+        if self.resumed is not None:
+            yield self.resumed.raw_records()
+
+    def all_records(self) -> Iterator[list[Any]]:
+        """Yield the records of this call, then earlier ones: superstep, step, seconds and outcome of each."""
+        for records in self._all_records():
+            for start in range(0, len(records), RECORD_SIZE):
+                yield records[start : start + RECORD_SIZE]
 
     def refuse(self, error: Exception) -> None:
         """End the run before it starts, because its inputs were rejected."""
