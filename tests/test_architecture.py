@@ -48,6 +48,7 @@ MAY_WAIT = {
     "integrations/dbos/execution.py",  # runs on the event loop of DBOS
     "integrations/dbos/worker.py",
     "testing/replaying.py",  # calls async nodes of users
+    "testing/simulation.py",  # is an event loop that a seed orders
     "testing/conformance/ownership.py",  # tests of what users await
     "testing/conformance/races.py",
     "testing/conformance/stores.py",

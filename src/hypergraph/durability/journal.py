@@ -839,6 +839,8 @@ def _uncommon(outcome: StepOutcome) -> dict[str, Any]:
         facts["cached"] = True
     if outcome.expired:
         facts["expired"] = True
+    if outcome.answered_by is not None:
+        facts["answered_by"] = outcome.answered_by
     if outcome.attempts > 1:
         facts["attempt"], facts["attempt_errors"] = outcome.attempts, outcome.failed_attempts
     if outcome.inner is not None and outcome.inner.workflow_id is not None:

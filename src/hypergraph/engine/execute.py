@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hypergraph.clock import now, skips
 from hypergraph.display import preview
 from hypergraph.engine.concurrent import course_of
-from hypergraph.engine.kernel import NOT_KNOWN, Carried, Expired, PauseExecution, original
+from hypergraph.engine.kernel import HALTED, NOT_KNOWN, Carried, Expired, PauseExecution, original
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of, refuse_replace
 from hypergraph.engine.run import CallWatch, Run, StepOutcome, clock, monotonic
 from hypergraph.engine.scheduler import ASKED, differs
@@ -221,6 +221,11 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         return
     observer, journal, outcome = run.context.observer, run.journal, StepOutcome()
     saved: tuple[int, ...] = ()
+    given = NOT_KNOWN
+    if run.context.stepper is not None:
+        given = await run.context.stepper.before(run, step, superstep)
+        if given is HALTED:
+            return run.halt(step, superstep)
     if step.appends:
         past = run.resumed
         run.lists.begin(step.index, superstep if past is None else past.round_of(step, superstep))
@@ -239,7 +244,10 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
     try:
         if step.kind == "graph" and journal is not None and journal.shared:
             journal.hand_out(step)
-        value = await producers[step.kind](run, step, superstep, outcome)
+        if given is NOT_KNOWN:
+            value = await producers[step.kind](run, step, superstep, outcome)
+        else:
+            value, outcome.answered_by = given, "debugger"
         duration = 0.0 if outcome.cached else clock() - started - outcome.waited
         outcome.decision = value if step.is_gate else None
     except PauseExecution as signal:
