@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress
+from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress, StreamOutline
 from hypergraph.checkpointers.records import STREAM, Ownership, Payload, taken_over
 from hypergraph.checkpointers.sql import reads
 from hypergraph.checkpointers.sql.columns import EPOCH, micros, time_of
@@ -106,6 +106,17 @@ def read_chunks(
         if first + count > offset
     ]
     return ChunkPage(int(found[0]), batches)
+
+
+def read_streams(connection: Connection, workflow_id: str) -> list[StreamOutline]:
+    """Return the streams of a workflow and of the runs below it."""
+    rows = connection.execute(
+        "SELECT workflows.id, streams.node, next, kept FROM workflows "
+        "JOIN streams ON streams.workflow = workflows.key "
+        "WHERE workflows.id = ? OR (workflows.id > ? AND workflows.id < ?) ORDER BY workflows.id, node",
+        (workflow_id, f"{workflow_id}/", f"{workflow_id}0"),  # "0" comes after "/"
+    ).fetchall()
+    return [StreamOutline(*row) for row in rows]
 
 
 def write_progress(connection: Connection, claim: Ownership, rows: Sequence[Progress]) -> None:
