@@ -59,7 +59,7 @@ def workflows_of(path: Path, count: int) -> SqliteCheckpointer:
 def bytes_of_chain(path: Path, length: int) -> int:
     """Return what a few runs of a chain add to an empty file; of one, half-filled pages would be too much."""
     store = SqliteCheckpointer(path)
-    store.backend.open()
+    store.open()
     empty = bytes_of_file(path)
     runner, graph = SyncRunner(checkpointer=store), chain_of(length, plus_one)
     for _ in range(_RUNS):

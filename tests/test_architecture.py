@@ -35,6 +35,7 @@ BLIND = {"checkpointers": {"nodes", "graph", "engine"}}  # a store knows no grap
 MAY_WAIT = {
     "engine/async_kernel.py",  # how the engine waits on an event loop
     "checkpointers/base.py",  # questions to a store, answered in a worker thread
+    "checkpointers/live.py",  # streams of nodes, followed on an event loop
     "runners/async_.py",  # the runner that has an event loop
     "runners/sync_on_loop.py",  # the one that has none, while executors work for it
     "cli/execution.py",  # a command that runs a graph waits for it

@@ -429,6 +429,21 @@ class Backend(ABC):
         """Return one of the payloads that `read_newest` gave with what it extends."""
         return payload
 
+    def read_summary(self, workflow_id: str) -> Payload | None:
+        """Return the encoded summary that was written last, None if there is none.
+
+        A backend may drop a summary at any time, and must when `put_step` changes the history.
+        """
+        return None
+
+    def read_steps_at(
+        self, workflow_id: str, encoding: Encoding, places: Iterable[tuple[int, str]]
+    ) -> list[StepRecord]:
+        """Return the steps of these supersteps and nodes without their values; those that are not there miss."""
+        wanted = set(places)
+        found = self.read_steps(workflow_id, encoding, values=False)
+        return [step for step in found if (step.superstep, step.node_name) in wanted]
+
     def read_output(self, workflow_id: str, name: str) -> Payload | None:
         """Return the latest encoded value of one output, with the chain that it extends."""
         found = self.read_outputs(workflow_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from base64 import b64decode, b64encode
@@ -22,6 +23,7 @@ from hypergraph.checkpointers.records import (
     ERROR,
     PAUSE,
     STREAM,
+    SUMMARY,
     Claim,
     Commit,
     CommitOptions,
@@ -545,6 +547,23 @@ class Encoding:
         found = self.value(workflow_id, payload)
         parts = found.data if isinstance(found, Undecodable) else found
         return dict(parts) if isinstance(parts, Mapping) else {}
+
+    def summary(self, workflow_id: str, facts: Mapping[str, Any] | None) -> Payload:
+        """Return a summary of steps as bytes; None takes away the one that is stored."""
+        place = Place(workflow_id)
+        if facts is None:
+            return gap(SUMMARY, 0, "outdated", place)
+        return self.payload(SUMMARY, 0, None, place, raw=json.dumps(facts, separators=(",", ":")).encode())
+
+    def read_summary(self, workflow_id: str, payload: Payload | None) -> dict[str, Any] | None:
+        """Return a stored summary; None if there is none that can be read: the steps are there all the same."""
+        if payload is None or payload.data is None:
+            return None
+        try:
+            found = json.loads(self._raw(workflow_id, payload))
+        except (CheckpointError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
 
     def answer(self, record: StepRecord, values: Mapping[str, Any], by: str | None) -> EncodedAnswer:
         """Return the answer to the question of a step, encoded. Raises TypeError if it cannot be."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from hypergraph.checkpointers.questions import child_at
 from hypergraph.checkpointers.records import STREAM, Payload, Place
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _POLL = 0.02  # seconds between looks at a stream that has nothing new
 _BATCHES = 50  # rows that are read at once
+_ENDLESS = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +93,63 @@ def place_of(store: Checkpointer, workflow_id: str, node: str) -> tuple[str, str
     return workflow_id, name
 
 
-def read_stream(  # noqa: PLR0917 - the arguments of the method of the store
-    store: Checkpointer, workflow_id: str, node: str, offset: int, follow: bool, timeout: float | None
-) -> Iterator[StreamChunk]:
-    """Yield the chunks of a node from an offset on; with `follow`, until the run has ended."""
-    until = None if timeout is None else time.monotonic() + timeout
-    while True:
-        is_over = _is_over(store, workflow_id)  # first: what is written before the end is read after this
-        owner, name = place_of(store, workflow_id, node)
-        news = list(_read(store, owner, name, offset))
-        yield from news
+class StreamReader:
+    """The chunks of a node from an offset on, for `for` and for `async for`."""
+
+    def __init__(
+        self, store: Checkpointer, place: tuple[str, str], offset: int, follow: bool, timeout: float | None
+    ) -> None:
+        self.offset = offset  # the next one that is read
+        self._store = store
+        self._place = place  # a workflow and a node
+        self._follow = follow
+        self._timeout = _ENDLESS if timeout is None else timeout
+        self._waits_since: float | None = None
+        self._news: Iterator[StreamChunk] = iter(())
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> StreamChunk:
+        while True:
+            for chunk in self._news:
+                return self._passed(chunk)
+            if not self._look():
+                raise StopIteration
+            if self._waits_since is not None:
+                time.sleep(_POLL)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StreamChunk:
+        import asyncio  # needed in an event loop only
+
+        while True:
+            for chunk in self._news:
+                return self._passed(chunk)
+            if not await asyncio.to_thread(self._look):
+                raise StopAsyncIteration
+            if self._waits_since is not None:
+                await asyncio.sleep(_POLL)
+
+    def _passed(self, chunk: StreamChunk) -> StreamChunk:
+        self.offset = chunk.offset + (0 if chunk.kind == "gap" else 1)
+        return chunk
+
+    def _look(self) -> bool:
+        """Read what is there; return whether there is something, or is going to be."""
+        is_active = self._store.workflow(self._place[0]).status is WorkflowStatus.ACTIVE
+        owner, name = place_of(self._store, *self._place)  # after the status: nothing comes after the end
+        news = list(_read(self._store, owner, name, self.offset))
+        self._news = iter(news)
         if news:
-            offset = news[-1].offset + (0 if news[-1].kind == "gap" else 1)
-        elif is_over or not follow or (until is not None and time.monotonic() >= until):
-            return
-        else:
-            time.sleep(_POLL)
-
-
-def _is_over(store: Checkpointer, workflow_id: str) -> bool:
-    found = store.workflow(workflow_id)
-    return found.status is not WorkflowStatus.ACTIVE
+            self._waits_since = None
+            return True
+        now = time.monotonic()
+        if self._waits_since is None:
+            self._waits_since = now
+        return is_active and self._follow and now - self._waits_since < self._timeout
 
 
 def _read(store: Checkpointer, workflow_id: str, node: str, offset: int) -> Iterator[StreamChunk]:

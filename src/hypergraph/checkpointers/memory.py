@@ -131,6 +131,7 @@ class MemoryBackend(Backend):
             row.inputs += [(commit.at, payload) for payload in commit.inputs]
             row.add_inner(commit.inner)
             row.usage |= {usage[:4]: usage for usage in commit.usage}
+            row.summary = commit.summary or row.summary
             if commit.running is not None:
                 row.intents.add((commit.at, commit.running))
             if commit.code is not None:
@@ -367,6 +368,12 @@ class MemoryBackend(Backend):
             row = self._rows.get(workflow_id)
             return turns_of((at, payload.name) for at, payload in (row.given() if row else ()))
 
+    def read_summary(self, workflow_id: str) -> Payload | None:
+        """Return the encoded summary that was written last."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            return None if row is None else row.summary
+
     def read_inner(
         self, workflow_id: str, *, node: str | None = None, visit: int | None = None
     ) -> list[tuple[str, Payload]]:
@@ -508,6 +515,7 @@ class Row:
     progress: dict[str, Progress] = field(default_factory=dict)
     inner: dict[tuple[Any, ...], tuple[str, Payload]] = field(default_factory=dict)
     usage: dict[tuple[Any, ...], Usage] = field(default_factory=dict)
+    summary: Payload | None = None
 
     @classmethod
     def of(cls, key: int, workflow_id: str, new: NewWorkflow) -> Row:
@@ -527,6 +535,7 @@ class Row:
             item=new.item,
             node_hashes=dict(new.node_hashes),
             fingerprint=new.fingerprint,
+            version=new.version,
             load_graph=lambda: copy.deepcopy(new.graph),
         )
         return cls(key, workflow)
@@ -579,6 +588,7 @@ class Row:
             self.workflow,
             graph_hash=found.graph_hash,
             node_hashes=found.node_hashes,
+            version=found.version,
             load_graph=found.load_graph,
         )
 
@@ -603,6 +613,7 @@ class Row:
                 payloads = [_whole(p, self.workflow.id, encoding) for p in later.payloads]
                 self.steps[place(later)] = later._replace(payloads=payloads)
         self.steps[place(step)] = step
+        self.summary = None
 
     def records(self) -> list[StepRecord]:
         """Return the records without what is encoded, in order of their index."""

@@ -217,6 +217,7 @@ class Workflow:
     fingerprint: str | None = None  # of the inputs of an item
     crashes: dict[str, int] = field(default_factory=dict)  # node name -> how often it took the process along
     due: datetime | None = None  # the first deadline of its questions, or when its first timer fires
+    version: str | None = None  # of the code that it is pinned to
     # Given a superstep, or None for all: the steps up to it, without their values.
     load_steps: Callable[[int | None], Iterable[StepRecord]] | None = field(default=None, compare=False)
     load_graph: Callable[[], Graph | None] | None = field(default=None, compare=False)  # reads the structure
@@ -341,6 +342,7 @@ class StoredHistory(NamedTuple):
     fence: int | None = None  # of the newest claim; None while that is held
     versions: Mapping[str, int] = {}  # the latest version of every output
     given: Mapping[str, Payload] = {}  # the latest inputs as they are stored
+    summary: Mapping[str, Any] | None = None  # of earlier steps; `steps` has those it names, and later ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +368,7 @@ class NewWorkflow:
         False  # or a copy of everything in `forked_from`, up to and including superstep `forked_at`
     )
     keep_steps: bool = False  # also the inner steps of what the copy has not completed
+    version: str | None = None  # of the code
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,6 +406,7 @@ PAUSE = ""  # the name under which the pause of a step is kept; no output can be
 ANSWER = "?"  # likewise, of an answer that is not used yet
 STREAM = "~"  # likewise, of chunks of a stream
 ERROR = "!"  # likewise, of the attributes of an error
+SUMMARY = "#"  # likewise, of a summary of steps
 APART = (PAUSE, ANSWER, ERROR)  # payloads that are not values
 DROPPED = "!dropped by the retention policy"
 
@@ -522,6 +526,7 @@ class Commit(NamedTuple):
     due: datetime | None = None  # with a status: when the workflow has something to do by itself
     inner: tuple[tuple[str, Payload], ...] = ()  # steps inside of nodes, each with the name of the node
     usage: tuple[Usage, ...] = ()
+    summary: Payload | None = None  # of the steps so far, in place of an earlier one
 
 
 def each_of(

@@ -26,6 +26,7 @@ from hypergraph.durability.code_changes import (
     outdated_nodes,
     refuse_other_graph,
     refuse_other_rules,
+    refuse_other_version,
     refuse_rerun,
 )
 from hypergraph.durability.history import Stored, active_time, inputs_in, produced, stored_in
@@ -64,6 +65,25 @@ from hypergraph.values.undecodable import Undecodable, public_text
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))  # values that every serializer stores
 _LONG, _MANY = 256, 4  # characters of a text and items of a collection that nested runs do not copy
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
+
+
+def structure_before(store: Checkpointer, options: RunOptions) -> Mapping[str, Any] | None:
+    """Return the recorded structure of what a call continues or forks, None if nothing is stored."""
+    history = options.history if options.checkpoint is None else options.checkpoint.steps
+    source = options.workflow_id
+    if options.fork_from is not None:
+        source = options.fork_from[0]
+    elif history:
+        source = history[-1].workflow_id
+    workflow = store.backend.read_workflow(source) if isinstance(source, str) and source else None
+    if workflow is not None and workflow.graph is not None:
+        return workflow.graph
+    nodes: dict[str, dict[str, Any]] = {}  # what the steps show of it
+    for record in history or ():
+        about = nodes.setdefault(record.node_name, {"name": record.node_name, "inputs": [], "outputs": []})
+        about["inputs"] += record.input_versions
+        about["outputs"] += record.output_versions
+    return {"nodes": list(nodes.values())} if nodes else None
 
 
 class WorkflowRecorder:
@@ -155,6 +175,7 @@ class WorkflowRecorder:
                         "new_turn=True counts the values that are given now as new, and none are given. Pass "
                         "some, or leave new_turn out to resume the workflow."
                     )
+                refuse_other_version(graph, stored.workflow)
                 refuse_other_graph(graph, stored.workflow, self.options)
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
@@ -437,8 +458,8 @@ class WorkflowRecorder:
 
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""
-        stored, before = self.reruns.pop(run), len(run.resumed.rows)
-        ran = {step.name for step in run.records[1::RECORD_SIZE][before:]}
+        stored = self.reruns.pop(run)
+        ran = {step.name for step in run.records[1::RECORD_SIZE]}
         return code_to_record(run.admission.graph, stored, stored.finished - ran)
 
     def open_map(self, map_run: MapRun) -> None:
@@ -581,6 +602,7 @@ class MapRecorder:
         if stored is not None:
             _refuse_run(stored)
             if parent is None:
+                refuse_other_version(map_run.admission.graph, stored)
                 refuse_other_graph(map_run.admission.graph, stored, self.options)
         if self.options.key is not None and parent is None:
             map_run.numbers = self._numbers(map_run, items)

@@ -37,7 +37,7 @@ from hypergraph.runners.base import (
     RunnerCapabilities,
     chosen_executor,
 )
-from hypergraph.runners.handles import LEFT, MapHandle, RunHandle, finished
+from hypergraph.runners.handles import LEFT, Beginning, MapHandle, RunHandle, finished
 from hypergraph.runners.observer import Deliver, EventObserver
 from hypergraph.runners.options import split_keywords, takes
 from hypergraph.runs.build import result_of
@@ -136,8 +136,10 @@ class Handover(Generic[T]):
 _background: set[asyncio.Task[Any]] = set()  # an event loop keeps only weak references to tasks
 
 
-def as_task(work: Coroutine[Any, Any, T]) -> tuple[Callable[[], bool], Callable[[], Awaitable[T]]]:
-    """Start work as a task; return functions that tell whether it is done and that await its result."""
+def as_task(
+    work: Coroutine[Any, Any, T], beginning: Beginning
+) -> tuple[Callable[[], bool], Callable[[], Awaitable[T]], Callable[[], Awaitable[None]]]:
+    """Start work as a task; return functions for its handle: is it done, await its result, and its start."""
     task = asyncio.create_task(work)
     _background.add(task)
     task.add_done_callback(_background.discard)
@@ -145,7 +147,15 @@ def as_task(work: Coroutine[Any, Any, T]) -> tuple[Callable[[], bool], Callable[
     async def result() -> T:
         return await task
 
-    return task.done, result
+    async def started() -> None:
+        try:
+            await asyncio.shield(asyncio.wrap_future(beginning.reached))
+        except BaseException:
+            if task.done() and not task.cancelled():
+                task.exception()  # it is raised here, so asyncio need not log it
+            raise
+
+    return task.done, result, started
 
 
 class AsyncRunIterator:
@@ -240,6 +250,7 @@ class AsyncRunner(BaseRunner):
         max_iterations: rounds that a loop may take each time it is entered; 1000 by default
         logger: the logger that nodes get as NodeContext.logger
         executor: what calls the nodes: an Executor, or a dict from node names to executors
+        services: clients and other objects for nodes, by name: NodeContext.service; never stored
         offload_sync: call every sync function in a worker thread
     """
 
@@ -251,9 +262,17 @@ class AsyncRunner(BaseRunner):
         max_iterations: int | None = None,
         logger: logging.Logger | None = None,
         executor: Executor | Mapping[str, Executor] | None = None,
+        services: Mapping[str, Any] | None = None,
         offload_sync: bool = False,
     ) -> None:
-        super().__init__(cache, checkpointer, max_iterations=max_iterations, logger=logger, executor=executor)
+        super().__init__(
+            cache,
+            checkpointer,
+            max_iterations=max_iterations,
+            logger=logger,
+            executor=executor,
+            services=services,
+        )
         self._offload_sync = bool(offload_sync)
 
     @property
@@ -365,12 +384,14 @@ class AsyncRunner(BaseRunner):
         """
         options, inputs = split_keywords(keywords, RUN_OPTIONS)
         run, dispatcher = self._begin(graph, values, inputs, options)
+        beginning = Beginning(run)
 
         async def work() -> RunResult:
-            await self._drive(run, dispatcher)
+            with beginning.watched():
+                await self._drive(run, dispatcher)
             return self._conclude(run, options.error_handling)
 
-        return RunHandle(run, *as_task(work()))
+        return RunHandle(run, *as_task(work(), beginning))
 
     @takes(BaseRunner.map)
     def start_map(
@@ -388,12 +409,14 @@ class AsyncRunner(BaseRunner):
         """
         options, inputs = split_keywords({"map_over": map_over, **keywords}, MAP_OPTIONS)
         map_run, dispatcher = self._begin_map(graph, values, inputs, options)
+        beginning = Beginning(map_run)
 
         async def work() -> MapResult:
-            await self._drive(map_run, dispatcher)
+            with beginning.watched():
+                await self._drive(map_run, dispatcher)
             return self._conclude_map(map_run, options.error_handling)
 
-        return MapHandle(map_run, *as_task(work()))
+        return MapHandle(map_run, *as_task(work(), beginning))
 
     # -- the parts -------------------------------------------------------------------------------------
 

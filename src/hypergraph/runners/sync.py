@@ -21,7 +21,7 @@ from hypergraph.runners.base import (
     RunnerCapabilities,
     chosen_executor,
 )
-from hypergraph.runners.handles import MapHandle, RunHandle, RunIterator, in_thread, until_left
+from hypergraph.runners.handles import Beginning, MapHandle, RunHandle, RunIterator, in_thread, until_left
 from hypergraph.runners.observer import EventObserver, SyncObserver
 from hypergraph.runners.options import split_keywords, takes
 from hypergraph.runs.build import result_of
@@ -153,13 +153,15 @@ class SyncRunner(BaseRunner):
         """
         options, inputs = split_keywords(keywords, _RUN_OPTIONS)
         run, dispatcher = self._begin(graph, values, inputs, options)
+        beginning = Beginning(run)
 
         def work() -> RunResult:
-            self._drive(run, dispatcher)
+            with beginning.watched():
+                self._drive(run, dispatcher)
             return self._conclude(run, options.error_handling)
 
         future = in_thread(work)
-        return RunHandle(run, future.done, future.result)
+        return RunHandle(run, future.done, future.result, beginning.reached.result)
 
     @takes(BaseRunner.map, without=_ASYNC_ONLY)
     def start_map(
@@ -177,13 +179,15 @@ class SyncRunner(BaseRunner):
         """
         options, inputs = split_keywords({"map_over": map_over, **keywords}, _MAP_OPTIONS)
         map_run, dispatcher = self._begin_map(graph, values, inputs, options)
+        beginning = Beginning(map_run)
 
         def work() -> MapResult:
-            self._drive(map_run, dispatcher)
+            with beginning.watched():
+                self._drive(map_run, dispatcher)
             return self._conclude_map(map_run, options.error_handling)
 
         future = in_thread(work)
-        return MapHandle(map_run, future.done, future.result)
+        return MapHandle(map_run, future.done, future.result, beginning.reached.result)
 
     # -- the parts -------------------------------------------------------------------------------------
 

@@ -354,15 +354,16 @@ def stats_table(stats: dict[str, NodeStats]) -> Table:
 
 
 def with_usage(table: Table, used: Sequence[Mapping[str, float]]) -> Table:
-    """Return a table with a column for each amount that one of its rows has."""
-    names = list(dict.fromkeys(name for usage in used for name in usage))
+    """Return a table with a column for each amount that one of its rows has, in order of their names."""
+    names = sorted({name for usage in used for name in usage})
     if not names:
         return table
     rows = [
         (*row, *(amount_text(usage.get(name)) for name in names))
         for row, usage in zip(table.rows, used, strict=True)
     ]
-    return table._replace(headings=(*table.headings, *map(amount_heading, names)), rows=rows)
+    amounts = [*map(amount_heading, names)]
+    return table._replace(headings=(*table.headings, *amounts), rows=rows, numbers=frozenset(amounts))
 
 
 def amount_heading(name: str) -> str:

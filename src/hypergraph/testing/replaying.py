@@ -7,9 +7,9 @@ import os
 import types
 import typing
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
@@ -24,6 +24,7 @@ from hypergraph.engine.admission import Admission, admit
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import graph_inside
 from hypergraph.exceptions import GraphConfigError, HypergraphError, WorkflowNotFoundError
+from hypergraph.graph.formerly import Renaming, has_former_names, recorded_as
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.replacing import node_paths
 from hypergraph.graph.structure import type_text
@@ -287,7 +288,14 @@ class _Walk:
         """Replay one run with all that is below it."""
         about = Replayed(workflow.id, workflow.status.value)
         try:
-            return self._run(graph, workflow.id, "", about)
+            if not has_former_names(graph):
+                return self._run(graph, workflow.id, "", about)
+            named = recorded_as(graph, workflow.graph)
+            today, self.execute = self.execute, frozenset(map(_recorded(named), self.execute))
+            try:
+                return _named(self._run(named, workflow.id, "", about), named.renaming)
+            finally:
+                self.execute = today
         except HypergraphError as error:  # unreadable, encrypted, of a newer release, of another graph
             return self._refused(about, workflow.id, None, error)
 
@@ -478,6 +486,23 @@ def _first_of(found: Sequence[Replayed], about: Replayed) -> Replayed:
     asks = dict.fromkeys(name for each in found for name in each.asks)
     runs_next = dict.fromkeys(name for each in found for name in each.runs_next)
     return Replayed(about.workflow_id, about.status, first, tuple(changed), tuple(asks), tuple(runs_next))
+
+
+def _recorded(graph: Graph) -> Callable[[str], str]:
+    return str if graph.renaming is None else graph.renaming.recorded_node
+
+
+def _named(found: Replayed, names: Renaming | None) -> Replayed:
+    """Return what was found under the names of today."""
+    if names is None:
+        return found
+    first = found.first
+    if first is not None and first.node is not None:
+        first = replace(first, node=names.node(first.node))
+    changed, asks, runs_next = (
+        tuple(map(names.node, each)) for each in (found.changed, found.asks, found.runs_next)
+    )
+    return replace(found, first=first, changed=changed, asks=asks, runs_next=runs_next)
 
 
 def _given(graph: Graph, stored: Stored) -> tuple[str, ...]:

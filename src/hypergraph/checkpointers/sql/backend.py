@@ -238,6 +238,16 @@ class SqlBackend(Backend):
         """Return a payload with what it extends."""
         return self._read(reads.with_chain, workflow_id, payload)
 
+    def read_summary(self, workflow_id: str) -> Payload | None:
+        """Return the encoded summary of a workflow."""
+        return self._read(reads.summary, workflow_id)
+
+    def read_steps_at(
+        self, workflow_id: str, encoding: Encoding, places: Iterable[tuple[int, str]]
+    ) -> list[StepRecord]:
+        """Return the steps of these supersteps and nodes; each is a seek."""
+        return self._read(reads.steps_at, workflow_id, encoding, list(places))
+
     def read_output(self, workflow_id: str, name: str) -> Payload | None:
         """Return the latest encoded value of an output, with the chain that it extends."""
         return self._read(reads.newest, workflow_id, name)

@@ -29,13 +29,13 @@ _SHOWN = 300  # characters of what is wrong with a row
 WORKFLOW_COLUMNS = (
     *("id", "status", "graph_name", "created_at", "completed_at", "graph_hash", "parent_id", "forked_from"),
     *("forked_at", "tags", "duration_ms", "parent_superstep", "node_name", "visit", "item", "fingerprint"),
-    *("crashes", "due"),
+    *("crashes", "due", "version"),
 )
 _SUMMARY = (*WORKFLOW_COLUMNS, "step_count")
 NEW_COLUMNS = (  # of a workflow that begins
     *("id", "status", "created_at", "fence", "owner_pid", "owner_host", "owner_since", "graph_name"),
     *("graph_hash", "structure", "parent_id", "parent_superstep", "node_name", "visit", "item"),
-    *("fingerprint", "forked_from", "forked_at", "tags"),
+    *("fingerprint", "forked_from", "forked_at", "tags", "version"),
 )
 
 # Fields of StepRecord: each in a column of its name,

@@ -27,7 +27,7 @@ from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, check_rows, 
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
 from hypergraph.checkpointers.sql.rows import extras_in, parsed, record_of, workflow_of
-from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT
+from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SUMMARY
 from hypergraph.checkpointers.status import StepStatus
 
 _LAST = 2**62  # no superstep comes after it
@@ -70,6 +70,10 @@ AND v.base IS NOT NULL AND v.superstep = (SELECT min(superstep) FROM vals
 _NEWEST = f"""
 SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 ORDER BY v.superstep DESC, v.idx DESC LIMIT 1
+"""  # noqa: S608 - fixed names
+_SUMMARY = f"""
+SELECT {PAYLOAD} FROM workflows JOIN vals AS v ON v.workflow = workflows.key AND v.kind = {SUMMARY}
+WHERE workflows.id = ?
 """  # noqa: S608 - fixed names
 _POSITIONS = """
 SELECT superstep, idx FROM steps WHERE workflow = :key AND superstep <= :upto
@@ -329,6 +333,22 @@ def newest(connection: Connection, workflow_id: str, name: str) -> Payload | Non
         return None
     row = connection.execute(_NEWEST, {"key": found[0], "kind": OUTPUT, "name": name}).fetchone()
     return None if row is None else linked(connection, found[0], OUTPUT, _payload(row))
+
+
+def summary(connection: Connection, workflow_id: str) -> Payload | None:
+    """Return the summary of the steps of a workflow, if there is one."""
+    row = connection.execute(_SUMMARY, (findable(workflow_id),)).fetchone()
+    return None if row is None else _payload(row)
+
+
+def steps_at(
+    connection: Connection, workflow_id: str, encoding: Encoding, places: Iterable[tuple[int, str]]
+) -> list[StepRecord]:
+    """Return the steps of these supersteps and nodes without their values, in order of their index."""
+    found: list[StepRecord] = []
+    for at, node in places:
+        found += steps(connection, workflow_id, encoding, upto=at, node=node, values=False, since=at)
+    return sorted(found, key=lambda step: step.index)
 
 
 def steps(

@@ -49,6 +49,7 @@ from hypergraph.checkpointers.sql.rows import (
     COUNT_AGAIN,
     INTENT,
     NEW,
+    NO_SUMMARY,
     NO_VALUES,
     OPEN_INTENTS,
     PROGRESS,
@@ -70,9 +71,10 @@ from hypergraph.checkpointers.sql.rows import (
     record_of,
     rows_of,
     structure,
+    summary_row,
     text,
 )
-from hypergraph.checkpointers.sqlite.migrations import INNER, OTHER, OUTPUT
+from hypergraph.checkpointers.sqlite.migrations import INNER, OTHER, OUTPUT, SUMMARY
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, DecryptionError, StoreError
 
@@ -96,7 +98,7 @@ def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWor
     )
     values, steps = ", ".join(VALUE_COLUMNS[1:]), ", ".join(STEP_COLUMNS[1:])
     connection.execute(
-        f"INSERT INTO vals (workflow, {values}) SELECT ?, {values} FROM vals {where} AND kind <> {INNER}",  # noqa: S608 - fixed names
+        f"INSERT INTO vals (workflow, {values}) SELECT ?, {values} FROM vals {where} AND kind NOT IN ({INNER}, {SUMMARY})",  # noqa: S608 - fixed names
         (key, *bounds),
     )
     rows = connection.execute(f"SELECT {steps} FROM steps {where} ORDER BY superstep, idx", bounds).fetchall()  # noqa: S608 - as above
@@ -268,7 +270,7 @@ def release(connection: Connection, claim: Ownership) -> None:
 
 def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     """Write one unit."""
-    claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage = unit
+    claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage, summary = unit
     key, fence = claim.key, claim.fence
     execute = connection.execute
     if (
@@ -287,6 +289,8 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
         connection.executemany(VALUE, inner_rows(key, inner))
     if usage:
         connection.executemany(USAGE, [(key, *row) for row in usage])
+    if summary is not None:
+        execute(VALUE, summary_row(key, summary))
     if running is not None:
         if fault_points.hook is not None:
             fault_points.point("intent.before")
@@ -296,8 +300,8 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
         kept = structure(code)
         connection.execute(STRUCTURE, kept)
         connection.execute(
-            "UPDATE workflows SET graph_hash = ?, structure = ? WHERE key = ?",
-            (code.graph_hash, kept.digest, key),
+            "UPDATE workflows SET graph_hash = ?, structure = ?, version = ? WHERE key = ?",
+            (code.graph_hash, kept.digest, code.version, key),
         )
     if status is not None:
         set_status(connection, key, status, duration, clock, due)
@@ -422,6 +426,7 @@ def put(connection: Connection, database: Database, step: EncodedStep, encoding:
     row, values = rows_of(key, step)
     connection.execute(PUT, row)
     connection.execute(COUNT_AGAIN, (key, record.superstep))
+    connection.execute(NO_SUMMARY, (key,))
     connection.executemany(VALUE, values)
     connection.execute(_RAISE, (key,))
 

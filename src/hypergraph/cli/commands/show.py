@@ -117,6 +117,7 @@ def _is_resolved(read: Overview, found: WorkflowDetail) -> bool:
 def _facts(found: WorkflowDetail) -> list[str]:
     facts = {
         "graph": found["graph"],
+        "version": found["version"],
         "created": when(found["created_at"]),
         "parent": found["parent"],
         "forked from": found["forked_from"] and f"{found['forked_from']} at superstep {found['forked_at']}",
