@@ -52,6 +52,15 @@ class ChunkPage(NamedTuple):
     batches: list[ChunkBatch]
 
 
+class StreamOutline(NamedTuple):
+    """The stream of a node: how long it is."""
+
+    workflow_id: str  # whose node it is
+    node: str  # which node
+    length: int  # the offset of the next chunk
+    kept: int  # the offset of the first chunk that is kept
+
+
 class Progress(NamedTuple):
     """How far a running node is, as it said last."""
 

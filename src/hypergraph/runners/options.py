@@ -71,7 +71,13 @@ class BoundIter(Protocol[P, R_co, D_co]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     @overload
     def __call__(
-        self, graph: Graph, values: Mapping[str, Any] | None = None, /, *, step: Literal[True], **keywords: Any
+        self,
+        graph: Graph,
+        values: Mapping[str, Any] | None = None,
+        /,
+        *,
+        step: Literal[True],
+        **keywords: Any,
     ) -> D_co: ...
 
 

@@ -25,7 +25,14 @@ from hypergraph.runs.results import RunResult
 if TYPE_CHECKING:
     from hypergraph.runners.base import BaseRunner
 
-_HISTORY = ("history", "checkpoint", "fork_from", "new_turn", "keep_steps", "run_id")  # of the first call only
+_HISTORY = (
+    "history",
+    "checkpoint",
+    "fork_from",
+    "new_turn",
+    "keep_steps",
+    "run_id",
+)  # of the first call only
 
 
 class Call(NamedTuple):

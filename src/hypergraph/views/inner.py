@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, TypedDict
@@ -92,10 +92,15 @@ def _add_inner(store: Checkpointer, wf: str, steps: Sequence[Step]) -> None:
             step["usage"] = place_used
 
 
-def unfinished(store: Checkpointer, wf: str, nodes: Iterable[str]) -> list[InnerStepView]:
-    """Return the inner steps of nodes that have begun and not ended."""
-    found = [step for node in nodes for step in store.inner_steps(wf, node=node)]
-    if not found:
+def unfinished(store: Checkpointer, wf: str) -> list[InnerStepView]:
+    """Return the inner steps of nodes that have not ended."""
+    places = store.backend.count_inner(wf)
+    if not places:
         return []
     ended = {(line.superstep, line.node) for line in store.backend.read_outlines(wf)}
-    return [inner_view(step) for step in found if (step.superstep, step.node_name) not in ended]
+    return [
+        inner_view(step)
+        for node in sorted({node for place, node in places if (place, node) not in ended})
+        for step in store.inner_steps(wf, node=node)
+        if (step.superstep, step.node_name) not in ended
+    ]

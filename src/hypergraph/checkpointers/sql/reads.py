@@ -167,6 +167,9 @@ _INNER = f"""
 SELECT v.node, {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = {INNER} {{only}}
 ORDER BY v.superstep, v.node, v.idx
 """  # noqa: S608 - fixed names
+_INNER_COUNTS = f"""
+SELECT superstep, node, count(*) FROM vals WHERE workflow = ? AND kind = {INNER} GROUP BY superstep, node
+"""  # noqa: S608 - a fixed number
 _USAGE = """
 SELECT superstep, node, step, name, amount FROM usage WHERE workflow = ?
 ORDER BY superstep, node, step, name
@@ -190,6 +193,12 @@ def inner(
     bounds = {"key": key_of(connection, workflow_id), "node": node, "visit": visit}
     rows = connection.execute(_INNER.format(only=only), bounds).fetchall()
     return [(name, _payload(rest)) for name, *rest in rows]
+
+
+def count_inner(connection: Connection, workflow_id: str) -> dict[tuple[int, str], int]:
+    """Return how many inner steps each node has, by superstep and node."""
+    rows = connection.execute(_INNER_COUNTS, (key_of(connection, workflow_id),)).fetchall()
+    return {(superstep, node): count for superstep, node, count in rows}
 
 
 @or_corrupt
@@ -531,15 +540,15 @@ def change_markers(connection: Connection, limit: int) -> dict[str, Any]:
 
 @or_corrupt
 def _outlined(rows: Iterable[tuple[Any, ...]]) -> list[StepOutline]:
-    make, plain = StepOutline._make, (1, None, False, None)
+    make, plain = StepOutline._make, (1, None, False, None, None)
     found = list(rows)
     check_rows(_OUTLINED, found)
     return [make((*row[:8], *(_extra(row[8]) if row[8] else plain))) for row in found]
 
 
-def _extra(text: str) -> tuple[int, str | None, bool, str | list[str] | None]:
+def _extra(text: str) -> tuple[int, str | None, bool, str | list[str] | None, float | None]:
     found = extras_in(text)
     return (
         *(found.get("visit", 1), found.get("child_workflow_id")),
-        *(found.get("replayed", False), found.get("decision")),
+        *(found.get("replayed", False), found.get("decision"), found.get("waited_ms")),
     )
