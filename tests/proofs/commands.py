@@ -174,9 +174,9 @@ CONTENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
         f"kind = {INNER_KIND}",
         "talk",
         {
-            **{"status": "completed", "function": "f", "args": [1], "kwargs": {"a": 1}, "result": "r"},
-            **{"inputs": "0", "started": 1.5, "ms": 2.5, "attempt": 1, "awaited": False},
-            **{"error": "e", "error_type": "E", "problem": None},
+            "status": "completed", "function": "f", "args": [1], "kwargs": {"a": 1}, "result": "r",
+            "inputs": "0", "started": 1.5, "ms": 2.5, "attempt": 1, "awaited": False,
+            "error": "e", "error_type": "E", "problem": None,
         },
     ),
     "a failed inner step": (
@@ -188,8 +188,8 @@ CONTENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
         f"name = '{PAUSE}'",
         "timed",
         {
-            **{"node_name": "approve", "output_param": "approved", "value": 2, "output_params": ["approved"]},
-            **{"values": {"x": 1}, "reason": "interrupt", "path": [], "due": _TIME, "default": "False"},
+            "node_name": "approve", "output_param": "approved", "value": 2, "output_params": ["approved"],
+            "values": {"x": 1}, "reason": "interrupt", "path": [], "due": _TIME, "default": "False",
             "schemas": {"approved": {"type": "boolean"}},
         },
     ),
