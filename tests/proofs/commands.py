@@ -330,7 +330,13 @@ READING = (
 )
 WRITING = (  # each on a copy of its own
     *("tag {wf} a=b", "answer {wf} answer=1", "answer {wf} approved=true --by ann", "cancel {wf}"),
-    *("rm {wf} --yes", "prune --older-than 0s --yes", "gc", "fork {wf} --as new", "fork {wf} --at 0 --as new"),
+    *(
+        "rm {wf} --yes",
+        "prune --older-than 0s --yes",
+        "gc",
+        "fork {wf} --as new",
+        "fork {wf} --at 0 --as new",
+    ),
     *("resume {wf} proofs.commands:PLAIN", "resume {wf} proofs.commands:TALK"),
     *("resume {wf} proofs.commands:ASKING answer=1", "resume {wf} proofs.commands:TIMED approved=true"),
     *("resume {wf} proofs.commands:TIMED", "resume --due proofs.commands:TIMED"),
