@@ -48,11 +48,11 @@ from hypergraph.exceptions import (
 from hypergraph.graph.drawing import draw
 from hypergraph.graph.picture import plain_boxes
 from hypergraph.layout import arrange
+from hypergraph.ui.streams import _event
 from hypergraph.values import tags
 from hypergraph.values.codecs import CodecChain, ZlibCodec, ZstdCodec
 from hypergraph.values.encryption import AesGcmCodec
 from hypergraph.values.serializers import JsonSerializer, MsgpackSerializer
-from hypergraph.ui.streams import _event
 from hypergraph.views import export
 from hypergraph.views.inner import inner_view
 from hypergraph.views.problems import Problem

@@ -104,7 +104,7 @@ def read_chunks(
 
 def _batch(first: int, count: int, kind: str, checksum: int, data: bytes | None) -> ChunkBatch:
     """Return the batch of a row. Raises ValueError or TypeError for what no release writes."""
-    if not 0 <= index(first) or not 0 < index(count) <= _MOST or type(kind) is not str:
+    if index(first) < 0 or not 0 < index(count) <= _MOST or type(kind) is not str:
         raise ValueError("a batch of chunks without its place")
     if data is None:
         return ChunkBatch(first, count, None)
