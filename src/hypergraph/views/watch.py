@@ -10,6 +10,7 @@ from hypergraph.checkpointers.backend import START, Position, position_of
 from hypergraph.display import jsonable
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.step import Step, shown_step
+from hypergraph.views.workflow import ProgressView, progress_view
 
 _CHUNK = 200  # steps read at once
 _LATEST = 20  # steps that ended before the start and are reported too
@@ -32,16 +33,10 @@ class FollowedItem(TypedDict):
     duration_ms: float | None
 
 
-class FollowedProgress(TypedDict):
-    """How far a running node is."""
+class FollowedProgress(ProgressView):
+    """How far a running node is now."""
 
     schema: str  # hypergraph.followed-progress/1
-    workflow: str
-    node: str
-    done: float
-    total: float | None
-    share: float | None  # from 0 to 1
-    text: str
 
 
 class FollowedChunk(TypedDict):
@@ -108,15 +103,7 @@ class Follower:
         for found in self._store.progress(self._wf):
             if self._progress.get((found.workflow_id, found.node)) != found:
                 self._progress[found.workflow_id, found.node] = found
-                yield {
-                    "schema": "hypergraph.followed-progress/1",
-                    "workflow": jsonable(found.workflow_id),
-                    "node": jsonable(found.node),
-                    "done": found.done,
-                    "total": found.total,
-                    "share": found.share,
-                    "text": jsonable(found.text),
-                }
+                yield {**progress_view(found), "schema": "hypergraph.followed-progress/1"}
 
     def _steps(self) -> Iterator[FollowedStep]:
         while page := self._store.steps(self._wf, after=self._after, limit=_CHUNK, values=False):
