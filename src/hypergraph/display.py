@@ -105,6 +105,15 @@ def execution_time(ms: float | None) -> str:
     return _duration(ms, 9999)
 
 
+class FailedTime(NamedTuple):
+    """The time of a failed execution: a dash in texts, where rows are compared; the number in notebooks."""
+
+    ms: float | None
+
+    def __str__(self) -> str:
+        return execution_time(None)
+
+
 def run_time(ms: float) -> str:
     """Format the total of a run: milliseconds below 100, then seconds, minutes, hours."""
     return _duration(ms, 99)
@@ -137,7 +146,7 @@ def iso(time: datetime | None) -> str | None:
 # -- tables ------------------------------------------------------------------------------------------
 
 _RIGHT = frozenset({"Step", "Superstep", "Item", "Nodes", "Steps", "Runs", "Errors", "Cached"})
-_DURATIONS = frozenset({"Duration", "Total", "Avg", "p50", "p95"})  # right-aligned, then a blank
+_DURATIONS = frozenset({"Duration", "Total", "Self", "Avg", "p50", "p95"})  # right-aligned, then a blank
 _ROOMY = frozenset({"Node", "ID"})  # one column wider than their content
 
 # Styles are inline, where notebooks keep them; colours come from the page, light or dark.
@@ -171,7 +180,7 @@ def as_text(header: Iterable[object], *blocks: Block) -> str:
 
 
 def as_html(header: Iterable[object], *blocks: Block) -> str:
-    """Return the same content as `as_text`, as static HTML."""
+    """Return the same content as `as_text`, as static HTML; failed rows have their times."""
     body = "".join(_html_table(block) if isinstance(block, Table) else _paragraph(block) for block in blocks)
     return f'<div class="hypergraph" style="{_PAGE}"><p><b>{escape_html(_header(header))}</b></p>{body}</div>'
 
@@ -226,7 +235,7 @@ def _html_row(cells: Sequence[str]) -> str:
 
 
 def _html_cell(tag: str, heading: str, cell: object, side: str, style: str = "") -> str:
-    text = escape_html(cell)
+    text = escape_html(execution_time(cell.ms) if isinstance(cell, FailedTime) else cell)
     wrap = _WRAP.get(heading, "white-space:nowrap") if tag == "td" else "white-space:nowrap"
     if heading == "Status" and text.startswith("FAILED"):
         style = _FAILED

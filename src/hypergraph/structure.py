@@ -25,6 +25,18 @@ def walk(starts: Iterable[str], links: Links, without: Collection[str] = ()) -> 
     return found
 
 
+def leads(start: str, end: str, links: Links) -> bool:
+    """Return whether a way of one link or more leads from one name to another; the nearest names first."""
+    found: dict[str, None] = {}
+    reached: Collection[str] = (start,)
+    while reached:
+        reached = dict.fromkeys(n for name in reached for n in links.get(name, ()) if n not in found)
+        if end in reached:
+            return True
+        found.update(reached)
+    return False
+
+
 def strong_components(names: Iterable[K], links: Mapping[K, Collection[K]]) -> list[list[K]]:
     """Return the strongly connected components, each after all components it leads to."""
     index: dict[K, int] = {}

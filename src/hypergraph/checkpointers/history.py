@@ -205,6 +205,8 @@ class History:
         node = None if stored is None else stored.nodes.get(step.node_name)
         names = dict.fromkeys([*(node.inputs if node is not None else ()), *step.input_versions])
         bound = set() if stored is None else set(stored.bound)
+        if graph is not None and workflow is not None:
+            graph = graph.recorded_as(workflow.graph)
         found = {}
         for name in names:
             version = step.input_versions.get(name, 0)

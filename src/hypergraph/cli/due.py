@@ -12,6 +12,7 @@ from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.cli.output import say
 from hypergraph.cli.targets import graph_at, target_of
 from hypergraph.display import escape, first_line, jsonable
+from hypergraph.durability.code_changes import serves
 from hypergraph.exceptions import WorkflowLockedError
 from hypergraph.views.writes import DueRun, DueRuns
 
@@ -56,7 +57,7 @@ class _Due:
     def _is_wanted(self, workflow: Workflow) -> bool:
         if workflow.id in self.under_way or self.refused.get(workflow.id, _NEVER) == workflow.due:
             return False
-        return not self.graphs or any(graph.name == workflow.graph_name for graph in self.graphs)
+        return not self.graphs or any(serves(graph, workflow) for graph in self.graphs)
 
     async def _resume(self, workflow: Workflow) -> None:
         outcome, error = "refused", None
@@ -81,7 +82,7 @@ class _Due:
 
     def _graph_of(self, workflow: Workflow) -> Graph:
         for graph in self.graphs:
-            if graph.name == workflow.graph_name:
+            if serves(graph, workflow):
                 return graph
         started = workflow if workflow.parent_id is None else self.store.workflow(workflow.parent_id)
         return graph_at(target_of(None, started.tags, workflow.id))

@@ -305,7 +305,7 @@ class Visit:
                 finally:
                     _INSIDE.reset(token)
                 context = self.run.context
-                context.awake.wait(min(waited(delay), context.remaining()))
+                context.awake.wait(waited(min(delay, context.remaining())))
                 self._go_on(opened)
         finally:
             if not handed_on:
@@ -338,7 +338,7 @@ class Visit:
                     return value
                 finally:
                     _INSIDE.reset(token)
-                await kernel.sleep(waited(delay), context)
+                await kernel.sleep(delay, context)
                 self._go_on(opened)
         finally:
             self._open.discard(opened.key)

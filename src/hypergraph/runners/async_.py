@@ -39,7 +39,8 @@ from hypergraph.runners.base import (
 )
 from hypergraph.runners.handles import LEFT, Beginning, MapHandle, RunHandle, finished
 from hypergraph.runners.observer import Deliver, EventObserver
-from hypergraph.runners.options import split_keywords, takes
+from hypergraph.runners.options import split_keywords, takes, takes_step
+from hypergraph.runners.stepping import AsyncRunDebugger, Call, NodeStop, Stepper, split_step
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult, RunResult
 
@@ -320,16 +321,19 @@ class AsyncRunner(BaseRunner):
         await self._drive(map_run, dispatcher)
         return self._conclude_map(map_run, options.error_handling)
 
-    @takes(BaseRunner.run)
-    def iter(
-        self, /, graph: Graph, values: Mapping[str, Any] | None = None, **keywords: Any
-    ) -> AsyncRunIterator:
+    @takes_step(BaseRunner.run, AsyncRunDebugger)
+    def iter(self, /, graph: Graph, values: Mapping[str, Any] | None = None, **keywords: Any) -> Any:
         """Run a graph and iterate over its events with `async for`; `.result` holds the result afterwards.
 
         Takes the parameters of `run` and raises the same errors, failures after the last event. Leaving the
         loop early stops the run.
+
+        With `step=True`, iterate over stops instead, one before each node: see `NodeStop`.
         """
+        step, keywords = split_step(graph, keywords)
         options, inputs = split_keywords(keywords, RUN_OPTIONS)
+        if step:
+            return self._debug(graph, Call(values, inputs, options))
         dispatcher, events = EventDispatcher(options.event_processors), Handover["Event"]()
 
         async def deliver(event: Event) -> None:
@@ -342,6 +346,23 @@ class AsyncRunner(BaseRunner):
             events.take(run, lambda: self._drive(run, dispatcher)),
             lambda: self._conclude(run, options.error_handling),
         )
+
+    def _debug(self, graph: Graph, call: Call) -> AsyncRunDebugger:
+        stepper = Stepper(self, graph, call)
+
+        def begin() -> tuple[Run, AsyncGenerator[NodeStop, None], Callable[[], RunResult]]:
+            runner, (values, inputs, options) = cast("AsyncRunner", stepper.runner), stepper.call
+            stops = Handover[NodeStop]()
+            stepper.give = stops.give
+            run, dispatcher = runner._begin(graph, values, inputs, options)
+            run.context.stepper, run.context.quick = stepper, False
+            return (
+                run,
+                stops.take(run, lambda: runner._drive(run, dispatcher)),
+                lambda: runner._conclude(run, options.error_handling),
+            )
+
+        return AsyncRunDebugger(stepper, begin)
 
     @takes(BaseRunner.map)
     def map_iter(

@@ -15,6 +15,7 @@ from pydantic import Field
 from hypergraph import AsyncRunner, Graph
 from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.display import did_you_mean
+from hypergraph.durability.code_changes import serves
 from hypergraph.exceptions import HypergraphError, InvalidAnswerError
 from hypergraph.integrations.mcp.read_tools import FAR, Answer, Source, Wf
 from hypergraph.views.lookup import require_workflow
@@ -153,9 +154,9 @@ class RunTools:
         if origin.parent_id is not None:
             hint = f"Resume its parent: {origin.parent_id}"
             raise Problem(REFUSED, f"Workflow {origin.id!r} is part of another workflow", hint)
-        for graph in self._graphs:
-            if graph.name == origin.graph_name:
-                return graph
+        named = [graph for graph in self._graphs if graph.name == origin.graph_name]
+        if named:  # of several versions the one that it is pinned to; else the runner says what is wrong
+            return next((graph for graph in named if serves(graph, origin)), named[-1])
         names = [graph.name or "(unnamed graph)" for graph in self._graphs]
         raise Problem(
             REFUSED,
