@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypergraph.checkpointers.backend import Owner, StepTally
 from hypergraph.checkpointers.history import History
+from hypergraph.checkpointers.live import Progress
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import Question
 from hypergraph.checkpointers.records import StepRecord, Usage, Workflow
@@ -44,6 +45,7 @@ class Overview:
     forks: list[str]  # ids, at most FORKS
     usage: dict[str, float]  # what was recorded in it and below it
     node_usage: dict[str, dict[str, float]]  # what its own nodes recorded, by node
+    progress: list[Progress]  # how far running nodes are
 
 
 def overview_of(store: Checkpointer, workflow_id: str, *, steps: int = 20) -> Overview | None:
@@ -76,6 +78,7 @@ def _overview(store: Checkpointer, workflow_id: str, steps: int) -> Overview | N
         forks=[fork.id for fork in forks],
         usage=store.usage(workflow_id),
         node_usage=_by_node(store.backend.read_usage(workflow_id)),
+        progress=store.progress(workflow_id) if workflow.status is WorkflowStatus.ACTIVE else [],
     )
 
 
