@@ -53,7 +53,7 @@ class ByHand:
         self.supersteps = [list(rows) for _, rows in groupby(pairs, key=lambda pair: pair[0][0])]
         self.put_step, self.put_value = _insert("steps", steps[0]), _insert("vals", values[0])
         tables = SqliteCheckpointer(path)
-        tables.backend.open()
+        tables.open()
         tables.close()
         self.connection = sqlite3.connect(path, isolation_level=None)
         self.connection.execute("PRAGMA synchronous = NORMAL")  # the journal mode stays in the file

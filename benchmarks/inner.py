@@ -56,7 +56,7 @@ def _step_bar(folder: Path) -> Bar:
 def _transaction_bar(folder: Path) -> Bar:
     path = folder / "transactions.db"
     store = SqliteCheckpointer(path)
-    store.backend.open()
+    store.open()
     own = sqlite3.connect(path, isolation_level=None, timeout=30)
     own.execute("PRAGMA synchronous = NORMAL")
     own.execute("CREATE TABLE accounts (name TEXT PRIMARY KEY, balance INTEGER)")

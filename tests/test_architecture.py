@@ -35,6 +35,7 @@ BLIND = {"checkpointers": {"nodes", "graph", "engine"}}  # a store knows no grap
 MAY_WAIT = {
     "engine/async_kernel.py",  # how the engine waits on an event loop
     "checkpointers/base.py",  # questions to a store, answered in a worker thread
+    "checkpointers/live.py",  # streams of nodes, followed on an event loop
     "runners/async_.py",  # the runner that has an event loop
     "runners/sync_on_loop.py",  # the one that has none, while executors work for it
     "cli/execution.py",  # a command that runs a graph waits for it
@@ -47,6 +48,7 @@ MAY_WAIT = {
     "integrations/dbos/execution.py",  # runs on the event loop of DBOS
     "integrations/dbos/worker.py",
     "testing/replaying.py",  # calls async nodes of users
+    "testing/simulation.py",  # is an event loop that a seed orders
     "testing/conformance/ownership.py",  # tests of what users await
     "testing/conformance/races.py",
     "testing/conformance/stores.py",

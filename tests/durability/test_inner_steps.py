@@ -52,6 +52,22 @@ class Tools:
         return self.use(number)
 
 
+def test_parallel_calls_stand_in_the_order_in_which_they_began(store: Checkpointer, tools: Tools) -> None:
+    @node(output_name="out")
+    async def agent(x: int, context: NodeContext) -> int:
+        await context.step("z", tools.await_use, 1)
+        await asyncio.gather(*(context.step(key, tools.await_use, key) for key in "cab"))
+        return x
+
+    asyncio.run(AsyncRunner(checkpointer=store).run(Graph([agent]), x=1, workflow_id="w"))
+    assert [(step.key, step.index) for step in store.inner_steps("w")] == [
+        ("z", 0),
+        ("c", 1),
+        ("a", 2),
+        ("b", 3),
+    ]
+
+
 @pytest.fixture
 def tools() -> Tools:
     return Tools()

@@ -142,6 +142,8 @@ def _repaired(case: Case, reason: str) -> Case:
     if reason.startswith("Deadlock") and any(p.wait_for for p in parts if p.name in names):
         parts = tuple(replace(p, wait_for=()) if p.name in names else p for p in parts)
         return replace(case, net=replace(net, parts=parts))
+    if "and is an input of" in reason and net.declared is not None:
+        return replace(case, net=replace(net, declared=(*net.declared, (names[1], names[2]))))
     raise Unfit(reason)
 
 

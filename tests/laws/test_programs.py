@@ -512,3 +512,22 @@ def test_a_later_turn_in_which_nothing_runs_says_what_is_lacking(call: Call) -> 
     call(graph, topic="t", address="a", workflow_id="w")
     with pytest.warns(UserWarning, match="Nothing ran in graph 'post': .*'send' lacks 'paper'"):
         call(graph, address="b", workflow_id="w")
+
+
+def test_a_later_turn_that_reaches_only_what_no_gate_has_chosen_says_so(call: Call) -> None:
+    @route(targets=["by_post", "by_mail"])
+    def way(urgent: bool) -> str:
+        return "by_mail" if urgent else "by_post"
+
+    @node(output_name="letter")
+    def by_post(text: str, address: str) -> str:
+        return f"{address}: {text}"
+
+    @node(output_name="mail")
+    def by_mail(text: str) -> str:
+        return text
+
+    graph = Graph([way, by_post, by_mail], name="post")
+    call(graph, urgent=True, text="hello", address="here", workflow_id="w")
+    with pytest.warns(UserWarning, match="Nothing ran in graph 'post': 'by_post' lacks the choice of 'way'"):
+        call(graph, address="there", workflow_id="w")

@@ -28,6 +28,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_-]+")  # a word that no shell changes
 _LEAST = 6  # characters of a cell, in a narrow terminal too
 _READABLE = 12  # characters that make a cell readable
 _AGES = ((60, "s"), (60, "m"), (24, "h"), (10_000_000, "d"))
+_LEFT_OUT_FIRST = frozenset({"Superstep"})  # in a narrow terminal; then columns from the right
 _ESSENTIAL = {"ID", "Node", "Name", "Key", "Step", "Item", "Status", "Value", "Error"}
 
 
@@ -86,9 +87,10 @@ class Screen:
             return table
         rows = [list(table.headings), *([escape(cell) for cell in row] for row in table.rows)]
         widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
-        for place in range(len(widths) - 1, -1, -1):
+        for heading in (*_LEFT_OUT_FIRST.intersection(table.headings), *reversed(table.headings)):
             readable = sum(min(width, _READABLE) for width in widths)
-            if readable > self._room(widths) and rows[0][place] not in _ESSENTIAL:
+            if readable > self._room(widths) and heading not in _ESSENTIAL and heading in rows[0]:
+                place = rows[0].index(heading)
                 del widths[place]
                 for row in rows:
                     del row[place]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from hypergraph.cli.output import duration, status
 from hypergraph.display import Table, bounded, execution_time, first_line, plural, run_time
@@ -87,7 +87,7 @@ def decision(step: Step) -> str:
     return "→ " + (", ".join([decided] if isinstance(decided, str) else decided) or "(none)")
 
 
-def node_table(nodes: Iterable[NodeRow]) -> Table:
+def node_table(nodes: Sequence[NodeRow]) -> Table:
     """Return a table with one row per node."""
     rows = [
         (
@@ -96,7 +96,7 @@ def node_table(nodes: Iterable[NodeRow]) -> Table:
         )
         for node in nodes
     ]
-    return Table(_STATISTICS, rows)
+    return with_usage(Table(_STATISTICS, rows), [node["usage"] for node in nodes])
 
 
 def children_table(children: ChildCounts, reasons: dict[str, str]) -> Table:

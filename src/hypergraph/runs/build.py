@@ -8,7 +8,7 @@ from typing import Any
 
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
-from hypergraph.engine.run import RECORD_SIZE, Run, StepOutcome
+from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.exceptions import NodeError, safe_text
 from hypergraph.graph.formerly import Renaming
 from hypergraph.nodes.gate import END
@@ -110,8 +110,7 @@ def inner_result(inner: Run | MapRun) -> RunResult | MapResult:
 
 def records_of(run: Run) -> Iterator[tuple[int, Step, float, StepOutcome]]:
     """Iterate over the raw records by superstep and graph order, each with its outcome."""
-    raw, size = run.records, RECORD_SIZE
-    rows = [raw[start : start + size] for start in range(0, len(raw), size)]
+    rows = list(run.all_records())
     rows.sort(key=lambda row: (row[0], row[1].index))
     for superstep, step, seconds, extra in rows:
         if isinstance(extra, StepOutcome):

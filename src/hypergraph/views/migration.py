@@ -62,9 +62,7 @@ def migrated(
         reports = [migrate(store, graph, ids, code_change=code_change, **options) for graph in graphs]
     except WorkflowNotFoundError as error:
         raise Problem(NOT_FOUND, str(error)) from error
-    items = [
-        _item(graph, run) for graph, report in zip(graphs, reports, strict=True) for run in report.runs
-    ]
+    items = [_item(graph, run) for graph, report in zip(graphs, reports, strict=True) for run in report.runs]
     document: MigrationView = {
         "schema": "hypergraph.migration/1",
         "dry_run": dry_run,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, Question, StepStatus, Workflow, WorkflowStatus
@@ -27,6 +27,7 @@ class NodeRow(TypedDict):
     avg_ms: float
     errors: int
     cached: int
+    usage: dict[str, float]  # what was recorded with ctx.record; not of the items of a map
 
 
 class ChildCounts(TypedDict):
@@ -98,7 +99,7 @@ def workflow_view(found: Overview) -> WorkflowDetail:
         "schema": "hypergraph.workflow/1",
         "alive": found.owner is not None and found.owner.alive if active else None,
         "counts": _by_status(found.tallies),
-        "nodes": list(_node_rows(found.tallies or found.item_tallies)),
+        "nodes": list(_node_rows(found.tallies or found.item_tallies, found.node_usage)),
         "first_error": None if found.first_error is None else shown_step(found.first_error, failure=True),
         "pause": next((pause_view(q.pause) for q in _asking(found)), None),
         "questions": [question_view(question) for question in found.questions[:_QUESTIONS]],
@@ -146,7 +147,7 @@ def _by_status(tallies: Sequence[StepTally]) -> dict[str, int]:
     return counts
 
 
-def _node_rows(tallies: Sequence[StepTally]) -> Iterator[NodeRow]:
+def _node_rows(tallies: Sequence[StepTally], usage: Mapping[str, Mapping[str, float]]) -> Iterator[NodeRow]:
     for node in dict.fromkeys(tally.node for tally in tallies):
         own = [tally for tally in tallies if tally.node == node]
         runs, total = sum(tally.steps for tally in own), sum(tally.total_ms for tally in own)
@@ -157,4 +158,5 @@ def _node_rows(tallies: Sequence[StepTally]) -> Iterator[NodeRow]:
             "avg_ms": total / runs,
             "errors": sum(tally.steps for tally in own if tally.status is StepStatus.FAILED),
             "cached": sum(tally.steps for tally in own if tally.cached),
+            "usage": jsonable(usage.get(node, {})),
         }

@@ -121,7 +121,7 @@ class Worker:
             raise RuntimeError("This process already has a worker; start another process.")
         self._presence.begin()
         try:
-            self._store.backend.open()
+            self._store.open()
             for queue in self.settings.queues:
                 self._cluster.ensure_queue(queue)
             self._server = serve(self.settings.host, self.settings.port, self._metrics, self.health)
