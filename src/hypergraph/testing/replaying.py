@@ -36,6 +36,7 @@ from hypergraph.nodes.names import got
 from hypergraph.runners.async_ import AsyncRunner
 from hypergraph.runners.sync import SyncRunner
 from hypergraph.scheduling import Done, Layout, Past, Standing
+from hypergraph.structure import checked_structure
 from hypergraph.values.undecodable import Undecodable
 
 Kind = Literal["course", "value", "type", "refused"]
@@ -291,6 +292,8 @@ class Walk:
         """Replay one run with all that is below it."""
         about = Replayed(workflow.id, workflow.status.value)
         try:
+            if workflow.graph is not None:
+                checked_structure(workflow.graph)
             if not has_former_names(graph):
                 return self._run(graph, workflow.id, "", about)
             named = recorded_as(graph, workflow.graph)
@@ -299,7 +302,10 @@ class Walk:
                 return _named(self._run(named, workflow.id, "", about), named.renaming)
             finally:
                 self.execute = today
-        except HypergraphError as error:  # unreadable, encrypted, of a newer release, of another graph
+        except (
+            HypergraphError,
+            ValueError,
+        ) as error:  # unreadable, encrypted, of a newer release, of another graph
             return self._refused(about, workflow.id, None, error)
 
     @staticmethod
