@@ -460,7 +460,11 @@ class Walk:
     def _values(self, graph: Graph, record: StepRecord, node: HyperNode) -> Iterator[str]:
         """Call a node with its recorded inputs, and yield how the outcome differs."""
         given = self.store.inputs(record.workflow_id, record, graph=graph)
-        needed = [name for name in node.inputs if name in given or not node.has_default_for(name)]
+        needed = [
+            name
+            for name in node.inputs
+            if name in given or record.input_versions.get(name) or not node.has_default_for(name)
+        ]
         lost = any(isinstance(given.get(name, _LOST), Undecodable) for name in needed)
         made = {n: value for n, value in self._made(record).items() if not isinstance(value, Undecodable)}
         if lost or (node.data_outputs and not made):  # retention has dropped it, or the key is not there
