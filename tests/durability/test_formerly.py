@@ -257,7 +257,8 @@ def test_stored_maps_go_on_under_their_names(map_: Callable[..., Any]) -> None:
     done = map_(new, {"term": words}, map_over="term", key="term", **options)
     assert done["length"] == [1, 2, 3]
     assert sorted(bodies.done) == ["a", "bb", "ccc"]
-    longer = map_(new, {"term": [*words, "dddd"]}, map_over="term", key="term", **options)
+    by_term = lambda item: item["term"]  # noqa: E731 - a function of one line
+    longer = map_(new, {"term": [*words, "dddd"]}, map_over="term", key=by_term, **options)
     assert longer["length"] == [1, 2, 3, 4]
 
 
