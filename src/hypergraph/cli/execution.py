@@ -110,7 +110,8 @@ def order_of(call: Call, stored: Workflow | None = None) -> Order:
             target, pairs = None, [target, *pairs]
         target = target_of(target, stored.tags, stored.id)
     graph = graph_at(target)
-    values = given_values(graph, given.values, pairs, given.map_over)
+    named = graph if stored is None else graph.recorded_as(stored.graph)
+    values = given_values(named, given.values, pairs, given.map_over)
     options = options_of(given)
     if given.map_over and given.new_turn:
         raise Problem(USAGE, "--new-turn cannot be combined with --map-over")
