@@ -29,7 +29,7 @@ LAYERS = [  # a module imports from its own layer and from those above it
         "values",
     ),
     *("engine", "executors", "events", "runs", "cache", "checkpointers", "durability", "runners", "viz"),
-    *(PUBLIC, "testing", "views", "ui", "integrations", "demo", "cli", "__main__"),
+    *(PUBLIC, "testing", "migration", "views", "ui", "integrations", "demo", "cli", "__main__"),
 ]
 BLIND = {"checkpointers": {"nodes", "graph", "engine"}}  # a store knows no graph
 MAY_WAIT = {

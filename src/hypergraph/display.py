@@ -146,7 +146,7 @@ def iso(time: datetime | None) -> str | None:
 # -- tables ------------------------------------------------------------------------------------------
 
 _RIGHT = frozenset({"Step", "Superstep", "Item", "Nodes", "Steps", "Runs", "Errors", "Cached"})
-_DURATIONS = frozenset({"Duration", "Total", "Avg", "p50", "p95"})  # right-aligned, then a blank
+_DURATIONS = frozenset({"Duration", "Total", "Self", "Avg", "p50", "p95"})  # right-aligned, then a blank
 _ROOMY = frozenset({"Node", "ID"})  # one column wider than their content
 
 # Styles are inline, where notebooks keep them; colours come from the page, light or dark.

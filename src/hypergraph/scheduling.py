@@ -891,7 +891,7 @@ class Standing:
         for name in _MASKS:
             setattr(found, name, data[name])
         for name in _BY_NODE:
-            setattr(found, name, {i: mask for i, mask in data[name]})
+            setattr(found, name, dict(data[name]))
         found.held, found.events = list(data["held"]), []
         return found
 
@@ -1207,9 +1207,9 @@ class Supersteps(dict[int, int]):
         return [[[i, at] for i, at in part.items()] for part in (self, self.rounds, self.since)]
 
     @classmethod
-    def from_data(cls, data: Sequence[Iterable[Sequence[int]]]) -> Supersteps:
+    def from_data(cls, data: Sequence[Iterable[tuple[int, int]]]) -> Supersteps:
         """Return what `to_data` was called on."""
-        known, rounds, since = ({i: at for i, at in part} for part in data)
+        known, rounds, since = map(dict, data)
         found = cls(known)
         found.rounds, found.since = rounds, since
         return found

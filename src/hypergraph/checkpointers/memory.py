@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 from hypergraph.checkpointers.backend import START, Backend, Owner, Page, Position, StepOutline, position_of
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import Encoding
-from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress
+from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress, StreamOutline
 from hypergraph.checkpointers.names import changed, check_workflow_id, moved
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Query, ordered_by
@@ -272,6 +272,16 @@ class MemoryBackend(Backend):
                 if row.workflow.id == workflow_id or row.workflow.id.startswith(f"{workflow_id}/")
             ]
             return sorted((each for row in rows for each in row.progress.values()), key=lambda p: p.at)
+
+    def read_streams(self, workflow_id: str) -> list[StreamOutline]:
+        """Return the streams of a workflow and of the runs below it."""
+        with self._lock:
+            return sorted(
+                StreamOutline(row.workflow.id, node, stream.next, stream.kept)
+                for row in self._rows.values()
+                if row.workflow.id == workflow_id or row.workflow.id.startswith(f"{workflow_id}/")
+                for node, stream in row.streams.items()
+            )
 
     # --- reading ------------------------------------------------------------------------------
 

@@ -105,6 +105,11 @@ COMMANDS = {
         DO,
         ("replay runs.db shop:orders", "replay runs.db shop:orders order-1 --execute price --json"),
     ),
+    "migrate": Command(
+        "move unfinished runs to new code, or show what would happen",
+        DO,
+        ("migrate shop:orders --dry-run", "migrate shop:orders", "migrate shop:orders order-1 --accept"),
+    ),
     "cancel": Command("stop a running or paused workflow", DO, ("cancel order-1",)),
     "demo": Command("run a pipeline that fails, pauses, is killed and resumes", DO, ("demo",)),
     "worker": Command(

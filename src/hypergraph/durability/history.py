@@ -251,7 +251,7 @@ class Replay:
         layout = self.admission.layout_for(self.given, self.remembered)
         self.past = Past(Standing.from_data(layout, data["standing"]))
         self.past.supersteps = Supersteps.from_data(data["levels"])
-        self.versions, self.visits = dict(data["versions"]), {index: visit for index, visit in data["visits"]}
+        self.versions, self.visits = dict(data["versions"]), dict(data["visits"])
         self.sources = {name: record_at(place) for name, place in data["sources"].items()}
         self.writes = {
             name: [record_at(place) for place in places] for name, places in data["writes"].items()

@@ -14,7 +14,7 @@ from hypergraph.display import preview
 from hypergraph.engine.concurrent import course_of
 from hypergraph.engine.kernel import HALTED, NOT_KNOWN, Carried, Expired, PauseExecution, original
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of, refuse_replace
-from hypergraph.engine.run import RECORD_SIZE, CallWatch, Run, StepOutcome, clock, monotonic
+from hypergraph.engine.run import CallWatch, Run, StepOutcome, clock, monotonic
 from hypergraph.engine.scheduler import ASKED, differs
 from hypergraph.exceptions import (
     CancellationError,
@@ -218,7 +218,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
     """Perform a step: produce its value, record it, store it, emit its events."""
     if step.kind == "group":
         await step.run(run, superstep, perform)
-        return
+        return None
     observer, journal, outcome = run.context.observer, run.journal, StepOutcome()
     saved: tuple[int, ...] = ()
     given = NOT_KNOWN
@@ -260,7 +260,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         run.land(step, ASKED)
         if observer is not None:
             await observer.interrupted(run, step, outcome.span_id, signal.pause)
-        return
+        return None
     except BaseException as raised:
         error, duration = original(raised), clock() - started - outcome.waited
         if journal is not None and not (step.node.repeatable or outcome.called):
@@ -270,7 +270,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         finally:
             if observer is not None:
                 await observer.node_failed(run, step, outcome, outcome.error or error)
-        return
+        return None
     if run.inner is not None:
         run.leave(step, outcome)
     if journal is not None and not outcome.committed:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
-from hypergraph.engine.run import RECORD_SIZE, Run, StepOutcome
+from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.exceptions import NodeError, safe_text
 from hypergraph.graph.formerly import Renaming
 from hypergraph.nodes.gate import END

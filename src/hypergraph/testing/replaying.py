@@ -183,7 +183,7 @@ def replay(
         raise TypeError(f"replay() takes a store and a Graph, got {got(graph)}")
     if not isinstance(store, Checkpointer):
         store = SqliteCheckpointer(store)
-    walk = _Walk(store.view(graph=graph), _checked(graph, execute))
+    walk = Walk(store.view(graph=graph), _checked(graph, execute))
     runs: list[Replayed] = []
     left_out = 0
     if ids is None:
@@ -275,13 +275,16 @@ class _Watched(Past):
 
 
 @dataclass
-class _Walk:
-    """One replay over a store."""
+class Walk:
+    """One replay over a store; `execute` are the paths of the nodes that are called."""
 
     store: Checkpointer
-    execute: frozenset[str]
+    execute: frozenset[str] = frozenset()
     executed: int = 0
     uncalled: int = 0
+    added: list[str] | None = (
+        None  # collects nodes that unfinished runs have not had; None: they differ by them
+    )
     known: dict[Any, Any] = field(default_factory=dict)
 
     def run(self, graph: Graph, workflow: Workflow) -> Replayed:
@@ -317,7 +320,7 @@ class _Walk:
             refuse_other_graph(graph, stored.workflow, RunOptions())
         refuse_other_rules(graph, stored.workflow)
         try:
-            admission = admit(graph, _given(graph, stored), on_internal_override="ignore")
+            admission = admit(graph, given_names(graph, stored), on_internal_override="ignore")
         except (HypergraphError, ValueError) as error:
             return self._refused(about, workflow_id, path, error)
         found = list(self._deviations(admission, stored, path, about))
@@ -383,6 +386,9 @@ class _Walk:
         over = workflow.status is WorkflowStatus.COMPLETED
         unrecorded = {names[index]: superstep for index, superstep in watched.unrecorded.items()}
         new = [name for name in {**unrecorded, **dict.fromkeys(coming)} if before and name not in before]
+        if self.added is not None and not over:
+            self.added += (path + name for name in new)
+            new = []
         for name in {*new, *(coming if over else ())}:
             superstep = unrecorded.get(name, last + 1) if name in new else last + 1
             yield deviation("course", name, "it did not run, and runs now", superstep)
@@ -505,7 +511,7 @@ def _named(found: Replayed, names: Renaming | None) -> Replayed:
     return replace(found, first=first, changed=changed, asks=asks, runs_next=runs_next)
 
 
-def _given(graph: Graph, stored: Stored) -> tuple[str, ...]:
+def given_names(graph: Graph, stored: Stored) -> tuple[str, ...]:
     """Return the names of the stored inputs as a resume takes them."""
     inputs, unmade = set(graph.inputs.all), set(graph.outputs).difference(stored.outputs)
     return tuple(name for name in stored.inputs if name in inputs or name in unmade)

@@ -64,7 +64,7 @@ def _glance(
     read = overview(store, wf, steps=ROWS)
     steps, plain = [*map(shown_step, read.steps)], store.view(artifacts=False)
     add_inner(plain, wf, steps)
-    return read, steps, unfinished(plain, wf, read.next or ()), conversations(store, wf, limit=_SAID)
+    return read, steps, unfinished(plain, wf), conversations(store, wf, limit=_SAID)
 
 
 def header_of(found: WorkflowDetail) -> list[str]:
