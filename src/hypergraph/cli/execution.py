@@ -147,15 +147,17 @@ def _limit(pair: str) -> tuple[str, float]:
     return name, most
 
 
-def outcome(order: Order, store: Checkpointer | None) -> RunResult | MapResult:
-    """Run an order and return the result, also of a failed run.
+def outcome(
+    order: Order, store: Checkpointer | None, run: Callable[..., RunResult | MapResult] | None = None
+) -> RunResult | MapResult:
+    """Run an order, by `run` if it is given, and return the result, also of a failed run.
 
     Raises:
         Problem: the call is invalid, or the workflow refuses it.
     """
     try:
         with _prints_to(order.quiet), _warnings_as_lines():
-            return _run(order, store)
+            return (run or _run)(order, store)
     except KeyboardInterrupt:
         if store is not None and not order.is_map:
             say(f"Interrupted; to resume: {escape(order.resuming())}")
