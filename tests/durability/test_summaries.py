@@ -196,6 +196,28 @@ def test_a_resume_reads_no_more_after_several_times_as_many_steps(
     assert max(read) < 2 * summaries.EVERY
 
 
+def test_a_turn_reads_no_more_after_many_that_reached_a_part_of_the_graph(
+    store: Checkpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @node(output_name="settings")
+    def load(name: str) -> str:
+        return name.upper()
+
+    @node(output_name="answer")
+    def answer(question: str, settings: str) -> str:
+        return f"{settings} {question}"
+
+    graph, runner = Graph([load, answer], name="chat"), SyncRunner(checkpointer=store)
+    runner.run(graph, name="ann", question="", workflow_id="w")
+    read = []
+    for number in range(150):
+        with Reads(monkeypatch) as counted:
+            result = runner.run(graph, question=f"why {number}?", workflow_id="w")
+        assert result["answer"] == f"ANN why {number}?"
+        read.append(counted.steps)
+    assert max(read) == max(read[:50]) < 50
+
+
 @pytest.mark.parametrize("make", [MemoryCheckpointer, SqliteCheckpointer])
 @pytest.mark.parametrize("fail_at", [0, 11, 23])
 def test_a_loop_that_failed_ends_as_one_that_did_not(
