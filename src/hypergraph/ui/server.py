@@ -254,6 +254,7 @@ class Server:
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         yield
         self._actions.close()
+        self._index.close()
 
     def _routes(self) -> list[Route]:
         answering: dict[str, Handler] = {
