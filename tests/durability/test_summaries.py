@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from laws.trials import tried
 
-from hypergraph import END, Graph, SyncRunner, node, route
+from hypergraph import END, AsyncRunner, Graph, SyncRunner, interrupt, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.checkpointers.sql import reads, rows
 from hypergraph.checkpointers.sql.transfer import copy_store
@@ -239,6 +240,65 @@ def test_a_loop_that_failed_ends_as_one_that_did_not(
     assert shown == [(step.node_name, step.superstep) for step in resumed.log.steps]
     assert comparison.compared
     store.close()
+
+
+def test_a_turn_that_fails_in_its_first_step_is_not_begun_twice(
+    store: Checkpointer, comparison: Comparison
+) -> None:
+    failing = [False]
+
+    @node(output_name="a")
+    def first(x: int) -> int:
+        if failing[0]:
+            raise RuntimeError("down")
+        return x + 1
+
+    @node(output_name="b")
+    def second(a: int, y: int) -> int:
+        return a + y
+
+    @node(output_name="c")
+    def other(y: int) -> int:
+        return y
+
+    graph, runner = Graph([first, second, other], name="turns"), SyncRunner(checkpointer=store)
+    runner.run(graph, x=1, y=1, workflow_id="w")
+    for x in range(2, 5):
+        failing[0] = True
+        assert runner.run(graph, x=x, workflow_id="w", error_handling="continue").failed
+        failing[0] = False
+        assert runner.run(graph, x=x, workflow_id="w")["b"] == x + 2
+    assert comparison.compared
+
+
+def test_a_question_beside_a_failure_is_answered_in_its_place(
+    store: Checkpointer, comparison: Comparison
+) -> None:
+    failing = [True]
+
+    @node(output_name="a")
+    def work(x: int) -> int:
+        if failing[0]:
+            raise RuntimeError("down")
+        return x + 1
+
+    @interrupt(output_name="ok")
+    def ask(x: int) -> bool | None:
+        return None
+
+    @node(output_name="b")
+    def both(a: int, ok: bool) -> int:
+        return a if ok else 0
+
+    graph = Graph([work, ask, both], name="asks")
+    runner = AsyncRunner(checkpointer=store)
+    asyncio.run(runner.run(graph, x=1, workflow_id="w", error_handling="continue"))
+    failing[0] = False
+    for _ in range(2):
+        assert asyncio.run(runner.run(graph, ok=True, workflow_id="w"))["b"] == 2
+    assert asyncio.run(runner.run(graph, x=5, workflow_id="w")).pause is not None
+    assert asyncio.run(runner.run(graph, ok=False, workflow_id="w"))["b"] == 0
+    assert comparison.compared
 
 
 def test_the_finished_call_gives_what_a_full_read_gives(store: Checkpointer, eager: None) -> None:
