@@ -31,7 +31,7 @@ class Program:
     def __init__(self, work: Shaky) -> None:
         self.work = work
         self.persister = SQLitePersister(db_path=f"{tempfile.mkdtemp()}/burr.db")
-        self.persister.open()
+        self.persister.initialize()
 
     def build(self, name: str, **fork: Any) -> Any:
         builder = ApplicationBuilder().with_actions(*actions(self.work))

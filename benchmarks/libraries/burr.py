@@ -30,7 +30,7 @@ async def step_async(state: State) -> State:
 def persister_in(name: str) -> tuple[SQLitePersister, str]:
     path = scratch(name)
     persister = SQLitePersister.from_values(path, connect_kwargs={"check_same_thread": False})
-    persister.open()
+    persister.initialize()
     return persister, path
 
 
