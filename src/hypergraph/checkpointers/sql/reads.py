@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import starmap
 from operator import index
 from types import NoneType
@@ -113,6 +114,16 @@ SELECT key, fence, owner_pid, owner_host, owner_since FROM workflows WHERE id = 
 _KEY = "SELECT key, scrambled FROM workflows WHERE id = ?"
 
 
+@lru_cache(maxsize=64)
+def _of_kind(statement: str, kind: int) -> str:
+    """Return a statement about values of one kind.
+
+    As a parameter, the kind could make an index of some kinds fit, and SQLite would compile the statement
+    again whenever it is called.
+    """
+    return statement.replace(":kind", str(int(kind)))
+
+
 def findable(workflow_id: str) -> str | None:
     """Return the id, None for one that no workflow can have: a lone surrogate has no bytes."""
     try:
@@ -130,8 +141,8 @@ def key_of(connection: Connection, workflow_id: str) -> int | None:
 
 def turns(connection: Connection, workflow_id: str, after: int) -> list[Turn]:
     """Return when inputs entered after a superstep, and which, in order."""
-    bounds = {"key": key_of(connection, workflow_id), "kind": INPUT, "after": after}
-    return turns_of(connection.execute(_TURNS, bounds).fetchall(), after)
+    bounds = {"key": key_of(connection, workflow_id), "after": after}
+    return turns_of(connection.execute(_of_kind(_TURNS, INPUT), bounds).fetchall(), after)
 
 
 def locked_key(connection: Connection, workflow_id: str) -> int | None:
@@ -265,9 +276,9 @@ def payloads(
     found = connection.execute(_KEY, (findable(workflow_id),)).fetchone()
     if found is None:
         return []
-    bounds = {"key": found[0], "kind": kind, "upto": _LAST if upto is None else upto}
+    bounds = {"key": found[0], "upto": _LAST if upto is None else upto}
     statement = _FOLD if found[1] and kind == OUTPUT else connection.dialect.state
-    rows = connection.execute(statement, bounds).fetchall()
+    rows = connection.execute(_of_kind(statement, kind), bounds).fetchall()
     newest = [payload_of(kind, row) for row in rows if row[0]]
     return [linked(connection, found[0], kind, payload) for payload in newest] if chains else newest
 
@@ -305,13 +316,13 @@ def linked(connection: Connection, key: int, kind: int, payload: Payload) -> Pay
     """Return a payload with the chain that it extends, if it does."""
     if payload.base is None:
         return payload
-    where = {"key": key, "kind": kind, **payload._asdict()}
+    where = {"key": key, **payload._asdict()}
     if payload.is_added:
         given = [payload_of(INPUT, row) for row in connection.execute(_GIVEN, where)]
         # Most of what a long list takes is here: a damaged row is found when it is decoded.
         added = starmap(Payload, connection.execute(_ADDED, where).fetchall())
         return payload._replace(parts=(*given, *added))
-    before = [_payload(row) for row in connection.execute(_CHAIN, where)]
+    before = [_payload(row) for row in connection.execute(_of_kind(_CHAIN, kind), where)]
     return payload._replace(parts=since_whole(before))
 
 
@@ -328,8 +339,8 @@ def all_payloads(connection: Connection, key: int) -> list[tuple[int, Payload]]:
 
 def extending(connection: Connection, key: int, name: str, superstep: int) -> list[Payload]:
     """Return the payloads of an output that extend what was stored at a superstep."""
-    where = {"key": key, "kind": OUTPUT, "name": name, "superstep": superstep}
-    rows = connection.execute(_NEXT, where).fetchall()
+    where = {"key": key, "name": name, "superstep": superstep}
+    rows = connection.execute(_of_kind(_NEXT, OUTPUT), where).fetchall()
     return [linked(connection, key, OUTPUT, _payload(row)) for row in rows]
 
 
@@ -338,7 +349,7 @@ def newest(connection: Connection, workflow_id: str, name: str) -> Payload | Non
     found = connection.execute(_KEY, (findable(workflow_id),)).fetchone()
     if found is None or found[1]:
         return None
-    row = connection.execute(_NEWEST, {"key": found[0], "kind": OUTPUT, "name": name}).fetchone()
+    row = connection.execute(_of_kind(_NEWEST, OUTPUT), {"key": found[0], "name": name}).fetchone()
     return None if row is None else linked(connection, found[0], OUTPUT, _payload(row))
 
 
@@ -380,7 +391,7 @@ def steps(
         contents += f" AND (v.data IS NULL OR v.name IN {APART})"
     found: dict[tuple[int, str], list[tuple[int, Payload]]] = defaultdict(list)
     for kind in (OUTPUT, OTHER):  # inputs belong to no step
-        for of_node, *rest in connection.execute(contents, {**given, "kind": kind}).fetchall():
+        for of_node, *rest in connection.execute(_of_kind(contents, kind), given).fetchall():
             payload = _payload(rest)
             if values:
                 payload = linked(connection, key, kind, payload)
