@@ -310,11 +310,12 @@ def _restore_values(
     for name in [name for name in run.values if name not in known]:
         del run.values[name]
     lost: dict[str, Lost] = {}
+    before = _before_withheld(run, stored, replay, store)
     for name, record in replay.sources.items():
         if record is None:
             value = stored.inputs[name][1] if name in stored.inputs else _UNKNOWN
         elif record is EARLIER and name in needed:
-            value = stored.state.get(name, _UNKNOWN)
+            value = before.get(name, stored.state).get(name, _UNKNOWN)
         elif record is not EARLIER and name in needed:
             value = _made(run, stored, store, record, name)
         else:
@@ -335,6 +336,15 @@ def _restore_values(
         wanted += [(None, name) for name in run.admission.returns]
     run.resumed.remade = _Remaking(run, stored, replay, lost).steps(wanted)
     run.resumed.lost = {found.record.node_name: found.reason for found in lost.values() if found.record}
+
+
+def _before_withheld(
+    run: Run, stored: Stored, replay: Replay, store: Checkpointer
+) -> dict[str, Mapping[str, Any]]:
+    """Return by name, where a later value is withheld, the state with what is older than the records."""
+    withheld = {name for kept in run.resumed.withheld.values() for name in kept.results}
+    names = [name for name in withheld if replay.sources.get(name) is EARLIER]
+    return dict.fromkeys(names, store.state(stored.workflow.id, superstep=stored.first - 1)) if names else {}
 
 
 def _restore_lists(
