@@ -42,6 +42,8 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
+from typing import Any
 
 from hypergraph.structure import strong_components
 
@@ -150,6 +152,19 @@ class Layout:
         self._order(list(self._active()), dict(enumerate(self.leads)), 0, ())
         self._settle_slots()
         self._settle_entries()
+
+    @cached_property
+    def shape(self) -> str:
+        """A digest of what bits and slots mean: equal for layouts of the same graph and scope."""
+        parts = [
+            (
+                *(part.name, part.takes, part.makes, part.emits, part.waits, part.targets, part.default_open),
+                *(sorted(part.feeders.items()), sorted(part.optional), sorted(part.appends)),
+            )
+            for part in self.parts
+        ]
+        rest = (self.scope, self.named, self.uncertain, self.declared)
+        return sha256(repr((parts, rest)).encode("utf-8", "surrogatepass")).hexdigest()
 
     def _active(self) -> list[int]:
         return bits(self.scope)
@@ -868,6 +883,23 @@ class Standing:
         )
         return (*masks, self.asking, decisions, tuple(self.quiet.items()), *self.held)
 
+    def to_data(self) -> dict[str, object]:
+        """Return it as plain data, for `from_data`."""
+        masks = {name: getattr(self, name) for name in _MASKS}
+        named = {name: [[i, mask] for i, mask in getattr(self, name).items()] for name in _BY_NODE}
+        return {**masks, **named, "held": list(self.held)}
+
+    @classmethod
+    def from_data(cls, layout: Layout, data: Mapping[str, Any]) -> Standing:
+        """Return the standing that `to_data` was called on; the layout has the same shape."""
+        found = cls(layout)
+        for name in _MASKS:
+            setattr(found, name, data[name])
+        for name in _BY_NODE:
+            setattr(found, name, dict(data[name]))
+        found.held, found.events = list(data["held"]), []
+        return found
+
     def copy(self) -> Standing:
         """Return a standing that goes its own way."""
         other: Standing = object.__new__(Standing)
@@ -1174,6 +1206,10 @@ class Standing:
         ]
 
 
+_BY_NODE = ("decisions", "partial", "quiet")
+_MASKS = tuple(name for name in Standing.__slots__ if name not in (*_BY_NODE, "events", "held", "layout"))
+
+
 class Supersteps(dict[int, int]):
     """By node, the last superstep that it was in: one more than the last of what led to it."""
 
@@ -1181,6 +1217,18 @@ class Supersteps(dict[int, int]):
         super().__init__(known or {})
         self.rounds: dict[int, int] = {}  # by loop: the superstep with which its round began
         self.since: dict[int, int] = {}  # by node: the superstep from which on it has what it takes
+
+    def to_data(self) -> list[list[list[int]]]:
+        """Return it as plain data, for `from_data`."""
+        return [[[i, at] for i, at in part.items()] for part in (self, self.rounds, self.since)]
+
+    @classmethod
+    def from_data(cls, data: Sequence[Iterable[tuple[int, int]]]) -> Supersteps:
+        """Return what `to_data` was called on."""
+        known, rounds, since = map(dict, data)
+        found = cls(known)
+        found.rounds, found.since = rounds, since
+        return found
 
     def begin(self, standing: Standing) -> list[tuple[int, bool]]:
         """Note which rounds have begun; return what happened to loops."""

@@ -23,7 +23,7 @@ from hypergraph.nodes.gate import GateNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.names import shown
 from hypergraph.nodes.signature import fingerprint
-from hypergraph.structure import Links, cyclic_components, walk
+from hypergraph.structure import Links, cyclic_components, leads, walk
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
@@ -220,7 +220,7 @@ def producers_append_or_none_does(draft: Draft) -> Iterator[str]:
 
 def _first_clash(wiring: Wiring, producers: Sequence[str], links: Links) -> tuple[str, str] | None:
     """Return two producers that are neither ordered nor exclusive."""
-    if all(b in walk(links[a], links) for a, b in pairwise(producers)):
+    if all(leads(a, b, links) for a, b in pairwise(producers)):
         return None  # a chain: no need to look at all pairs
     branches = [_branches(wiring, gate) for gate in wiring.gates.values() if not gate.multi_target]
     after = {name: set(producers).intersection(walk(links[name], links)) for name in producers}

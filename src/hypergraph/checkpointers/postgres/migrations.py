@@ -37,7 +37,7 @@ CREATE TABLE workflows (
     fingerprint TEXT, forked_from TEXT COLLATE "C", forked_at BIGINT, tags TEXT,
     created_at BIGINT NOT NULL, completed_at BIGINT, duration_ms DOUBLE PRECISION,
     scrambled INTEGER DEFAULT 0, fence BIGINT NOT NULL, owner_pid BIGINT, owner_host TEXT, owner_since BIGINT,
-    crashes TEXT, due BIGINT);
+    crashes TEXT, due BIGINT, version TEXT);
 CREATE INDEX workflows_by_due ON workflows (due) WHERE due IS NOT NULL;
 CREATE INDEX workflows_without_parent ON workflows (key) WHERE parent_id IS NULL;
 CREATE INDEX workflows_by_status ON workflows (status, key) WHERE parent_id IS NULL;

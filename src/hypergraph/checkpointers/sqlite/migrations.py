@@ -11,7 +11,8 @@ structures  graph and node hashes by content, shared by the items of a map and b
 steps       one row per (workflow, superstep, node)
 vals        one row per value: kind OUTPUT (of completed steps), INPUT (idx is the version, superstep the one
             it enters before), OTHER (of paused, failed and stopped steps) or INNER (a step inside of a node:
-            name is its key, idx its place in the visit, version the visit, base the fence of its writer);
+            name is its key, idx its place in the visit, version the visit, base the fence of its writer), or
+            SUMMARY (at most one row: what a resume needs of the steps up to a superstep);
             the state at any superstep is one seek per name. A row without data is a gap: the value is not
             stored, `format` says why
 intents     nodes that were about to be called; one without a row in steps has no result
@@ -36,7 +37,7 @@ from hypergraph.checkpointers import fault_points
 from hypergraph.exceptions import SchemaTooNewError, StoreCorruptError, StoreUnavailableError
 
 APPLICATION_ID = 0x68677068  # "hgph"
-OUTPUT, INPUT, OTHER, INNER = 0, 1, 2, 3
+OUTPUT, INPUT, OTHER, INNER, SUMMARY = 0, 1, 2, 3, 4
 
 _TALLY = """INSERT INTO tallies VALUES ({row}.status, coalesce('=' || {row}.graph_name, ''), {by})
     ON CONFLICT DO UPDATE SET workflows = workflows + {by};"""
@@ -51,7 +52,7 @@ _FIRST = (
         fingerprint TEXT, forked_from TEXT, forked_at INTEGER, tags TEXT,
         created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL, scrambled INTEGER DEFAULT 0,
         fence INTEGER NOT NULL, owner_pid INTEGER, owner_host TEXT, owner_since INTEGER, crashes TEXT,
-        due INTEGER)""",
+        due INTEGER, version TEXT)""",
     "CREATE INDEX workflows_by_due ON workflows (due) WHERE due IS NOT NULL",
     "CREATE INDEX workflows_by_parent ON workflows (parent_id)",
     "CREATE INDEX workflows_by_status ON workflows (parent_id, status)",
@@ -159,7 +160,8 @@ def missing_migrations(connection: sqlite3.Connection, location: str) -> int:
     version, ours, objects = _at_one_moment(connection)
     if not ours and (version or objects):
         raise StoreUnavailableError(
-            f"{location} is a database of another program; nothing was changed. Choose another path.",
+            f"{location} is a database of another program; nothing was changed. Choose another path. "
+            "Tables of your own come after SqliteCheckpointer(path).open().",
             location=location,
         )
     if version > known:
