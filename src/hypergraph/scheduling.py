@@ -1206,7 +1206,7 @@ class Standing:
         ]
 
 
-_BY_NODE = ("decisions", "partial", "quiet")
+_BY_NODE = ("decisions", "partial", "quiet", "said")
 _MASKS = tuple(name for name in Standing.__slots__ if name not in (*_BY_NODE, "events", "held", "layout"))
 
 

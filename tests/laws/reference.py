@@ -360,7 +360,7 @@ class Interpreter:
         if part.kind == "ask" and part.outputs[0] in self.answers:
             return ({part.outputs[0]: self.answers.pop(part.outputs[0])},)
         assert part.call is not None
-        taken = {x: list(v) if x in self.lists else v for x, v in taken.items()}  # a list of its own
+        taken = {x: list(v) if isinstance(v, list) else v for x, v in taken.items()}  # a list of its own
         out.calls.append((n, taken))
         result = part.call(dict(taken))
         if part.kind == "ask" and result is None:

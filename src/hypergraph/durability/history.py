@@ -264,9 +264,9 @@ class Replay:
             for name, version in record.output_versions.items():
                 written.setdefault(name, version)
         for name, version in self.stored.versions.items():
-            self.versions[name] = written.get(name, version + 1) - 1
-            if self.versions[name]:
-                self._write(name, EARLIER)
+            before = self.versions[name] = written.get(name, version + 1) - 1
+            if before:  # a value that was given since is newer than what a step has made
+                self._write(name, None if self.stored.given.get(name, 0) >= before else EARLIER)
 
     def _last_whole(self, turns: Sequence[Turn]) -> int:
         """Return the last turn that began everything anew: what was before matters by its values only."""

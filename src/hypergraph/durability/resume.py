@@ -369,9 +369,9 @@ def _before_withheld(
     run: Run, stored: Stored, replay: Replay, store: Checkpointer
 ) -> dict[str, Mapping[str, Any]]:
     """Return by name, where a later value is withheld, the state with what is older than the records."""
-    withheld = {name for kept in run.resumed.withheld.values() for name in kept.results}
+    withheld = {name: kept for kept in run.resumed.withheld.values() for name in kept.results}
     names = [name for name in withheld if replay.sources.get(name) is EARLIER]
-    return dict.fromkeys(names, store.state(stored.workflow.id, superstep=stored.first - 1)) if names else {}
+    return {name: store.state(stored.workflow.id, superstep=withheld[name].superstep - 1) for name in names}
 
 
 def _restore_lists(
