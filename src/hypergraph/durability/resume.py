@@ -33,7 +33,7 @@ from hypergraph.durability.history import (
     is_other,
     stored_in,
 )
-from hypergraph.durability.summaries import begun_at, fits, shift_of
+from hypergraph.durability.summaries import begun_at, fits, shift_of, with_turn
 from hypergraph.engine.admission import admit
 from hypergraph.engine.lists import Mark
 from hypergraph.engine.nested import MapRun
@@ -168,7 +168,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         replay.begin(turn, reached)
         past.reopened = _reopened(run, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
-        before.turns = [*before.turns, turn]
+        before.turns = with_turn(before, turn)
     standing = replay.standing
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
