@@ -442,7 +442,8 @@ def look(name: str, change: Change, wf: str, is_own: bool = False) -> Iterator[t
                 yield f"{asked} where {name}", trouble_of(folder, asked)
                 continue
             with tempfile.TemporaryDirectory() as copy:
-                shutil.copytree(folder, copy, dirs_exist_ok=True)
+                for file in folder.glob("w.db*"):  # not what exports have written
+                    shutil.copyfile(file, f"{copy}/{file.name}")
                 _BY_PATH.clear()
                 yield f"{asked} where {name}", trouble_of(Path(copy), asked)
         _BY_PATH.clear()
