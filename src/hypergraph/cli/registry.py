@@ -181,6 +181,16 @@ COMMANDS = {
 }
 
 
+# Commands that write nothing, and so leave nothing half done when they are interrupted.
+READING = frozenset(
+    [
+        *("ls", "show", "steps", "step", "state", "errors", "diff", "why", "stats", "timeline", "lineage"),
+        *("graph", "schema", "sql", "worker-ls", "queue-ls", "queue-show", "schedule-ls", "db-info"),
+        *("db-check", "completion", "doctor", "help", "version"),
+    ]
+)
+
+
 def module_of(name: str) -> ModuleType:
     """Return the module of a command; to import all of them would take longer than most commands."""
     module = "import_" if name == "import" else name.partition("-")[0]
