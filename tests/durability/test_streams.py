@@ -20,6 +20,7 @@ from hypergraph.checkpointers import (
     SqliteCheckpointer,
     StreamChunk,
 )
+from hypergraph.exceptions import StepUsageError
 from hypergraph.testing import FakeClock
 
 __all__ = ["durable", "store"]  # fixtures
@@ -225,6 +226,30 @@ def test_a_chunk_that_cannot_be_stored_fails_the_node(durable: On, store: Checkp
 
     with pytest.raises(TypeError, match="cannot store"):
         durable.run(graph_of(odd), workflow_id="w")
+
+
+@pytest.mark.parametrize(
+    "late", [lambda ctx: ctx.stream("x"), lambda ctx: ctx.progress(1, 2)], ids=["stream", "progress"]
+)
+def test_a_node_that_has_ended_shows_nothing_more(store: Checkpointer, late: Any) -> None:
+    kept: list[NodeContext] = []
+
+    @node(output_name="text", stream=True)
+    def first(x: int, context: NodeContext) -> int:
+        kept.append(context)
+        return x
+
+    @node(output_name="end")
+    def second(text: int) -> list[Any]:
+        with pytest.raises(StepUsageError, match="'first' has ended"):
+            late(kept[0])
+        return store.progress("w")
+
+    result = SyncRunner(checkpointer=store).run(Graph([first, second]), x=1, workflow_id="w")
+    assert result["end"] == []
+    with pytest.raises(StepUsageError, match="'first' has ended"):
+        late(kept[0])
+    assert read(store, "w", "first") == []
 
 
 def test_bad_questions_about_streams(store: Checkpointer) -> None:

@@ -108,6 +108,9 @@ class InterruptNode(FunctionNode[P, R_co]):
         return clone
 
 
+LONGEST = timedelta(days=365_000)  # to wait; a moment after it may have no date
+
+
 def _checked_deadline(timeout: Any, default: Any) -> timedelta | None:
     if timeout is None:
         if default is not MISSING:
@@ -115,9 +118,12 @@ def _checked_deadline(timeout: Any, default: Any) -> timedelta | None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float, timedelta)):
         raise TypeError(f"timeout must be a timedelta or a number of seconds, got {got(timeout)}")
-    length = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
-    if length <= timedelta(0):
-        raise ValueError(f"timeout must be greater than 0, got {timeout!r}")
+    try:
+        length = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
+    except (ValueError, OverflowError):  # not finite, or more than there is
+        length = timedelta.max if timeout > 0 else timedelta(0)
+    if not timedelta(0) < length <= LONGEST:
+        raise ValueError(f"timeout must be greater than 0, and at most {LONGEST.days} days, got {timeout!r}")
     return length
 
 
