@@ -39,6 +39,7 @@ MAY_WAIT = {
     "runners/async_.py",  # the runner that has an event loop
     "runners/sync_on_loop.py",  # the one that has none, while executors work for it
     "cli/execution.py",  # a command that runs a graph waits for it
+    "cli/commands/debug.py",  # step by step, too
     "cli/due.py",  # and so does one that watches timers
     "demo/approve.py",  # an example of use: it awaits what users await
     "demo/story.py",

@@ -80,6 +80,11 @@ COMMANDS = {
             'run shop:orders item=\'["tea", "milk"]\' --map-over item',
         ),
     ),
+    "debug": Command(
+        "run a graph step by step: stop before each node, edit, skip, go back",
+        DO,
+        ("debug shop:orders item=tea", "debug shop:orders --id order-1"),
+    ),
     "resume": Command(
         "resume a failed, stopped or crashed run, or answer a paused one",
         DO,

@@ -527,7 +527,7 @@ class Journal:
         if not self.silent:
             self._add(step, superstep, StepStatus.PAUSED, None, {**_uncommon(outcome), "pause": pause})
 
-    def _add(  # noqa: PLR0917 - the facts of one step
+    def _add(  # noqa: PLR0912, PLR0917 - the facts of one step
         self,
         step: Step,
         superstep: int,

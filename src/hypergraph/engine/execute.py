@@ -237,7 +237,8 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
     if run.context.stepper is not None:
         given = await run.context.stepper.before(run, step, superstep)
         if given is HALTED:
-            return run.halt(step, superstep)
+            run.halt(step, superstep)
+            return
     if step.appends:
         past = run.resumed
         run.lists.begin(step.index, superstep if past is None else past.round_of(step, superstep))

@@ -46,16 +46,20 @@ def takes(
 
 
 def takes_step(
-    parameters: Callable[Concatenate[Any, P], Any], debugger: type[D], *, without: Collection[str] = ()
-) -> Callable[[Callable[..., R]], IterMethod[P, R, D]]:
+    parameters: Callable[Concatenate[Any, P], Any],
+    events: type[R],
+    debugger: type[D],
+    *,
+    without: Collection[str] = (),
+) -> Callable[[Callable[..., Any]], IterMethod[P, R, D]]:
     """Give `iter` the signature of another method and the option `step`, which makes it return a debugger."""
 
-    def declare(method: Callable[..., R]) -> IterMethod[P, R, D]:
+    def declare(method: Callable[..., Any]) -> IterMethod[P, R, D]:
         declared: Any = takes(parameters, without=without)(method)
         signature = declared.__signature__
         step = inspect.Parameter("step", inspect.Parameter.KEYWORD_ONLY, default=False, annotation="bool")
         *shown, inputs = signature.parameters.values()
-        returned = f"{signature.return_annotation} | {debugger.__name__}"
+        returned = f"{events.__name__} | {debugger.__name__}"
         declared.__signature__ = signature.replace(
             parameters=[*shown, step, inputs], return_annotation=returned
         )

@@ -1,10 +1,9 @@
-"""Runs that stop before each node: stops, and the debuggers that yield them."""
+"""Runs that stop before each node: stops, and the debugger that yields them."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +22,7 @@ from hypergraph.runners.handles import finished, until_left
 from hypergraph.runs.results import RunResult
 
 if TYPE_CHECKING:
+    from hypergraph.checkpointers.base import Checkpointer
     from hypergraph.runners.base import BaseRunner
 
 _HISTORY = (
@@ -44,7 +44,7 @@ class Call(NamedTuple):
 
 
 class NodeStop:
-    """A stop before a node. What is chosen here happens when the loop proceeds; by default the node is called.
+    """A stop before a node. What is chosen takes effect when the loop proceeds; by default, a call.
 
     >>> @node(output_name="total")
     ... def add(a: int, b: int) -> int:
@@ -200,7 +200,7 @@ class Stepper:
         return NOT_KNOWN
 
     def again(self) -> bool:
-        """Prepare the call that follows on a run that was ended to be continued otherwise; return if one does."""
+        """Prepare the call that follows on an edit or a step back; return False if there was neither."""
         (kind, value), self._choice = self._choice, ("next", None)
         if kind == "next":
             return False
@@ -210,16 +210,35 @@ class Stepper:
             return True
         store, workflow_id = self.runner.checkpointer, given["workflow_id"]
         assert store is not None  # noqa: S101 - see __init__
-        records = sorted(store.steps(workflow_id), key=lambda record: record.index)
-        done = [place for place, record in enumerate(records) if record.status is StepStatus.COMPLETED]
-        kept = records if value else records[: done[-1]] if done else []
-        kept = [record for record in kept if record.status is StepStatus.COMPLETED]
         given["workflow_id"] = _free_name(store, workflow_id)
-        if kept:
-            self.call = Call(None, {}, RunOptions(**given, history=kept))
-        else:
-            self.call = Call(store.inputs(workflow_id), {}, RunOptions(**given))
+        origin = self._origin(store, workflow_id, whole=value)
+        inputs, upto = store.inputs(workflow_id), origin.get("fork_from", (None, None))[1]
+        names: Iterable[str] = ()
+        if not origin:  # back to the beginning
+            names = self.graph.inputs.all
+        elif upto is not None:  # edits that were made after the steps that are kept
+            names = [
+                n
+                for turn in store.backend.read_turns(workflow_id)
+                if turn.superstep > upto
+                for n in turn.names
+            ]
+        edits = {name: inputs[name] for name in names if name in inputs}
+        self.call = Call(edits, {}, RunOptions(**given, **origin))
         return True
+
+    @staticmethod
+    def _origin(store: Checkpointer, workflow_id: str, *, whole: bool) -> dict[str, Any]:
+        """Return what to fork from: all completed steps, or all but the last one."""
+        records = sorted(store.steps(workflow_id), key=lambda record: record.index)
+        done = [record for record in records if record.status is StepStatus.COMPLETED]
+        kept = done if whole else done[:-1]
+        last = done[-1].superstep if done else 0
+        if any(record.superstep == last for record in kept) and not whole:
+            if len(store.backend.read_turns(workflow_id)) <= 1:
+                return {"history": kept}
+            kept = [record for record in kept if record.superstep < last]  # an edit stays where it was made
+        return {"fork_from": (workflow_id, kept[-1].superstep)} if kept else {}
 
 
 def _free_name(store: Any, workflow_id: str) -> str:
@@ -265,62 +284,6 @@ class RunDebugger:
     def close(self) -> None:
         """Stop the run unless it has ended."""
         self._stops.close()
-
-    @property
-    def run_id(self) -> str:
-        """The id of the run; after a step back, of the fork."""
-        return self._run.run_id
-
-    @property
-    def workflow_id(self) -> str | None:
-        """The id of the stored run; after a step back, of the fork."""
-        return self._run.workflow_id
-
-    @cached_property
-    def result(self) -> RunResult:
-        """The result of the run. Raises RuntimeError before its end."""
-        return finished(self._run, self._is_over)
-
-
-class AsyncRunDebugger:
-    """A run that stops before each node, under AsyncRunner: iterate with `async for`."""
-
-    def __init__(
-        self,
-        stepper: Stepper,
-        begin: Callable[[], tuple[Run, AsyncGenerator[NodeStop, None], Callable[[], RunResult]]],
-    ) -> None:
-        self._stepper = stepper
-        self._is_over = False
-        self._run, self._steps, self._conclude = begin()
-        self._stops = self._iterate(begin)
-
-    async def _iterate(
-        self, begin: Callable[[], tuple[Run, AsyncGenerator[NodeStop, None], Callable[[], RunResult]]]
-    ) -> AsyncGenerator[NodeStop, None]:
-        try:
-            while True:
-                async with aclosing(self._steps) as stops:
-                    async for stop in stops:
-                        yield stop
-                if not self._stepper.again():
-                    break
-                self._run, self._steps, self._conclude = begin()
-        finally:
-            self._is_over = True
-        self._conclude()
-
-    async def __aiter__(self) -> AsyncIterator[NodeStop]:
-        async with aclosing(self._stops) as stops:
-            async for stop in stops:
-                yield stop
-
-    async def __anext__(self) -> NodeStop:
-        return await anext(self._stops)
-
-    async def aclose(self) -> None:
-        """Stop the run unless it has ended, and wait for its end."""
-        await self._stops.aclose()
 
     @property
     def run_id(self) -> str:

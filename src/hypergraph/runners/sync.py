@@ -93,7 +93,7 @@ class SyncRunner(BaseRunner):
         self._drive(map_run, dispatcher)
         return self._conclude_map(map_run, options.error_handling)
 
-    @takes_step(BaseRunner.run, RunDebugger, without=_ASYNC_ONLY)
+    @takes_step(BaseRunner.run, RunIterator, RunDebugger, without=_ASYNC_ONLY)
     def iter(self, /, graph: Graph, values: Mapping[str, Any] | None = None, **keywords: Any) -> Any:
         """Run a graph and iterate over its events; `.result` holds the result after the last one.
 
