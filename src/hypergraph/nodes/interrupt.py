@@ -118,13 +118,10 @@ def _checked_deadline(timeout: Any, default: Any) -> timedelta | None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float, timedelta)):
         raise TypeError(f"timeout must be a timedelta or a number of seconds, got {got(timeout)}")
-    try:
-        length = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
-    except (ValueError, OverflowError):  # not finite, or more than there is
-        length = timedelta.max if timeout > 0 else timedelta(0)
-    if not timedelta(0) < length <= LONGEST:
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    if not 0 < seconds <= LONGEST.total_seconds():
         raise ValueError(f"timeout must be greater than 0, and at most {LONGEST.days} days, got {timeout!r}")
-    return length
+    return timedelta(seconds=seconds)
 
 
 def interrupt(
