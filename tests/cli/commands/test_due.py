@@ -18,6 +18,7 @@ from hypergraph import Graph, NodeContext, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.testing import FakeClock
+from hypergraph.views.watch import streamed
 
 OFFICE = """
 from datetime import timedelta
@@ -120,6 +121,17 @@ def test_watch_prints_a_stream(office: Cli) -> None:
     assert office("watch", "w", "--stream", "write").out == "a b\n"
     lines = office("watch", "w", "--stream", "write", "--offset", 1, "--jsonl").out.splitlines()
     assert len(lines) == 1
+    misspelt = office("watch", "w", "--stream", "wirte", code=1)
+    assert "no node 'wirte'" in misspelt.err
+    assert "Did you mean 'write'?" in misspelt.err
+    page = streamed(store, "w", "write", offset=0, limit=1)
+    assert ([chunk["value"] for chunk in page["items"]], page["next_offset"], page["active"]) == (
+        ["a "],
+        1,
+        False,
+    )
+    rest = streamed(store, "w", "write", offset=page["next_offset"])
+    assert ([chunk["value"] for chunk in rest["items"]], rest["next_offset"]) == (["b"], 2)
     assert '"offset": 1' in lines[0] or '"offset":1' in lines[0]
     store.close()
 
