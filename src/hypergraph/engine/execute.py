@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from datetime import datetime
 from functools import partial
-from sys import getrefcount
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from hypergraph.runners.observer import EventObserver
 
 _UNSHARED = 2  # references to an object that only a variable and the question about them hold
+# Since 3.14 the loads of a variable may not count, and elsewhere nothing may: then nothing is used twice.
+_counts = sys.version_info < (3, 14) and hasattr(sys, "getrefcount")
+_references: Callable[[Any], int] = sys.getrefcount if _counts else lambda _: _UNSHARED + 1
 _GLANCE = 1.0  # seconds between looks at the clock while a timer waits: it may jump
 _PATIENCE = 0.05  # seconds between checks of a workflow that another process is running
 
@@ -164,7 +167,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 elif step.getter is not None:
                     value = step.func(*step.getter(values))
                 elif step.seen is not None or step.sees is not None:
-                    if spare is None or getrefcount(spare) > _UNSHARED:
+                    if spare is None or _references(spare) > _UNSHARED:
                         spare = NodeContext(run, step.name, superstep)
                     else:  # the function before has not kept it
                         spare._name, spare.superstep = step.name, superstep
@@ -230,7 +233,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
     """Perform a step: produce its value, record it, store it, emit its events."""
     if step.kind == "group":
         await step.run(run, superstep, perform)
-        return None
+        return
     observer, journal, outcome = run.context.observer, run.journal, StepOutcome()
     saved: tuple[int, ...] = ()
     given = NOT_KNOWN
@@ -272,7 +275,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         run.land(step, ASKED)
         if observer is not None:
             await observer.interrupted(run, step, outcome.span_id, signal.pause)
-        return None
+        return
     except BaseException as raised:
         error, duration = original(raised), clock() - started - outcome.waited
         if journal is not None and not (step.node.repeatable or outcome.called):
@@ -282,7 +285,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         finally:
             if observer is not None:
                 await observer.node_failed(run, step, outcome, outcome.error or error)
-        return None
+        return
     if run.inner is not None:
         run.leave(step, outcome)
     if journal is not None and not outcome.committed:
