@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Mapping
 from types import ModuleType
+from typing import Any
 
 from hypergraph import Graph
 from hypergraph.cli.arguments import Option
@@ -75,6 +76,23 @@ def graph_at(target: str) -> Graph:
         hint = f"Graphs there: {', '.join(graphs)}" if (graphs := _graphs_in(module_name)) else ""
         raise Problem(USAGE, f"{target} is of type {type(found).__name__}, not Graph", hint)
     return found
+
+
+def services_at(target: str) -> dict[str, Any]:
+    """Return the services of a target: a dict, or what a function without parameters returns.
+
+    Raises:
+        Problem: it does not exist, cannot be called, or is not a dict from names.
+    """
+    _, found = object_at(target)
+    if callable(found):
+        try:
+            found = found()
+        except Exception as error:  # code of the user
+            raise Problem(USAGE, f"{target}() failed: {type(error).__name__}: {error}") from error
+    if not isinstance(found, Mapping) or not all(isinstance(name, str) for name in found):
+        raise Problem(USAGE, f"{target} is of type {type(found).__name__}, not a dict of services by name")
+    return dict(found)
 
 
 def object_at(target: str) -> tuple[str, object]:

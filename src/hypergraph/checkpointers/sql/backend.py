@@ -313,6 +313,7 @@ class SqlBackend(Backend):
             user = self._user_connection(connection, node)
             try:
                 found.append(call(user))
+                user.check_open()  # else the step would be committed without what it has written
             except BaseException as error:  # of the driver, too: not an error of the store
                 raise Raised(error) from None
             finally:
