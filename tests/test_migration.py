@@ -379,5 +379,6 @@ def test_the_command_says_what_it_would_do_and_does_it(cli: Cli) -> None:
     ]
     assert [item["version"] for item in cli.json("ls")["items"]] == ["1", "2"]
     assert cli.json("show", "order-1")["version"] == "2"
+    assert cli.json("fork", "order-1", "--id", "copy")["workflow"]["version"] == "2"
     refused = cli("migrate", "moved_shop:shorter", code=1)
     assert "its question is open, and it is not in the graph" in refused.out
