@@ -30,6 +30,8 @@ from hypergraph.nodes.names import got
 from hypergraph.testing.replaying import Walk, given_names
 from hypergraph.values.classes import noticing_upgrades
 
+__all__ = ["migrate", "MigrationReport", "Migrated"]
+
 Outcome = Literal["moves", "stays", "refused"]
 _SHOWN = 3  # ids listed in each row
 _LONGEST = 400  # characters of a reason

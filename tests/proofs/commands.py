@@ -1,7 +1,7 @@
 """Every command on every kind of damaged database: an answer or a named error, never a traceback.
 
-The queries of the page and the readers of streams are called too. Damage to the content of an inner step, a
-question, an answer or the attributes of an error concerns one workflow: only what looks at that one is called.
+Methods that read are called too. Damage to the content of an inner step, a question, an answer or the
+attributes of an error concerns one workflow: only what looks at that one is called.
 """
 
 from __future__ import annotations
@@ -168,26 +168,15 @@ COLUMNS = {
     "identity": ("id",),
 }
 # Contents of payloads: which they are, whose, and their parts.
-_TIME = "2030-01-01T00:00:00+00:00"
 CONTENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "an inner step": (
         f"kind = {INNER_KIND}",
         "talk",
-        {
-            "status": "completed",
-            "function": "f",
-            "args": [1],
-            "kwargs": {"a": 1},
-            "result": "r",
-            "inputs": "0",
-            "started": 1.5,
-            "ms": 2.5,
-            "attempt": 1,
-            "awaited": False,
-            "error": "e",
-            "error_type": "E",
-            "problem": None,
-        },
+        json.loads(
+            '{"status": "completed", "function": "f", "args": [1], "kwargs": {"a": 1}, "result": "r",'
+            '"inputs": "0", "started": 1.5, "ms": 2.5, "attempt": 1, "awaited": false, "error": "e",'
+            '"error_type": "E", "problem": null}'
+        ),
     ),
     "a failed inner step": (
         f"kind = {INNER_KIND}",
@@ -197,23 +186,16 @@ CONTENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a question": (
         f"name = '{PAUSE}'",
         "timed",
-        {
-            "node_name": "approve",
-            "output_param": "approved",
-            "value": 2,
-            "output_params": ["approved"],
-            "values": {"x": 1},
-            "reason": "interrupt",
-            "path": [],
-            "due": _TIME,
-            "default": "False",
-            "schemas": {"approved": {"type": "boolean"}},
-        },
+        json.loads(
+            '{"node_name": "approve", "output_param": "approved", "value": 2, "output_params": ["approved"],'
+            '"values": {"x": 1}, "reason": "interrupt", "path": [], "due": "2030-01-01T00:00:00+00:00",'
+            '"default": "False", "schemas": {"approved": {"type": "boolean"}}}'
+        ),
     ),
     "an answer": (
         f"name = '{ANSWER}'",
         "answered",
-        {"answer": {"answer": "yes"}, "answered_by": "ann", "answered_at": _TIME},
+        {"answer": {"answer": "yes"}, "answered_by": "ann", "answered_at": "2030-01-01T00:00:00+00:00"},
     ),
     "attributes of an error": (f"name = '{ERROR}'", "refused", {"code": 500}),
 }
@@ -360,6 +342,15 @@ WRITING = (  # each on a copy of its own
     *("run proofs.commands:PLAIN x=1 --id {wf}", "run proofs.commands:PLAIN x=1 --id new", "backup copy.db"),
     *("db migrate", "db recover"),
 )
+OWN = frozenset(  # those that show or use what a damaged content holds
+    [
+        *("show {wf}", "show {wf} --json", "show {wf} --errors", "steps {wf} --values", "step {wf} 0"),
+        *("step {wf} 1 --json", "watch {wf} --json", "watch {wf} --once", "timeline {wf}"),
+        *("export {wf} -o out.json --force", "export {wf} -o out.html --format html --force"),
+        *("replay w.db proofs.commands:TALK {wf} --execute talk", "fork {wf} --as new", "cancel {wf}"),
+        *(command for command in WRITING if command.startswith(("answer", "resume"))),
+    ]
+)
 METHODS: dict[str, Callable[[SqliteCheckpointer, str], object]] = {
     "questions": lambda store, wf: store.questions(wf),
     "read_stream": lambda store, wf: list(store.read_stream(wf, "talk", follow=False)),
@@ -411,10 +402,10 @@ def trouble_in(work: Callable[[], object]) -> str | None:
     return None
 
 
-def readers(folder: Path, wf: str) -> Iterator[tuple[str, str | None]]:
-    """Yield every query of the page and method that reads, and what is wrong with how it ends."""
+def readers(folder: Path, wf: str, *, pages: bool) -> Iterator[tuple[str, str | None]]:
+    """Yield every method that reads, with `pages` also queries of the page, and what is wrong with its end."""
     store, view = SqliteCheckpointer(folder / "w.db"), store_at(str(folder / "w.db"))
-    for name, query in QUERIES.items():
+    for name, query in QUERIES.items() if pages else ():
         given = [(each, _OF_PAGE.get(each, wf)) for each in query.needed]
         ask = partial(query.ask, view, given)
         yield f"the query {name}", trouble_in(lambda ask=ask: msgspec.json.encode(ask()))
@@ -425,11 +416,12 @@ def readers(folder: Path, wf: str) -> Iterator[tuple[str, str | None]]:
 
 def cases() -> list[Case]:
     """Return every damage with a workflow to look at."""
-    found = [Case(name, _run(statement), wf) for name, statement in CIRCLES.items() for wf in IDS]
+    found = []
     for number, (name, change) in enumerate(kinds().items()):
         of_talk = name.startswith(("usage.", "streams.", "chunks.", "progress."))
         found.append(Case(name, change, "talk" if of_talk else IDS[number % len(IDS)]))
-    return [*found, *contents()]
+    circles = [Case(name, _run(statement), wf) for name, statement in CIRCLES.items() for wf in IDS]
+    return [*found, *circles, *contents()]
 
 
 def look(name: str, change: Change, wf: str, is_own: bool = False) -> Iterator[tuple[str, str | None]]:
@@ -443,7 +435,7 @@ def look(name: str, change: Change, wf: str, is_own: bool = False) -> Iterator[t
         except sqlite3.Error:
             return  # the database itself refuses it
         for command in (*READING, *WRITING):
-            if is_own and "{wf}" not in command and "--due" not in command:
+            if is_own and command not in OWN:
                 continue
             asked = command.format(wf=wf)
             if command in READING:
@@ -454,7 +446,7 @@ def look(name: str, change: Change, wf: str, is_own: bool = False) -> Iterator[t
                 _BY_PATH.clear()
                 yield f"{asked} where {name}", trouble_of(Path(copy), asked)
         _BY_PATH.clear()
-        for what, trouble in readers(folder, wf):
+        for what, trouble in readers(folder, wf, pages=name in CIRCLES or is_own):
             yield f"{what} of {wf} where {name}", trouble
         _BY_PATH.clear()
 

@@ -14,7 +14,7 @@ from proofs.outcome import Outcome, scaled
 NAME = "planted defects"
 CAUGHT_BY = {
     "objects are stored that cannot be read": "durability/test_unreadable.py",
-    "a turn goes by old decisions": "test_scheduling.py",
+    "a turn goes by old decisions": "durability/test_turn_laws.py",
     "a recorded step runs again": "durability/test_resume.py",
     "a finished step waits for its siblings": "durability/test_written_at_once.py",
     "code changes miss the wiring": "durability/test_code_changes.py",

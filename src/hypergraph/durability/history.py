@@ -584,7 +584,9 @@ def _hidden(store: Checkpointer, given: Mapping[str, Payload]) -> Callable[[str,
 def edits_of(store: Checkpointer, workflow_id: str | None) -> frozenset[int]:
     """Return the supersteps before which a fork, or one that it was forked from, was given values."""
     found: set[int] = set()
-    while workflow_id is not None:
+    seen: set[str] = set()
+    while workflow_id is not None and workflow_id not in seen:  # a damaged store may have circles
+        seen.add(workflow_id)
         workflow = store.backend.read_workflow(workflow_id)
         if workflow is not None and workflow.forked_at is not None:
             found.add(workflow.forked_at + 1)

@@ -36,6 +36,7 @@ from hypergraph.nodes.names import got
 from hypergraph.runners.async_ import AsyncRunner
 from hypergraph.runners.sync import SyncRunner
 from hypergraph.scheduling import Done, Layout, Past, Standing
+from hypergraph.structure import checked_structure
 from hypergraph.values.undecodable import Undecodable
 
 Kind = Literal["course", "value", "type", "refused"]
@@ -291,6 +292,8 @@ class Walk:
         """Replay one run with all that is below it."""
         about = Replayed(workflow.id, workflow.status.value)
         try:
+            if workflow.graph is not None:
+                checked_structure(workflow.graph)
             if not has_former_names(graph):
                 return self._run(graph, workflow.id, "", about)
             named = recorded_as(graph, workflow.graph)
@@ -299,7 +302,10 @@ class Walk:
                 return _named(self._run(named, workflow.id, "", about), named.renaming)
             finally:
                 self.execute = today
-        except HypergraphError as error:  # unreadable, encrypted, of a newer release, of another graph
+        except (
+            HypergraphError,
+            ValueError,
+        ) as error:  # unreadable, encrypted, of a newer release, of another graph
             return self._refused(about, workflow.id, None, error)
 
     @staticmethod
@@ -454,7 +460,11 @@ class Walk:
     def _values(self, graph: Graph, record: StepRecord, node: HyperNode) -> Iterator[str]:
         """Call a node with its recorded inputs, and yield how the outcome differs."""
         given = self.store.inputs(record.workflow_id, record, graph=graph)
-        needed = [name for name in node.inputs if name in given or not node.has_default_for(name)]
+        needed = [
+            name
+            for name in node.inputs
+            if name in given or record.input_versions.get(name) or not node.has_default_for(name)
+        ]
         lost = any(isinstance(given.get(name, _LOST), Undecodable) for name in needed)
         made = {n: value for n, value in self._made(record).items() if not isinstance(value, Undecodable)}
         if lost or (node.data_outputs and not made):  # retention has dropped it, or the key is not there

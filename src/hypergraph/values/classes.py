@@ -412,7 +412,7 @@ class Classes:
         return self._named.get(name) or self._scope.find(name) or self._subclass(name)
 
     def versioned(self, name: str) -> type[Any] | None:
-        """Return the class of this name if it was registered with a version: it says how old ones are read."""
+        """Return the class of this name if it was registered with a version, which says how to read it."""
         found = self._named.get(name)
         return found if found is not None and version_of(found) > 1 else None
 

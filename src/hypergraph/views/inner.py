@@ -43,9 +43,6 @@ def inner_view(
     step: InnerStep, *, limit: int | None = ITEMS, characters: int | None = CHARACTERS
 ) -> InnerStepView:
     """Return an inner step as answers show it."""
-    given = [("", arg) for arg in step.args[:_TEXT]]  # more are not shown
-    given += [(f"{name}=", arg) for name, arg in islice(step.kwargs.items(), _TEXT - len(given))]
-    arguments = [f"{name}{preview(arg)}" for name, arg in given]
     began = None if step.started_at is None else datetime.fromtimestamp(step.started_at, UTC)
     has_value = step.status == "completed" and step.problem is None
     return {
@@ -58,13 +55,22 @@ def inner_view(
         "started_at": iso(began),
         "began_ms": None if step.started_at is None else round(step.started_at * 1000, 3),
         "attempt": step.attempt,
-        "call": jsonable(bounded(f"{step.function}({', '.join(arguments)})", _TEXT)),
+        "call": call_text(step),
         "error": jsonable(step.error),
         "error_type": jsonable(step.error_type),
         "usage": jsonable(step.usage or {}),
         "value": describe(step.value, limit=limit, characters=characters) if has_value else None,
         "problem": jsonable(step.problem),
     }
+
+
+def call_text(step: InnerStep) -> str:
+    """Return the function and its arguments as text."""
+    given = [("", arg) for arg in step.args[:_TEXT]]  # more are not shown
+    given += [(f"{name}=", arg) for name, arg in islice(step.kwargs.items(), _TEXT - len(given))]
+    arguments = [f"{name}{preview(arg)}" for name, arg in given]
+    text: str = jsonable(bounded(f"{step.function}({', '.join(arguments)})", _TEXT))
+    return text
 
 
 def add_inner(store: Checkpointer, wf: str, steps: Sequence[Step]) -> None:

@@ -104,7 +104,7 @@ def read_chunks(
 
 def _batch(first: int, count: int, kind: str, checksum: int, data: bytes | None) -> ChunkBatch:
     """Return the batch of a row. Raises ValueError or TypeError for what no release writes."""
-    if not index(first) >= 0 or not 0 < index(count) <= _MOST or type(kind) is not str:
+    if index(first) < 0 or not 0 < index(count) <= _MOST or type(kind) is not str:
         raise ValueError("a batch of chunks without its place")
     if data is None:
         return ChunkBatch(first, count, None)
@@ -152,7 +152,8 @@ def read_progress(connection: Connection, workflow_id: str) -> list[Progress]:
     for owner, node, done, total, note, _ in rows:
         if not type(owner) is type(node) is type(note) is str:
             raise ValueError("a progress without its node")
-        check_number(done), check_number(0 if total is None else total)
+        check_number(done)
+        check_number(0 if total is None else total)
     return [
         Progress(owner, node, done, total, note, time_of(at) or EPOCH)
         for owner, node, done, total, note, at in rows
