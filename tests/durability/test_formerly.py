@@ -255,9 +255,10 @@ def test_stored_maps_go_on_under_their_names(map_: Callable[..., Any]) -> None:
     map_(graph("size", "word"), {"word": words}, map_over="word", key="word", **options)
     new = graph("length", "term", {"size": "length", "word": "term"})
     done = map_(new, {"term": words}, map_over="term", key="term", **options)
-    assert done["length"] == [1, 2, 3]
+    assert (done["length"], done.map_over) == ([1, 2, 3], ("term",))
     assert sorted(bodies.done) == ["a", "bb", "ccc"]
-    longer = map_(new, {"term": [*words, "dddd"]}, map_over="term", key="term", **options)
+    by_term = lambda item: item["term"]  # noqa: E731 - a function of one line
+    longer = map_(new, {"term": [*words, "dddd"]}, map_over="term", key=by_term, **options)
     assert longer["length"] == [1, 2, 3, 4]
 
 

@@ -531,3 +531,44 @@ def test_a_later_turn_that_reaches_only_what_no_gate_has_chosen_says_so(call: Ca
     call(graph, urgent=True, text="hello", address="here", workflow_id="w")
     with pytest.warns(UserWarning, match="Nothing ran in graph 'post': 'by_post' lacks the choice of 'way'"):
         call(graph, address="there", workflow_id="w")
+
+
+def test_a_turn_begins_a_loop_anew_that_a_gate_outside_of_the_turn_has_chosen(call: Call) -> None:
+    """The router does not look at what is new: it stands with its last decision."""
+    course: list[str] = []
+
+    @route(targets=["ask", "refuse"])
+    def router(user: str) -> str:
+        course.append("router")
+        return "ask" if user == "ada" else "refuse"
+
+    @node(output_name="reply")
+    def ask(said: str, found: str = "") -> str:
+        course.append("ask")
+        return f"{said} {found}".strip()
+
+    @route(targets=["look_up", END])
+    def decide(reply: str) -> Any:
+        course.append("decide")
+        return END if reply.endswith("!") else "look_up"
+
+    @node(output_name="found")
+    def look_up(said: str) -> str:
+        course.append("look_up")
+        return f"{said}!"
+
+    @route(targets=["ask"])
+    def again(found: str) -> str:
+        course.append("again")
+        return "ask"
+
+    @node(output_name="no")
+    def refuse(user: str) -> str:
+        return "no"
+
+    graph = Graph([router, ask, decide, look_up, again, refuse], name="desk")
+    assert call(graph, user="ada", said="hi", workflow_id="w")["reply"] == "hi hi!"
+    assert course == ["router", "ask", "decide", "look_up", "again", "ask", "decide"]
+    course.clear()
+    assert call(graph, said="bye", workflow_id="w")["reply"] == "bye bye!"
+    assert course == ["ask", "decide", "look_up", "again", "ask", "decide"]

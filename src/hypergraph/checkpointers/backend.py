@@ -439,7 +439,7 @@ class Backend(ABC):
     def read_steps_at(
         self, workflow_id: str, encoding: Encoding, places: Iterable[tuple[int, str]]
     ) -> list[StepRecord]:
-        """Return the steps of these supersteps and nodes without their values; those that are not there miss."""
+        """Return the steps of these supersteps and nodes that there are, without their values."""
         wanted = set(places)
         found = self.read_steps(workflow_id, encoding, values=False)
         return [step for step in found if (step.superstep, step.node_name) in wanted]

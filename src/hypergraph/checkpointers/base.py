@@ -497,20 +497,32 @@ class Checkpointer:
 
         A key that was called again after a failure is there once for each superstep in which it was called.
 
-        >>> MemoryCheckpointer().inner_steps("none")
-        []
+        Example:
+            >>> from hypergraph import Graph, NodeContext, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="answer")
+            ... def ask(question: str, context: NodeContext) -> str:
+            ...     return context.step("search", str.title, question)
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([ask]), question="cats", workflow_id="w")
+            >>> [(step.key, step.args, step.value) for step in store.inner_steps("w")]
+            [('search', ('cats',), 'Cats')]
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
-        return read_inner_steps(self.backend, self.encoding, workflow_id, node, visit)
+        found = read_inner_steps(self.backend, self.encoding, workflow_id, node, visit)
+        return self._known(workflow_id, found)
 
     def usage(self, workflow_id: str) -> dict[str, float]:
         """Return the sums of what nodes recorded with `ctx.record` in a workflow and those below it.
 
         What a fork has copied is counted in its origin only.
 
-        >>> MemoryCheckpointer().usage("none")
-        {}
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
-        return self.backend.total_usage([workflow_id]).get(workflow_id, {})
+        return self._known(workflow_id, self.backend.total_usage([workflow_id]).get(workflow_id, {}))
 
     def questions(self, workflow_id: str) -> list[Question]:
         """Return the open questions of a workflow, those of its nested graphs and items included.
@@ -566,8 +578,12 @@ class Checkpointer:
         return StreamReader(self, (workflow_id, node), offset, follow, timeout)
 
     def progress(self, workflow_id: str) -> list[Progress]:
-        """Return how far the running nodes of a workflow are, those of nested graphs and items included."""
-        return self.backend.read_progress(workflow_id)
+        """Return how far the running nodes of a workflow are, those of nested graphs and items included.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
+        """
+        return self._known(workflow_id, self.backend.read_progress(workflow_id))
 
     def due_runs(self, graph: str | None = None) -> list[Workflow]:
         """Return what to run because a deadline has passed or a timer is due, oldest first.

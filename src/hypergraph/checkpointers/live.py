@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from hypergraph.checkpointers.questions import child_at
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
 _POLL = 0.02  # seconds between looks at a stream that has nothing new
-_BATCHES = 50  # rows that are read at once
+_BATCHES = 16  # rows that are read at once, of about a megabyte at most
 _ENDLESS = float("inf")
 
 
@@ -37,6 +38,11 @@ class ChunkBatch(NamedTuple):
     first: int  # the offset of the first one
     length: int  # how many
     payload: Payload | None
+
+    @property
+    def end(self) -> int:
+        """The offset after the last one."""
+        return self.first + self.length
 
 
 class ChunkPage(NamedTuple):
@@ -75,8 +81,13 @@ class Progress(NamedTuple):
 
 def batch_of(store: Checkpointer, place: tuple[str, str], first: int, chunks: list[bytes]) -> ChunkBatch:
     """Return serialized chunks as a batch to write; the place is workflow and node."""
-    where = Place(place[0], 0, first, place[1], artifact=False)
+    where = Place(_owner(*place), 0, first, place[1], artifact=False)
     return ChunkBatch(first, len(chunks), store.encoding.payload(STREAM, 0, chunks, where))
+
+
+def _owner(workflow_id: str, node: str) -> str:
+    """Return whom encrypted chunks are bound to: those of another node are not accepted."""
+    return f"{workflow_id}\0stream\0{node}"
 
 
 def place_of(store: Checkpointer, workflow_id: str, node: str) -> tuple[str, str]:
@@ -134,22 +145,27 @@ class StreamReader:
                 await asyncio.sleep(_POLL)
 
     def _passed(self, chunk: StreamChunk) -> StreamChunk:
-        self.offset = chunk.offset + (0 if chunk.kind == "gap" else 1)
+        self.offset = max(self.offset, _next_offset(chunk))
         return chunk
 
     def _look(self) -> bool:
         """Read what is there; return whether there is something, or is going to be."""
         is_active = self._store.workflow(self._place[0]).status is WorkflowStatus.ACTIVE
         owner, name = place_of(self._store, *self._place)  # after the status: nothing comes after the end
-        news = list(_read(self._store, owner, name, self.offset))
-        self._news = iter(news)
-        if news:
+        news = _read(self._store, owner, name, self.offset)
+        first = next(news, None)
+        if first is not None and _next_offset(first) > self.offset:  # rows that are damaged may stay behind
+            self._news = chain((first,), news)
             self._waits_since = None
             return True
         now = time.monotonic()
         if self._waits_since is None:
             self._waits_since = now
         return is_active and self._follow and now - self._waits_since < self._timeout
+
+
+def _next_offset(chunk: StreamChunk) -> int:
+    return chunk.offset + (0 if chunk.kind == "gap" else 1)
 
 
 def _read(store: Checkpointer, workflow_id: str, node: str, offset: int) -> Iterator[StreamChunk]:
@@ -163,15 +179,18 @@ def _read(store: Checkpointer, workflow_id: str, node: str, offset: int) -> Iter
             if first >= offset:
                 yield StreamChunk(first, kind="restart")
             continue
-        found = store.encoding.value(workflow_id, payload)
-        for number in range(max(offset - first, 0), count):
-            yield StreamChunk(first + number, _chunk(store, found, number))
+        found = store.encoding.value(_owner(workflow_id, node), payload)
+        if isinstance(found, list) and len(found) == count:
+            for number in range(max(offset - first, 0), count):
+                yield StreamChunk(first + number, _chunk(store, found[number]))
+            continue
+        if not isinstance(found, Undecodable):
+            found = Undecodable(f"not a batch of {count} chunks")
+        yield StreamChunk(first + count - 1, found)  # one for all: the number of chunks is not trusted
 
 
-def _chunk(store: Checkpointer, found: Any, number: int) -> Any:
-    if isinstance(found, Undecodable):
-        return found
+def _chunk(store: Checkpointer, raw: Any) -> Any:
     try:
-        return store.encoding.serializer.deserialize(found[number])
+        return store.encoding.serializer.deserialize(raw)
     except Exception as error:
         return Undecodable(f"{type(error).__name__}: {error}")

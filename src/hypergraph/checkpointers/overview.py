@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypergraph.checkpointers.backend import Owner, StepTally
 from hypergraph.checkpointers.history import History
+from hypergraph.checkpointers.live import Progress
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import Question
 from hypergraph.checkpointers.records import StepRecord, Usage, Workflow
@@ -44,6 +45,7 @@ class Overview:
     forks: list[str]  # ids, at most FORKS
     usage: dict[str, float]  # what was recorded in it and below it
     node_usage: dict[str, dict[str, float]]  # what its own nodes recorded, by node
+    progress: list[Progress]  # how far running nodes are
 
 
 def overview_of(store: Checkpointer, workflow_id: str, *, steps: int = 20) -> Overview | None:
@@ -76,6 +78,7 @@ def _overview(store: Checkpointer, workflow_id: str, steps: int) -> Overview | N
         forks=[fork.id for fork in forks],
         usage=store.usage(workflow_id),
         node_usage=_by_node(store.backend.read_usage(workflow_id)),
+        progress=store.progress(workflow_id) if workflow.status is WorkflowStatus.ACTIVE else [],
     )
 
 
@@ -126,7 +129,8 @@ def _first_error(
     failed = [tally.first for tally in tallies if tally.status is StepStatus.FAILED]
     if failed:
         step = store.step(workflow_id, min(failed))
-        inner = _first_error(store, step.child_workflow_id) if step and step.child_workflow_id else None
+        below = (step and step.child_workflow_id) or ""
+        inner = _first_error(store, below) if len(below) > len(workflow_id) else None
         return inner or step
     broken, _, _ = store.backend.find(Query(_BROKEN, parent=workflow_id, limit=ITEMS))
     for child in sorted(broken, key=lambda child: child.item or 0):

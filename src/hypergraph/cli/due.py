@@ -37,10 +37,12 @@ class _Due:
         self.runner = AsyncRunner(checkpointer=store, offload_sync=True)
         self.under_way: dict[str, asyncio.Task[None]] = {}
         self.refused: dict[str, datetime | None] = {}  # what is not tried again before it is due anew
+        self.watches = False
         self.ended: list[DueRun] = []
 
     async def run(self, watch: bool) -> DueRuns:
         """Start what is due, until nothing is or for good."""
+        self.watches = watch
         while True:
             found = await asyncio.to_thread(self.store.due_runs)
             for workflow in found:
@@ -64,8 +66,12 @@ class _Due:
             result = await self.runner.run(graph, workflow_id=workflow.id, error_handling="continue")
             outcome = result.status.value
             error = None if result.error is None else f"{type(result.error).__name__}: {result.error}"
-        except WorkflowLockedError:
-            return  # another process runs it
+        except WorkflowLockedError:  # another process runs it, and may die
+            if self.watches:
+                await asyncio.sleep(_GLANCE)
+            else:
+                self.refused[workflow.id] = workflow.due
+            return
         except Exception as raised:
             self.refused[workflow.id] = workflow.due
             error = f"{type(raised).__name__}: {raised}"

@@ -219,14 +219,32 @@ def when(time: str | None) -> str:
 def age(moment: datetime) -> str:
     """Return the age of a time, like "5m ago"."""
     left = (now() - moment).total_seconds()
-    if left < 1:
-        return "now"
+    return "now" if left < 1 else f"{_amount_of_time(left)} ago"
+
+
+def _amount_of_time(left: float, least: int = 1) -> str:
+    """Return a time in the largest unit of which there are at least so many."""
     units = iter(_AGES)
     size, unit = next(units)
-    while left >= size:
+    while left >= size * least:
         left /= size
         size, unit = next(units)
-    return f"{int(left)}{unit} ago"
+    return f"{int(left)}{unit}"
+
+
+def until(time: str | None) -> str:
+    """Return a time to come as local time, and how soon that is."""
+    if not time:
+        return "—"
+    return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M} ({how_soon(time)})"
+
+
+def how_soon(time: str) -> str:
+    """Return how soon a time comes, like "in 3h"; "now" if it has come."""
+    left = (datetime.fromisoformat(time) - now()).total_seconds()
+    return (
+        "now" if left <= 0 else f"in {_amount_of_time(left, 2)}"
+    )  # "in 47h": what is left must not look less
 
 
 class Branch(NamedTuple):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
-from hypergraph.cli.output import duration, status
+from hypergraph.cli.output import duration, status, until
 from hypergraph.display import Table, bounded, execution_time, first_line, plural, run_time
 from hypergraph.runs.log import failed_status, with_usage
 from hypergraph.views.inner import InnerStepView
@@ -15,6 +16,7 @@ from hypergraph.views.workflow import ChildCounts, NodeRow
 from hypergraph.views.workflows import WorkflowSummary
 
 ROWS = 20  # of a table
+_BAR = 20  # characters
 _PACKAGE_FRAME = r'  File "[^"]*[/\\]hypergraph[/\\](engine|runners|executors|durability)[/\\]'
 _STEP_COLUMNS = ("Step", "Superstep", "Node", "Duration", "Status", "Decision", "Run", "Value")
 _STATISTICS = ("Node", "Runs", "Total", "Avg", "Errors", "Cached")
@@ -236,7 +238,7 @@ def _waits(question: QuestionView) -> str:
     if question["due"] is None:
         return what
     after = "the run fails" if question["default"] is None else f"the answer is {question['default']}"
-    return f"{what}, until {question['due']}; then {after}"
+    return f"{what}, until {until(question['due'])}; then {after}"
 
 
 def question_lines(questions: Sequence[QuestionView]) -> list[str]:
@@ -247,12 +249,20 @@ def question_lines(questions: Sequence[QuestionView]) -> list[str]:
         keys = ", ".join(question["response_keys"].values())
         by = f" by {question['answered_by']}" if question["answered_by"] else ""
         if question["reason"] == "timer":
-            lines.append(f"{question['node']} waits until {question['due']}")
+            lines.append(f"{question['node']} waits until {until(question['due'])}")
             continue
         waits = f"answered{by}, resume to use it" if question["answered"] else _waits(question)
         lines += [f"{question['node']} {waits} (input {keys})", f"  {prompt['type']} {prompt['text']}"]
     left_out = len(questions) - ROWS
     return lines + ([f"... and {plural(left_out, 'more question')}"] if left_out > 0 else [])
+
+
+def progress_parts(found: Any) -> list[str]:
+    """Return how far a node is: its name, a bar, the numbers, and what it is at."""
+    of = f"{found['done']:g}" if found["total"] is None else f"{found['done']:g}/{found['total']:g}"
+    full = 0 if found["share"] is None else round(found["share"] * _BAR)
+    bar = "" if found["share"] is None else f"[{'#' * full}{'.' * (_BAR - full)}]"
+    return [found["node"], bar, of, found["text"]]
 
 
 def brief_text(value: Brief | None) -> str:

@@ -251,7 +251,7 @@ class Replay:
         layout = self.admission.layout_for(self.given, self.remembered)
         self.past = Past(Standing.from_data(layout, data["standing"]))
         self.past.supersteps = Supersteps.from_data(data["levels"])
-        self.versions, self.visits = dict(data["versions"]), {index: visit for index, visit in data["visits"]}
+        self.versions, self.visits = dict(data["versions"]), dict(data["visits"])
         self.sources = {name: record_at(place) for name, place in data["sources"].items()}
         self.writes = {
             name: [record_at(place) for place in places] for name, places in data["writes"].items()
@@ -584,7 +584,9 @@ def _hidden(store: Checkpointer, given: Mapping[str, Payload]) -> Callable[[str,
 def edits_of(store: Checkpointer, workflow_id: str | None) -> frozenset[int]:
     """Return the supersteps before which a fork, or one that it was forked from, was given values."""
     found: set[int] = set()
-    while workflow_id is not None:
+    seen: set[str] = set()
+    while workflow_id is not None and workflow_id not in seen:  # a damaged store may have circles
+        seen.add(workflow_id)
         workflow = store.backend.read_workflow(workflow_id)
         if workflow is not None and workflow.forked_at is not None:
             found.add(workflow.forked_at + 1)

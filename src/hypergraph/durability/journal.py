@@ -152,7 +152,6 @@ class Journal:
         self.tolerate = tolerate  # whether the run continues after an error of the store, which it reports
         self.is_detached = is_detached  # the store cannot be written: nothing is recorded
         self.run = run
-        self.writer = writer
         self.active_time = active_time  # milliseconds that the workflow has worked before
         self.next_index = 0 if run.resumed is None else run.resumed.next_index
         self.turn = 0 if run.resumed is None else run.resumed.first  # the superstep in which it began
@@ -164,6 +163,8 @@ class Journal:
         self.waiting: dict[str, StepRecord] = {} if run.resumed is None else run.resumed.waiting
         self.numbers: dict[int, int] | None = {} if run.context.kernel.concurrent else None
         self.intents = Intents(self, claim)
+        # After a crash nothing is written behind: what a second crash would lose counts as no progress.
+        self.writer = None if self.intents.wary else writer
         self.growth = growth_of(store, claim.workflow_id, is_new=run.resumed is None)
         self.begins = {} if run.resumed is None else run.resumed.begins
         self.encode = store.encoding.encode
@@ -526,7 +527,7 @@ class Journal:
         if not self.silent:
             self._add(step, superstep, StepStatus.PAUSED, None, {**_uncommon(outcome), "pause": pause})
 
-    def _add(  # noqa: PLR0917 - the facts of one step
+    def _add(  # noqa: PLR0912, PLR0917 - the facts of one step
         self,
         step: Step,
         superstep: int,
@@ -839,6 +840,8 @@ def _uncommon(outcome: StepOutcome) -> dict[str, Any]:
         facts["cached"] = True
     if outcome.expired:
         facts["expired"] = True
+    if outcome.answered_by is not None:
+        facts["answered_by"] = outcome.answered_by
     if outcome.attempts > 1:
         facts["attempt"], facts["attempt_errors"] = outcome.attempts, outcome.failed_attempts
     if outcome.inner is not None and outcome.inner.workflow_id is not None:

@@ -488,6 +488,8 @@ class WorkflowRecorder:
         }
         if run.parent is not None:
             inputs = self._referring(run, run.parent, inputs)
+        elif run.map_run is not None:
+            inputs |= self.maps.shared.get(run.map_run, {})
         if run.map_run is None:
             return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
         number, key = run.map_run.number_of(run.item_index), self.maps.key_of(run)
@@ -512,9 +514,13 @@ class WorkflowRecorder:
             value: Any = given.get(inner)
             version = journal.version_of(outer)
             if inner not in mapped and version and outer in kept and _is_large(value):
-                size = len(value) if type(value) in _SIZED else -1  # of others it may take long, or raise
-                given[inner] = Reference(up, outer, version, size)
+                given[inner] = Reference(up, outer, version, _length(value))
         return given
+
+
+def _length(value: Any) -> int:
+    """Return how long a value is, -1 if that may take long, or raise."""
+    return len(value) if type(value) in _SIZED else -1
 
 
 _SIZED = frozenset((str, bytes, list, tuple, dict, set, frozenset))
@@ -558,6 +564,7 @@ class MapRecorder:
         self.active_time: dict[MapRun, float] = {}  # milliseconds that maps have worked before
         self.keys: dict[MapRun, list[str]] = {}
         self.others: dict[MapRun, set[WorkflowStatus]] = {}  # of items that are not among those given
+        self.shared: dict[MapRun, dict[str, Reference]] = {}  # inputs of all items that the map itself stores
 
     def open(self, map_run: MapRun) -> None:
         """Start or resume the history of a map; items of one that completed are looked up, not run."""
@@ -579,10 +586,15 @@ class MapRecorder:
             without_answered_items(self.store, map_run, asked)
         if stored is not None and self._is_complete(map_run, stored, items):
             return
-        new = described(map_run, self.options)
+        shared = self._shared(map_run)
+        new = replace(described(map_run, self.options), inputs=shared)
         claim = self.claims[map_run] = self.store.backend.claim(
             map_run.workflow_id, new, self.store.encoding, force=self.options.force
         )
+        if claim.existing is not None and shared:  # of other values than those of the first call are copies
+            changed = inputs_in(self.store, claim.existing).news(shared)
+            shared = {name: value for name, value in shared.items() if name not in changed}
+        self.shared[map_run] = {name: Reference(1, name, 1, _length(value)) for name, value in shared.items()}
         if claim.existing is None:
             self.fresh.add(map_run)
             return
@@ -592,6 +604,17 @@ class MapRecorder:
         self.active_time[map_run] = active_time(claim.existing, items)
         if claim.existing.status is not WorkflowStatus.ACTIVE:
             self.store.backend.write(self.store.encoding.commit(claim, status=WorkflowStatus.ACTIVE))
+
+    def _shared(self, map_run: MapRun) -> dict[str, Any]:
+        """Return the larger values that all items of an outermost map take: the map keeps them once.
+
+        A redaction goes by the names that nodes have for them.
+        """
+        if map_run.parent is not None or len(map_run.items) < 2 or self.store.encoding.redact is not None:
+            return {}
+        names = map_run.admission.given.difference(map_run.map_over, map_run.admission.answers)
+        found = {name: map_run.items[0][name] for name in names if name in map_run.items[0]}
+        return {name: value for name, value in found.items() if _is_large(value)}
 
     def _checked_items(self, map_run: MapRun, stored: Workflow | None) -> list[Workflow]:
         """Return the stored items of a map; raises for a call that does not fit them."""
@@ -660,6 +683,7 @@ class MapRecorder:
         """Write down how the map ended."""
         claim = self.claims.pop(map_run, None)
         self.fresh.discard(map_run)
+        self.shared.pop(map_run, None)
         if claim is None:
             return
         try:

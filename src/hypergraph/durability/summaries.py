@@ -15,7 +15,7 @@ from typing import Any
 from hypergraph.checkpointers.records import EncodedStep, StepRecord, Turn, fast_constructor
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.durability.code_changes import RULES
-from hypergraph.durability.history import Replay, Stored, covered, grown
+from hypergraph.durability.history import EARLIER, Replay, Stored, covered, grown
 from hypergraph.engine.admission import Admission
 
 EVERY = 256  # steps after which a run that goes on stores a summary
@@ -43,9 +43,13 @@ def shift_of(stored: Stored, begun: int) -> int:
     return max([known, *(r.superstep - r.round for r in retries)])
 
 
-def _that_matter(records: Iterable[StepRecord]) -> list[StepRecord]:
+def _that_matter(records: Iterable[StepRecord], replay: Replay) -> list[StepRecord]:
     """Return the records that say as much as all of them of what nodes have done last, and made."""
-    last: dict[Any, StepRecord] = {}
+    named = [record for writes in replay.writes.values() for record in writes[-1:]]
+    named += replay.sources.values()
+    last: dict[Any, StepRecord] = {
+        ("value", record.index): record for record in named if record is not None and record is not EARLIER
+    }
     for record in records:
         node = record.node_name
         last["last", node] = record
@@ -134,7 +138,7 @@ class SummaryWriter:
         data = replay.to_data()
         if data is None:
             return None
-        begun, kept = begun_at(replay), _that_matter(records)
+        begun, kept = begun_at(replay), _that_matter(records, replay)
         before = 0.0 if stored.summary is None else float(stored.summary["worked"])
         data |= {
             "rules": RULES,

@@ -130,6 +130,7 @@ class Kernel(Protocol):
 
 
 NOT_KNOWN: Any = object()  # returned by Journal.known_result for an unknown result
+HALTED: Any = object()  # returned by a debugger before a step that is not to be performed any more
 
 
 T = TypeVar("T")

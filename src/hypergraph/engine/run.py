@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hypergraph.durability.journal import Journal
     from hypergraph.durability.recorder import WorkflowRecorder
     from hypergraph.runners.observer import EventObserver
+    from hypergraph.runners.stepping import Stepper
 
 clock = time.perf_counter  # these two are replaced by a clock for tests
 monotonic = time.monotonic
@@ -57,6 +58,7 @@ class CallContext:
     halt_at = NEVER
     stop_request: StopRequested | None = None
     root: Any = None  # the outermost Run or MapRun
+    stepper: Stepper | None = None  # what is asked before each step, if a debugger drives the run
     quick = True  # whether plain functions may be called in place
     services: Mapping[str, Any] = MappingProxyType({})  # what nodes ask for by name
     budget: Mapping[str, float] | None = None
@@ -152,6 +154,7 @@ class StepOutcome:
     cut_off = False  # whether a timeout interrupted the call
     lost_worker = False  # whether a worker died with an earlier attempt
     waited = 0.0  # seconds spent waiting for the concurrency limit
+    answered_by: str | None = None  # what has given its outputs in place of its function
     expired = False  # whether a question took its default, because its deadline has passed
     replayed = False  # restored from history instead of executed
     failed_attempts: tuple[str, ...] = ()  # "Type: message" of each

@@ -21,6 +21,7 @@ from hypergraph.nodes.gate import GateNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.names import got
 from hypergraph.records import Decision, PauseInfo
+from hypergraph.structure import StoredGraph
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
@@ -198,16 +199,19 @@ _SAME = Renaming()
 def renaming_for(graph: Graph, structure: Mapping[str, Any] | None) -> Renaming:
     """Return how the names in a recorded structure differ from those of a graph.
 
-    Raises GraphChangedError if several former names of one node or value are recorded.
+    Raises GraphChangedError if several former names of one node or value are recorded, or the structure is
+    damaged or of a newer release.
     """
-    if not structure or not has_former_names(graph):
+    if structure is None or not has_former_names(graph):
         return _SAME
-    recorded = {str(each.get("name")): each for each in structure.get("nodes") or ()}
+    try:
+        recorded = StoredGraph(structure).nodes
+    except ValueError as error:
+        raise GraphChangedError(f"What was recorded cannot be matched with today's names. {error}") from error
     values = {
-        str(name)
+        name
         for each in recorded.values()
-        for what in ("inputs", "outputs", "emit", "wait_for")
-        for name in each.get(what) or ()
+        for name in (*each.inputs, *each.outputs, *each.emit, *each.wait_for)
     }
     known = former_names(graph)
     nodes = _matched(known, set(graph.wiring.nodes), recorded.keys())
@@ -216,7 +220,7 @@ def renaming_for(graph: Graph, structure: Mapping[str, Any] | None) -> Renaming:
     for name, node in graph.wiring.nodes.items():
         before = recorded.get(nodes.get(name, name))
         if node.nested_graph is not None and before is not None:
-            found = renaming_for(node.nested_graph, before.get("graph"))
+            found = renaming_for(node.nested_graph, before.inner)
             if found:
                 inner[name] = found
     return Renaming(nodes, renamed, inner)

@@ -7,6 +7,7 @@ import enum
 import functools
 import hashlib
 import inspect
+import linecache
 import pickle
 import re
 import textwrap
@@ -216,9 +217,14 @@ def code_identity(func: Callable[..., Any]) -> str:
         # Several lambdas can share one line of source, so their bytecode counts. Source is looked up by
         # code object: for a function that wraps another, inspect would return the source of the other.
         code = target.__code__
-        source = _source(code) if code.co_name != "<lambda>" else None
+        source = _source(code) if code.co_name != "<lambda>" and _has_source(code) else None
         _codes[target] = source or f"code:{_describe_code(code, {})}"
     return _codes[target]
+
+
+def _has_source(code: types.CodeType) -> bool:
+    """Say whether it is worth looking for the source: code that `exec` made mostly has none."""
+    return code.co_filename != "<string>" or code.co_filename in linecache.cache
 
 
 def _source(target: Any) -> str | None:

@@ -368,6 +368,8 @@ class BaseRunner(ABC):
         for option in ("select", "map_over", "clone", "key"):
             if option in more:
                 more[option] = _renamed(more[option], names.recorded)
+        if callable(key := options.key):
+            more["key"] = lambda item: key(names.named(item))
         if options.entrypoint is not None:
             more["entrypoint"] = names.recorded_node(options.entrypoint)
         executor = self._executor if options.executor is None else options.executor

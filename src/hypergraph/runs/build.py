@@ -8,7 +8,7 @@ from typing import Any
 
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
-from hypergraph.engine.run import RECORD_SIZE, Run, StepOutcome
+from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.exceptions import NodeError, safe_text
 from hypergraph.graph.formerly import Renaming
 from hypergraph.nodes.gate import END
@@ -92,11 +92,12 @@ def _rename(failure: NodeError, names: Renaming) -> None:
 def map_result_of(map_run: MapRun) -> MapResult:
     """Return the results of all items that ran in a map that has ended."""
     results = tuple(result_of(run) for run in map_run.runs if run is not None)
+    names = map_run.admission.graph.renaming
     return MapResult(
         results,
         map_run.run_id if map_run.items else None,
         (map_run.stopped_at - map_run.started) * 1000,
-        map_run.map_over,
+        map_run.map_over if names is None else tuple(map(names.value, map_run.map_over)),
         map_run.mode,
         map_run.admission.graph.name or "",
         map_run.workflow_id,

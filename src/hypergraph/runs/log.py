@@ -375,7 +375,7 @@ def amount_text(amount: float | None) -> str:
     """Return an amount with at most six significant digits behind the point; nothing for None."""
     if amount is None:
         return ""
-    return f"{int(amount):,}" if float(amount).is_integer() else f"{amount:.6g}"
+    return f"{int(amount):,}" if float(amount).is_integer() else f"{float(amount):.6g}"
 
 
 def failed_status(message: str | None, node_name: str | None = None) -> str:

@@ -170,14 +170,15 @@ def parsed(
         elif name in found:
             raise Problem(USAGE, f"Repeated parameter: {name}")
         else:
-            found[name] = _number(name, text) if kind == NUMBER else text
+            found[name] = number_of(name, text) if kind == NUMBER else text
     missing = [name for name in needed if name not in found]
     if missing:
         raise Problem(USAGE, f"Missing parameter: {', '.join(missing)}")
     return found
 
 
-def _number(name: str, text: str) -> int:
+def number_of(name: str, text: str) -> int:
+    """Return a whole number of a request. Raises Problem for any other text."""
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
         raise Problem(USAGE, f"{name} must be a whole number, not {text!r}")
     number = int(text)

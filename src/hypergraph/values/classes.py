@@ -17,6 +17,7 @@ import types
 import typing
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar, cast, overload
 
@@ -410,6 +411,11 @@ class Classes:
                         self._named.setdefault(name_of(cls), cls)
         return self._named.get(name) or self._scope.find(name) or self._subclass(name)
 
+    def versioned(self, name: str) -> type[Any] | None:
+        """Return the class of this name if it was registered with a version, which says how to read it."""
+        found = self._named.get(name)
+        return found if found is not None and version_of(found) > 1 else None
+
     def _subclass(self, name: str) -> type[Any] | None:
         """Return the class of this name if it is derived from a known one: an annotation allows it.
 
@@ -445,6 +451,20 @@ _versions: weakref.WeakKeyDictionary[type[Any], _Version] = weakref.WeakKeyDicti
 _under_way: ContextVar[tuple[tuple[type[Any], int], ...]] = ContextVar("upgrades under way", default=())
 
 
+_noticed: ContextVar[dict[str, None] | None] = ContextVar("upgrades that were made", default=None)
+
+
+@contextmanager
+def noticing_upgrades() -> Iterator[dict[str, None]]:
+    """Collect which classes were brought from which version to which, as texts."""
+    found: dict[str, None] = {}
+    token = _noticed.set(found)
+    try:
+        yield found
+    finally:
+        _noticed.reset(token)
+
+
 def version_of(cls: type[Any]) -> int:
     """Return the version of a class in stored data; 1 for one that was registered without."""
     known = _versions.get(cls) if _versions else None
@@ -463,6 +483,8 @@ def rebuilt(cls: type[Any], kind: Kind, version: object = 1, **parts: Any) -> An
         )
     if known is None or version == number:
         return kind.from_parts(**parts)
+    if (noticed := _noticed.get()) is not None:
+        noticed[f"{cls.__qualname__} from version {version} to {number}"] = None
     fields = parts["v"]
     for before in range(version, number):
         if before not in known.steps:

@@ -23,6 +23,7 @@ from hypergraph.views.glances import CountsView, GlancePage
 from hypergraph.views.graph import GraphView
 from hypergraph.views.items import ItemPage
 from hypergraph.views.lineage import LineageView
+from hypergraph.views.migration import MigrationView
 from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.profile import ProfileView
 from hypergraph.views.replay import ReplayView
@@ -110,6 +111,7 @@ SCHEMAS: dict[str, type] = {
     "migrated": MigratedView,
     "recovered": RecoveredView,
     "replay": ReplayView,
+    "migration": MigrationView,
     "doctor": HealthView,
     "version": VersionView,
     "demo": DemoRun,

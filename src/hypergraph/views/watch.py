@@ -11,6 +11,7 @@ from hypergraph.display import jsonable
 from hypergraph.views.inner import InnerStepView, unfinished
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.step import Step, shown_step
+from hypergraph.views.workflow import ProgressView, progress_view
 
 _CHUNK = 200  # steps read at once
 _LATEST = 20  # steps that ended before the start and are reported too
@@ -42,17 +43,6 @@ class FollowedChunk(TypedDict):
     offset: int
     kind: str  # chunk; restart: the node was called again; gap: earlier chunks are gone
     value: Any
-
-
-class ProgressView(TypedDict):
-    """How far a running node is."""
-
-    workflow: str
-    node: str
-    done: float
-    total: float | None
-    share: float | None  # from 0 to 1
-    text: str
 
 
 class FollowedProgress(ProgressView):
@@ -90,7 +80,7 @@ def running(store: Checkpointer, id: str) -> RunningView:
     return {
         "schema": "hypergraph.running/1",
         "workflow": jsonable(id),
-        "progress": [_progress_view(found) for found in store.progress(id)] if active else [],
+        "progress": [progress_view(found) for found in store.progress(id)] if active else [],
         "inner": unfinished(store.view(artifacts=False), id) if active else [],
         "streams": [
             {
@@ -101,17 +91,6 @@ def running(store: Checkpointer, id: str) -> RunningView:
             }
             for found in store.backend.read_streams(id)
         ],
-    }
-
-
-def _progress_view(found: Progress) -> ProgressView:
-    return {
-        "workflow": jsonable(found.workflow_id),
-        "node": jsonable(found.node),
-        "done": found.done,
-        "total": found.total,
-        "share": found.share,
-        "text": jsonable(found.text),
     }
 
 
@@ -168,7 +147,7 @@ class Follower:
         for found in self._store.progress(self._wf):
             if self._progress.get((found.workflow_id, found.node)) != found:
                 self._progress[found.workflow_id, found.node] = found
-                yield {**_progress_view(found), "schema": "hypergraph.followed-progress/1"}
+                yield {**progress_view(found), "schema": "hypergraph.followed-progress/1"}
 
     def _steps(self) -> Iterator[FollowedStep]:
         while page := self._store.steps(self._wf, after=self._after, limit=_CHUNK, values=False):

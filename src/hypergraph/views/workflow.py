@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypedDict
 
-from hypergraph.checkpointers import Checkpointer, Question, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers import Checkpointer, Progress, Question, StepStatus, Workflow, WorkflowStatus
 from hypergraph.checkpointers.backend import StepTally
 from hypergraph.checkpointers.overview import Overview, some_children
 from hypergraph.display import jsonable
@@ -30,6 +30,17 @@ class NodeRow(TypedDict):
     usage: dict[str, float]  # what was recorded with ctx.record; not of the items of a map
 
 
+class ProgressView(TypedDict):
+    """How far a running node is."""
+
+    workflow: str  # whose node it is
+    node: str
+    done: float
+    total: float | None
+    share: float | None  # from 0 to 1
+    text: str
+
+
 class ChildCounts(TypedDict):
     """The children of a workflow: nested runs, or the items of a map."""
 
@@ -51,6 +62,7 @@ class WorkflowDetail(WorkflowSummary):
     children: ChildCounts
     next: list[str] | None  # nodes that would run next; null if the history is too long to find out
     forks: list[str]
+    progress: list[ProgressView]  # of nodes that run now, if they say how far they are
 
 
 class TreeRow(WorkflowSummary):
@@ -112,6 +124,19 @@ def workflow_view(found: Overview) -> WorkflowDetail:
         "next": None if found.next is None else [jsonable(name) for name in found.next],
         "forks": [jsonable(fork) for fork in found.forks],
         "usage": jsonable(found.usage),
+        "progress": [progress_view(progress) for progress in found.progress],
+    }
+
+
+def progress_view(found: Progress) -> ProgressView:
+    """Return how far a node is, as answers show it."""
+    return {
+        "workflow": jsonable(found.workflow_id),
+        "node": jsonable(found.node),
+        "done": found.done,
+        "total": found.total,
+        "share": found.share,
+        "text": jsonable(found.text),
     }
 
 

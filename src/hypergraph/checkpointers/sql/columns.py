@@ -21,6 +21,7 @@ T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 _LONGEST = 1e13  # milliseconds
+_ENDLESS = float("inf")
 _LONG = 200_000  # characters of a text that may take much memory
 _MEMORY, _TIMES = 32 * 1024 * 1024, 16  # bytes of memory for it: some, and so many times its size
 _LIST, _DICT = 72, 208  # bytes of memory that a container takes
@@ -132,6 +133,12 @@ def check_duration(ms: float | None) -> None:
     """Raise ValueError for a duration of more than a few centuries, or without end."""
     if ms is not None and not -_LONGEST < ms < _LONGEST:
         raise ValueError(f"a duration of {ms}")
+
+
+def check_number(found: object) -> None:
+    """Raise ValueError unless something is a finite number from 0 on."""
+    if not isinstance(found, int | float) or not 0 <= found < _ENDLESS:
+        raise ValueError(f"an amount of {found!r:.40}")
 
 
 def fields_of(row: Sequence[Any]) -> dict[str, Any]:

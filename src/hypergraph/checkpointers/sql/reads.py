@@ -23,7 +23,7 @@ from hypergraph.checkpointers.records import (
     turns_of,
 )
 from hypergraph.checkpointers.sql import queries
-from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, check_rows, or_corrupt
+from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, check_number, check_rows, or_corrupt
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
 from hypergraph.checkpointers.sql.rows import extras_in, parsed, record_of, workflow_of
@@ -177,7 +177,8 @@ ORDER BY superstep, node, step, name
 _TOTALS = """
 WITH RECURSIVE family (root, key, id) AS (
     SELECT id, key, id FROM workflows WHERE id IN ({ids}) UNION ALL
-    SELECT family.root, workflows.key, workflows.id FROM family JOIN workflows ON parent_id = family.id)
+    SELECT family.root, workflows.key, workflows.id FROM family JOIN workflows ON parent_id = family.id
+    AND length(workflows.id) > length(family.id))
 SELECT root, name, sum(amount) FROM family JOIN usage ON workflow = family.key GROUP BY root, name
 ORDER BY root, name
 """
@@ -200,12 +201,16 @@ def count_inner(connection: Connection, workflow_id: str) -> dict[tuple[int, str
     return {(superstep, node): count for superstep, node, count in rows}
 
 
+@or_corrupt
 def usage(connection: Connection, workflow_id: str) -> list[Usage]:
     """Return what the nodes of a workflow have recorded."""
     rows = connection.execute(_USAGE, (key_of(connection, workflow_id),)).fetchall()
+    if not {tuple(map(type, row[:-1])) for row in rows} <= {(int, str, str, str)}:
+        raise ValueError("an amount without its place")
     return [Usage(at, node, step, name, plain_amount(amount)) for at, node, step, name, amount in rows]
 
 
+@or_corrupt
 def total_usage(connection: Connection, workflow_ids: Sequence[str]) -> dict[str, dict[str, float]]:
     """Return the sums of what was recorded in workflows and those below them."""
     found: dict[str, dict[str, float]] = {}
@@ -218,7 +223,8 @@ def total_usage(connection: Connection, workflow_ids: Sequence[str]) -> dict[str
 
 
 def plain_amount(amount: float) -> float:
-    """Return an amount as it was recorded: a whole number is an int. Raises TypeError for anything else."""
+    """Return an amount as it was recorded: a whole number is an int. Raises ValueError for anything else."""
+    check_number(amount)
     return int(amount) if float(amount).is_integer() else float(amount)
 
 

@@ -187,10 +187,12 @@ def inner_rows(key: int, steps: Iterable[tuple[str, Payload]]) -> list[Row]:
     ]
 
 
-def summary_row(key: int, payload: Payload) -> Row:
-    """Return the row of a summary, by VALUE_COLUMNS."""
+def summary_rows(key: int, payload: Payload | None) -> list[Row]:
+    """Return the row of a summary, if there is one, by VALUE_COLUMNS."""
+    if payload is None:
+        return []
     name, version, kept, checksum, data, superstep, index, _, _ = payload
-    return (key, SUMMARY, text(name), superstep, index, "", version, text(kept), checksum, data, None)
+    return [(key, SUMMARY, text(name), superstep, index, "", version, text(kept), checksum, data, None)]
 
 
 def record_of(

@@ -11,6 +11,7 @@ from datetime import datetime
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.inner_steps import owner_of
 from hypergraph.checkpointers.names import changed, moved
 from hypergraph.checkpointers.records import (
     ANSWER,
@@ -71,7 +72,7 @@ from hypergraph.checkpointers.sql.rows import (
     record_of,
     rows_of,
     structure,
-    summary_row,
+    summary_rows,
     text,
 )
 from hypergraph.checkpointers.sqlite.migrations import INNER, OTHER, OUTPUT, SUMMARY
@@ -90,7 +91,7 @@ def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWor
     """Copy the rows of another workflow under a new key."""
     origin = new.forked_from or ""
     source = reads.locked_key(connection, origin)
-    where = "WHERE workflow = ? AND superstep <= ?"
+    where, apart = "WHERE workflow = ? AND superstep <= ?", f"({INNER}, {SUMMARY})"
     bounds = (source, _LAST if new.forked_at is None else new.forked_at)
     connection.execute(
         "UPDATE workflows SET scrambled = (SELECT scrambled FROM workflows WHERE key = ?) WHERE key = ?",
@@ -98,7 +99,7 @@ def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWor
     )
     values, steps = ", ".join(VALUE_COLUMNS[1:]), ", ".join(STEP_COLUMNS[1:])
     connection.execute(
-        f"INSERT INTO vals (workflow, {values}) SELECT ?, {values} FROM vals {where} AND kind NOT IN ({INNER}, {SUMMARY})",  # noqa: S608 - fixed names
+        f"INSERT INTO vals (workflow, {values}) SELECT ?, {values} FROM vals {where} AND kind NOT IN {apart}",  # noqa: S608 - fixed names
         (key, *bounds),
     )
     rows = connection.execute(f"SELECT {steps} FROM steps {where} ORDER BY superstep, idx", bounds).fetchall()  # noqa: S608 - as above
@@ -160,7 +161,8 @@ def recode(
     """Bind copied values to the workflow and store they are in now; what cannot be read stays as it is."""
     for kind, payload in reads.all_payloads(connection, key):
         try:
-            bound = encoding.moved(payload, origin, workflow_id, store_id)
+            owners = (origin, workflow_id) if kind != INNER else (owner_of(origin), owner_of(workflow_id))
+            bound = encoding.moved(payload, *owners, store_id)
         except StoreError:
             raise  # it is there, and may be read another time
         except Exception:  # noqa: S112 - rows may hold anything; the value shows itself what is wrong
@@ -285,12 +287,10 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
             connection.executemany(VALUE, values)
     if inputs:
         connection.executemany(VALUE, input_rows(key, at, inputs))
-    if inner:
-        connection.executemany(VALUE, inner_rows(key, inner))
+    if inner or summary is not None:
+        connection.executemany(VALUE, [*inner_rows(key, inner), *summary_rows(key, summary)])
     if usage:
         connection.executemany(USAGE, [(key, *row) for row in usage])
-    if summary is not None:
-        execute(VALUE, summary_row(key, summary))
     if running is not None:
         if fault_points.hook is not None:
             fault_points.point("intent.before")

@@ -17,6 +17,7 @@ from hypergraph.cli.tables import (
     error_lines,
     inner_table,
     node_table,
+    progress_parts,
     question_lines,
     step_table,
 )
@@ -99,6 +100,8 @@ def _blocks(read: Overview, found: WorkflowDetail, steps: list[Step]) -> Iterato
             yield f"First error (resolved): {first}"
         else:
             yield [f"First error: {first}", *trace]
+    if found["progress"]:
+        yield ["  ".join(filter(None, progress_parts(progress))) for progress in found["progress"][:ROWS]]
     if found["questions"]:
         yield question_lines(found["questions"])
 
