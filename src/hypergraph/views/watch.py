@@ -61,7 +61,7 @@ class StreamView(TypedDict):
 
 
 class RunningView(TypedDict):
-    """What is known of nodes before they end: of a workflow and of the runs below it."""
+    """Progress, inner steps and streams of the nodes of a workflow and of the runs below it."""
 
     schema: str  # hypergraph.running/1
     workflow: str
