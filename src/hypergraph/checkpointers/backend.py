@@ -4,7 +4,7 @@ A backend keeps records and encoded values; it knows no serializer. Verbs that r
 handed the `Encoding` of the store. All verbs are synchronous and may be called from any thread. Reading an
 unknown id gives nothing, never an error. Trouble with the place itself is a CheckpointError.
 
-Twenty-three verbs are abstract. Those below "with a default" are answered from them, and overridden where a
+Twenty-six verbs are abstract. Those below "with a default" are answered from them, and overridden where a
 backend has a shorter way.
 """
 
@@ -22,6 +22,7 @@ from hypergraph.checkpointers.records import (
     Claim,
     Commit,
     EncodedAnswer,
+    EncodedSignal,
     EncodedStep,
     NewWorkflow,
     Ownership,
@@ -219,6 +220,24 @@ class Backend(ABC):
         """
 
     @abstractmethod
+    def put_signal(self, workflow_id: str, payload: Payload) -> bool:
+        """Keep a value that was sent to a workflow, also to one with an owner.
+
+        Returns False, and keeps nothing, if its index is not the next one of its name, from 1 on.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist.
+            WorkflowError: it has completed.
+        """
+
+    @abstractmethod
+    def take_signal(self, workflow_ids: Sequence[str], name: str, taker: str) -> tuple[str, Payload] | None:
+        """Return the first kept value of a name, of the first of these workflows that has one, and of which.
+
+        From then on it belongs to the taker, who is given the same one again. None if there is none.
+        """
+
+    @abstractmethod
     def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
         """Change the status.
 
@@ -367,6 +386,10 @@ class Backend(ABC):
 
         They come in the order in which they began. The version of a payload is the visit of the node.
         """
+
+    @abstractmethod
+    def read_signals(self, workflow_id: str) -> list[EncodedSignal]:
+        """Return what was sent to a workflow, received or not, by name and in order."""
 
     @abstractmethod
     def read_usage(self, workflow_id: str) -> list[Usage]:

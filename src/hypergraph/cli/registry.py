@@ -90,6 +90,11 @@ COMMANDS = {
         DO,
         ("answer order-1 approved=true --by ann", "answer batch item-3.approved=false"),
     ),
+    "send": Command(
+        "send a value to a workflow, for the next node that receives it",
+        DO,
+        ("send order-1 payment 9.5", "send batch/item-3 approved true --by ann"),
+    ),
     "fork": Command(
         "start a workflow from the history of another one",
         DO,

@@ -555,8 +555,7 @@ class Journal:
         except CheckpointError as error:
             encoded = self._without_values(record, error)
         self.outbox.append(encoded)
-        if superstep < self.lowest:
-            self.lowest = superstep  # afterwards: another thread empties both
+        self.lowest = min(self.lowest, superstep)  # afterwards: another thread empties both
         if self.running and not self.waits_for_end:
             LATE.add(self)  # what is under way may take long
 
@@ -670,6 +669,7 @@ class Journal:
         full: bool,
         code: NewWorkflow | None = None,
         due: datetime | None = None,
+        awaits: Mapping[str, int] = MappingProxyType({}),
     ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         self.is_closed = True
@@ -680,7 +680,7 @@ class Journal:
             raise self._trouble
         if self.is_detached:
             return ()
-        self.flush(status=status, duration_ms=duration, full=full, code=code, due=due)
+        self.flush(status=status, duration_ms=duration, full=full, code=code, due=due, awaits=awaits)
         if self.writer is not None:
             self.writer.drain(self.claim)
         return (*self._reported(), *self.on_their_way)

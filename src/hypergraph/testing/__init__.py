@@ -21,7 +21,7 @@ _LAZY = {
     "Replayed": "hypergraph.testing.replaying",
     "replay": "hypergraph.testing.replaying",
 }
-_MODULES = ("stores", "ownership", "upkeep", "outlines", "crashes", "races")
+_MODULES = ("stores", "ownership", "upkeep", "outlines", "crashes", "races", "signals")
 _TESTS = [f"hypergraph.testing.conformance.{name}" for name in _MODULES]
 
 __all__ = [

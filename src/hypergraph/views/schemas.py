@@ -50,6 +50,7 @@ from hypergraph.views.writes import (
     Forked,
     Imported,
     Pruned,
+    Sent,
     Tags,
     Written,
 )
@@ -87,6 +88,7 @@ SCHEMAS: dict[str, type] = {
     "run": RunView,
     "fork": Forked,
     "answered": Answered,
+    "sent": Sent,
     "tags": Tags,
     "cancelled": Cancelled,
     "deleted": Deleted,

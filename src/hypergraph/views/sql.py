@@ -103,7 +103,7 @@ VIEWS: dict[str, dict[str, Column]] = {
     "vals": {
         "workflow": Column("the id of the workflow", "w.id"),
         "kind": Column(
-            "output, input, inner: a step inside of a node, or other: of steps that did not complete",
+            "output, input, inner: a step inside of a node, signal, or other: of steps that did not complete",
             VALUE_KIND,
         ),
         "name": Column("the name of the value; empty for a question", "t.name"),

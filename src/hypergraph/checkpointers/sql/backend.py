@@ -29,6 +29,7 @@ from hypergraph.checkpointers.records import (
     Claim,
     Commit,
     EncodedAnswer,
+    EncodedSignal,
     EncodedStep,
     NewWorkflow,
     Ownership,
@@ -386,6 +387,20 @@ class SqlBackend(Backend):
     def put_answers(self, answers: Sequence[EncodedAnswer]) -> None:
         """Add answers to steps that wait for one; see `Backend.put_answers`."""
         self.database.write(lambda connection: writes.put_answers(connection, answers))
+
+    def put_signal(self, workflow_id: str, payload: Payload) -> bool:
+        """Keep a value that was sent; see `Backend.put_signal`."""
+        return self.database.write(lambda connection: writes.put_signal(connection, workflow_id, payload))
+
+    def take_signal(self, workflow_ids: Sequence[str], name: str, taker: str) -> tuple[str, Payload] | None:
+        """Return the next value that was sent; see `Backend.take_signal`."""
+        return self.database.write(
+            lambda connection: writes.take_signal(connection, workflow_ids, name, taker)
+        )
+
+    def read_signals(self, workflow_id: str) -> list[EncodedSignal]:
+        """Return what was sent to a workflow, by name and in order."""
+        return self._read(reads.signals, workflow_id)
 
     def settle_map(self, workflow_id: str) -> None:
         """Bring a paused map up to date after one of its items ran by itself, in one statement."""

@@ -14,6 +14,7 @@ from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
     APART,
+    EncodedSignal,
     Payload,
     StepRecord,
     Turn,
@@ -27,7 +28,7 @@ from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, check_rows, 
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
 from hypergraph.checkpointers.sql.rows import extras_in, parsed, record_of, workflow_of
-from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT
+from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SIGNAL
 from hypergraph.checkpointers.status import StepStatus
 
 _LAST = 2**62  # no superstep comes after it
@@ -62,6 +63,10 @@ SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = {OUTPUT} AN
 AND v.superstep >= :base AND v.superstep <= :superstep AND (v.superstep < :superstep OR v.idx < :idx)
 ORDER BY v.superstep, v.idx
 """  # noqa: S608 - fixed names
+_SIGNALS = (
+    f"SELECT {PAYLOAD}, v.node FROM vals AS v WHERE v.workflow = ? AND v.kind = {SIGNAL} "  # noqa: S608 - fixed names
+    "ORDER BY v.name, v.idx"
+)
 _NEXT = f"""
 SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 AND v.base IS NOT NULL AND v.superstep = (SELECT min(superstep) FROM vals
@@ -112,6 +117,12 @@ def findable(workflow_id: str) -> str | None:
     except UnicodeEncodeError:
         return None
     return workflow_id
+
+
+def signals(connection: Connection, workflow_id: str) -> list[EncodedSignal]:
+    """Return the values that were sent to a workflow, by name and in their order."""
+    rows = connection.execute(_SIGNALS, (key_of(connection, workflow_id),)).fetchall()
+    return [EncodedSignal(payload_of(SIGNAL, row[:-1]), row[-1]) for row in rows]
 
 
 def key_of(connection: Connection, workflow_id: str) -> int | None:

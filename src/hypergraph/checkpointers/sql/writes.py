@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
@@ -26,6 +28,7 @@ from hypergraph.checkpointers.records import (
     Place,
     StepRecord,
     gap,
+    is_over,
     locked,
     not_asking,
     recorded_already,
@@ -45,6 +48,7 @@ from hypergraph.checkpointers.sql.columns import (
     time_of,
 )
 from hypergraph.checkpointers.sql.connection import Connection, Database, Locks
+from hypergraph.checkpointers.sql.dialect import PAYLOAD
 from hypergraph.checkpointers.sql.rows import (
     COUNT_AGAIN,
     INTENT,
@@ -61,6 +65,7 @@ from hypergraph.checkpointers.sql.rows import (
     TAKE,
     USAGE,
     VALUE,
+    awaits_text,
     copied_extra,
     inner_rows,
     input_rows,
@@ -72,7 +77,7 @@ from hypergraph.checkpointers.sql.rows import (
     structure,
     text,
 )
-from hypergraph.checkpointers.sqlite.migrations import INNER, OTHER, OUTPUT
+from hypergraph.checkpointers.sqlite.migrations import INNER, OTHER, OUTPUT, SIGNAL
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, DecryptionError, StoreError
 
@@ -96,7 +101,7 @@ def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWor
     )
     values, steps = ", ".join(VALUE_COLUMNS[1:]), ", ".join(STEP_COLUMNS[1:])
     connection.execute(
-        f"INSERT INTO vals (workflow, {values}) SELECT ?, {values} FROM vals {where} AND kind <> {INNER}",  # noqa: S608 - fixed names
+        f"INSERT INTO vals (workflow, {values}) SELECT ?, {values} FROM vals {where} AND kind < {INNER}",  # noqa: S608 - fixed names
         (key, *bounds),
     )
     rows = connection.execute(f"SELECT {steps} FROM steps {where} ORDER BY superstep, idx", bounds).fetchall()  # noqa: S608 - as above
@@ -268,7 +273,7 @@ def release(connection: Connection, claim: Ownership) -> None:
 
 def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     """Write one unit."""
-    claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage = unit
+    claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage, awaits = unit
     key, fence = claim.key, claim.fence
     execute = connection.execute
     if (
@@ -300,7 +305,7 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
             (code.graph_hash, kept.digest, key),
         )
     if status is not None:
-        set_status(connection, key, status, duration, clock, due)
+        set_status(connection, key, status, duration, clock, due, awaits)
     elif duration is not None:
         connection.execute("UPDATE workflows SET duration_ms = ? WHERE key = ?", (duration, key))
 
@@ -336,10 +341,12 @@ def set_status(  # noqa: PLR0917 - the columns that go with a status
     duration: float | None,
     clock: Clock,
     due: datetime | None = None,
+    awaits: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
     """Change the status; a workflow that completed has its crashes reset."""
     ended = micros(clock()) if status in FINISHED else None
     changes = {"status": status.value, "ended": ended, "duration": duration, "due": micros(due), "key": key}
+    changes["awaits"] = awaits_text(awaits)
     connection.execute(STATUS, changes)
     if status is WorkflowStatus.COMPLETED:
         connection.execute("DELETE FROM intents WHERE workflow = ?", (key,))
@@ -358,7 +365,12 @@ def change_status(
 
 def settle_map(connection: Connection, workflow_id: str, clock: Clock) -> None:
     """Complete a paused map without owner whose items have completed; else note when it is due next."""
-    connection.execute(_SETTLE, {"id": workflow_id, "ended": micros(clock())})
+    rows = connection.execute(_AWAITED, (workflow_id,)).fetchall()
+    awaits: Counter[str] = Counter()
+    for (stored,) in rows:
+        awaits.update(parsed(stored))
+    values = {"id": workflow_id, "ended": micros(clock()), "awaits": awaits_text(awaits)}
+    connection.execute(_SETTLE, values)
 
 
 def set_tags(connection: Connection, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
@@ -438,6 +450,48 @@ def put_answers(connection: Connection, answers: Iterable[EncodedAnswer]) -> Non
             raise not_asking(record)
 
 
+def put_signal(connection: Connection, workflow_id: str, payload: Payload) -> bool:
+    """Keep a value that was sent, if it is the next one of its name; return whether it is."""
+    row = connection.execute(connection.dialect.owner, (workflow_id,)).fetchone()
+    if row is None:
+        raise unknown(workflow_id)
+    if row[1] == WorkflowStatus.COMPLETED.value:
+        raise is_over(workflow_id)
+    key = row[0]  # its row is locked, so that two senders do not get the same place
+    ((last,),) = connection.execute(_LAST_SIGNAL, (key, payload.name)).fetchall()
+    if payload.idx != (last or 0) + 1:
+        return False
+    place = (key, SIGNAL, payload.name, 0, payload.idx, "")
+    connection.execute(VALUE, (*place, 0, text(payload.format), payload.checksum, payload.data, None))
+    return True
+
+
+def take_signal(
+    connection: Connection, workflow_ids: Sequence[str], name: str, taker: str
+) -> tuple[str, Payload] | None:
+    """Return what was taken before, else take the first that is kept; of the first of several workflows."""
+    for workflow_id in workflow_ids:
+        key = reads.locked_key(connection, workflow_id)
+        if key is None:
+            continue
+        for wanted in (taker, ""):
+            row = connection.execute(_SIGNAL, (key, name, wanted)).fetchone()
+            if row is not None:
+                payload = reads.payload_of(SIGNAL, row)
+                if not wanted:
+                    connection.execute(_RECEIVED, (taker, key, name, payload.idx))
+                return workflow_id, payload
+    return None
+
+
+_LAST_SIGNAL = f"SELECT max(idx) FROM vals WHERE workflow = ? AND kind = {SIGNAL} AND name = ?"  # noqa: S608 - fixed names
+_SIGNAL = (
+    f"SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = ? AND v.kind = {SIGNAL} AND v.name = ? "  # noqa: S608 - as above
+    "AND v.node = ? ORDER BY v.idx LIMIT 1"
+)
+_RECEIVED = f"UPDATE vals SET node = ? WHERE workflow = ? AND kind = {SIGNAL} AND name = ? AND idx = ?"  # noqa: S608 - as above
+
+
 def create(
     connection: Connection, workflow_id: str, new: NewWorkflow, time: datetime, inputs: Iterable[Payload]
 ) -> None:
@@ -451,8 +505,10 @@ _OPEN = (
     "EXISTS (SELECT 1 FROM workflows AS item WHERE item.parent_id = :id "
     "AND item.status IN ('active', 'failed', 'paused', 'stopped', 'partial'))"
 )
+_AWAITED = "SELECT awaits FROM workflows WHERE parent_id = ? AND awaits IS NOT NULL"
 _SETTLE = (
     f"UPDATE workflows SET due = (SELECT min(item.due) FROM workflows AS item WHERE item.parent_id = :id), "  # noqa: S608 - fixed names
+    "awaits = :awaits, "
     f"status = CASE WHEN {_OPEN} THEN status ELSE 'completed' END, "
     f"completed_at = CASE WHEN {_OPEN} THEN completed_at ELSE :ended END "
     "WHERE id = :id AND status = 'paused' AND owner_pid IS NULL"
@@ -474,7 +530,7 @@ _PARTS = (
 
 # A value goes if a newer one of its name counts already at the first superstep that is kept,
 _DROP = f"UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}', base = NULL WHERE workflow = :key"  # noqa: S608 - fixed names
-_TRIM = f"""{_DROP} AND superstep < :before AND data IS NOT NULL
+_TRIM = f"""{_DROP} AND superstep < :before AND data IS NOT NULL AND kind <> {SIGNAL}
 AND name NOT IN {APART} AND NOT (%s)
 AND (kind = {OTHER} OR kind = {INNER} AND EXISTS (
     SELECT 1 FROM steps WHERE steps.workflow = vals.workflow AND steps.node = vals.node
