@@ -44,11 +44,11 @@ _PATH = "SELECT set_config('search_path', current_setting('search_path') || ', p
 _MAY_WRITE = "SELECT NOT pg_is_in_recovery() AND has_table_privilege('workflows', 'INSERT')"
 
 
-def backend_at(dsn: str, schema: str) -> PostgresBackend:
+def backend_at(dsn: str, schema: str | None) -> PostgresBackend:
     """Return the backend at an address.
 
     Raises:
-        ValueError: the address is not valid, or the schema has no name.
+        ValueError: the address is not valid, or the schema cannot have that name.
     """
     return PostgresBackend(database_at(address_of(dsn, schema)))
 
