@@ -16,7 +16,7 @@ import hypergraph
 from hypergraph import events, exceptions
 from hypergraph.cli.arguments import FOR_ALL
 from hypergraph.cli.main import options_of
-from hypergraph.cli.registry import COMMANDS
+from hypergraph.cli.registry import COMMANDS, spelled
 from hypergraph.views import problems
 from hypergraph.views.schemas import SCHEMAS, full_name
 from hypergraph.views.sql import VIEWS
@@ -186,7 +186,7 @@ def test_every_command_and_option_long_and_short_is_in_the_reference() -> None:
     assert undocumented([option.name for option in FOR_ALL], text) == []
     for name in COMMANDS:
         spellings = [text for option in options_of(name) for text in (option.name, option.short) if text]
-        assert undocumented(spellings, parts[name.replace("-", " ")]) == [], name
+        assert undocumented(spellings, parts[spelled(name)]) == [], name
 
 
 def test_every_document_and_every_column_of_a_view_is_in_the_reference() -> None:

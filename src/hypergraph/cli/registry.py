@@ -113,6 +113,11 @@ COMMANDS = {
         ("worker shop:orders --executor-id w1 --db postgresql://host/runs",),
     ),
     "worker-ls": Command("list the workers, and dead ones that left runs", CLUSTER, ("worker ls",)),
+    "dev-postgres": Command(
+        "start, stop or look for a Postgres for trying out",
+        CLUSTER,
+        ("dev-postgres", "dev-postgres status", "dev-postgres stop"),
+    ),
     "submit": Command(
         "submit a run to a cluster on Postgres",
         CLUSTER,
@@ -174,6 +179,11 @@ COMMANDS = {
     "help": Command("show the help of a command", KEEP, ("help", "help resume")),
     "version": Command("print the version", KEEP, ("version", "--version")),
 }
+
+
+def spelled(name: str) -> str:
+    """Return a command as it is typed: a dash in its name is a blank, except for `dev-postgres`."""
+    return name if name == "dev-postgres" else name.replace("-", " ")
 
 
 def module_of(name: str) -> ModuleType:

@@ -35,6 +35,15 @@ class Sent(TypedDict):
     signals: list[SignalView]  # without those that were received
 
 
+class DevServer(TypedDict):
+    """A Postgres server for trying out."""
+
+    schema: str  # hypergraph.dev-postgres/1
+    running: bool
+    dsn: str | None  # its address while it runs
+    folder: str  # of its data
+
+
 class Deleted(TypedDict):
     """Workflows deleted by id."""
 
