@@ -69,6 +69,7 @@ OTHERS = {
         "mcp",
         "tag",
         "send",
+        "dev-postgres",
         "rm",
         "gc",
         "backup",

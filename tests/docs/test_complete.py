@@ -182,7 +182,7 @@ def test_every_code_of_an_error_is_in_the_reference_of_each_interface() -> None:
 @pytest.mark.slow
 def test_every_command_and_option_long_and_short_is_in_the_reference() -> None:
     text = page("cli.md")
-    parts = dict(re.findall(r"^### ([\w ]+)\n(.*?)(?=^##|\Z)", text, re.DOTALL | re.MULTILINE))
+    parts = dict(re.findall(r"^### ([\w -]+)\n(.*?)(?=^##|\Z)", text, re.DOTALL | re.MULTILINE))
     assert undocumented([option.name for option in FOR_ALL], text) == []
     for name in COMMANDS:
         spellings = [text for option in options_of(name) for text in (option.name, option.short) if text]
