@@ -154,7 +154,7 @@ class StoredGraph:
     """
 
     def __init__(self, structure: Any) -> None:
-        checked = _checked(structure)
+        checked = checked_structure(structure)
         listed = [_node(_mapping(entry, "a node"), at) for at, entry in enumerate(_list(checked, "nodes"))]
         edges = [_edge(_mapping(entry, "an edge")) for entry in _list(checked, "edges")]
         spec = _mapping(checked.get("inputs") or {}, "inputs")
@@ -295,7 +295,8 @@ def readable_graph(structure: Any) -> StoredGraph | None:
         return None
 
 
-def _checked(structure: Any) -> Mapping[str, Any]:
+def checked_structure(structure: Any) -> Mapping[str, Any]:
+    """Return a structure. Raises ValueError for what is none, and for one of a newer release."""
     if not isinstance(structure, Mapping):
         raise ValueError(f"A stored graph must be a dict, got {preview(structure)}")
     version = structure.get("version", VERSION)

@@ -48,6 +48,7 @@ BUILD_CHECKS = {
     "B13": ["wait_for='saved'", "Did you mean 'save'?"],
     "B14": ["Type mismatch", "Missing type annotation", "Unresolvable type hint"],
     "B15": ["Some nodes append"],
+    "B16": ["answers 'approve' and is an input of"],
 }
 EVENTS = [name for name in events.__all__ if name.endswith("Event") and name != "Event"]
 THINGS = {name: thing for page in contents().values() for name, thing in page.items()}

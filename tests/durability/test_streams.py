@@ -87,6 +87,52 @@ def test_a_reader_follows_until_the_run_has_ended(store: Checkpointer) -> None:
     assert found == [(0, "first"), (1, "second")]
 
 
+def test_a_reader_in_an_event_loop_follows_while_the_node_writes(store: Checkpointer) -> None:
+    async def main() -> list[Any]:
+        seen = asyncio.Event()
+
+        async def slowly(context: NodeContext) -> str:
+            context.stream("first")
+            await seen.wait()
+            context.stream("second")
+            return "done"
+
+        handle = AsyncRunner(checkpointer=store).start_run(graph_of(slowly), workflow_id="w")
+        await handle.started()
+        reader, found = store.read_stream("w", "slowly"), []
+        async for chunk in reader:
+            found.append((chunk.offset, chunk.value, reader.offset))
+            seen.set()
+        await handle.result()
+        return found
+
+    assert asyncio.run(main()) == [(0, "first", 1), (1, "second", 2)]
+
+
+def test_a_reader_waits_anew_after_each_chunk(store: Checkpointer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its timeout is the time without a chunk, not the time of the whole stream."""
+    go_on = threading.Event()
+
+    def slowly(context: NodeContext) -> str:
+        for word in "abc":
+            context.stream(word)
+        go_on.wait()
+        return "done"
+
+    handle = SyncRunner(checkpointer=store).start_run(graph_of(slowly), workflow_id="w")
+    handle.started()
+    while len(read(store, "w", "slowly")) < 3:
+        time.sleep(0.001)
+    passed, found = iter(range(0, 10_000, 100)), []
+    monkeypatch.setattr("hypergraph.checkpointers.live.time.monotonic", lambda: next(passed))
+    for chunk in store.read_stream("w", "slowly", timeout=250):
+        found.append(chunk.value)
+    monkeypatch.undo()
+    go_on.set()
+    handle.result()
+    assert found == ["a", "b", "c"]
+
+
 def test_a_node_that_is_called_again_begins_a_new_stream(durable: On, store: Checkpointer) -> None:
     calls: list[int] = []
 

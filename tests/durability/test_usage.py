@@ -229,6 +229,7 @@ def test_services_come_from_the_call_or_the_runner_and_are_not_stored(store: Che
         for runner in (
             SyncRunner(services={"llm": Client("of the runner")}),
             SyncRunner(checkpointer=store, services={"llm": Client("of the runner")}),
+            OnAsync(checkpointer=store, services={"llm": Client("of the runner")}),
         ):
             assert runner.run(graph, x=1)["said"] == "of the runner"
             assert runner.run(graph, x=1, services={"llm": Client("of the call")})["said"] == "of the call"

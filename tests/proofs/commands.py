@@ -1,9 +1,14 @@
-"""Every command on every kind of damaged database: an answer or a named error, never a traceback."""
+"""Every command on every kind of damaged database: an answer or a named error, never a traceback.
+
+Methods that read are called too. Damage to the content of an inner step, a question, an answer or the
+attributes of an error concerns one workflow: only what looks at that one is called.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import shlex
 import shutil
 import sqlite3
@@ -12,11 +17,21 @@ import traceback
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
 
-from hypergraph import END, Graph, SyncRunner, interrupt, node, route
+import msgspec
+
+from hypergraph import END, Graph, NodeContext, SyncRunner, interrupt, node, pause_for, route
 from hypergraph.checkpointers import SqliteCheckpointer
+from hypergraph.checkpointers.records import ANSWER, ERROR, PAUSE
 from hypergraph.checkpointers.sqlite.database import _BY_PATH
+from hypergraph.checkpointers.sqlite.migrations import INNER as INNER_KIND
 from hypergraph.cli import main
+from hypergraph.exceptions import CheckpointError
+from hypergraph.ui.api import QUERIES
+from hypergraph.views.problems import Problem
+from hypergraph.views.stores import store_at
 from proofs.outcome import Outcome, scaled
 
 NAME = "commands on damaged databases"
@@ -46,7 +61,46 @@ def ask(b: int) -> None:
     return None
 
 
+class Case(NamedTuple):
+    """A damage, and the workflow that is looked at; with `is_own`, no other is concerned."""
+
+    name: str
+    change: Callable[[Path], None]
+    wf: str
+    is_own: bool = False
+
+
+class Refused(Exception):
+    """An error with an attribute, which is stored."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"refused with {code}")
+        self.code = code
+
+
+@node(output_name="reply", stream=True)
+def talk(x: int, context: NodeContext) -> str:
+    context.stream("wait")
+    context.stream({"part": 1})
+    found = context.step("look", str, x)
+    context.record(cost=1.5)
+    if x > 100:
+        context.step("refuse", _refuse, x, note="n")
+    return found
+
+
+def _refuse(x: int, note: str) -> None:
+    raise Refused(x)
+
+
+@interrupt(output_name="approved", timeout=1e6, default=False)
+def approve(x: int) -> bool | None:
+    return None
+
+
 INNER = Graph([first, second], name="inner")
+TALK = Graph([talk], name="talk")
+TIMED = Graph([first, approve, pause_for("later", 1e6)], name="timed")
 PLAIN = Graph([first, decide, second], name="plain")
 ASKING = Graph([first, second, ask], name="asking")
 NESTED = Graph([INNER.as_node()], name="nested")
@@ -64,11 +118,18 @@ def whole() -> dict[str, bytes]:
     runner.run(NESTED, x=1, workflow_id="nested")
     runner.map(INNER, {"x": [1, 2, 500]}, map_over="x", workflow_id="batch", error_handling="continue")
     runner.run(PLAIN, workflow_id="fork", fork_from=("done", 0))
+    runner.run(TALK, x=1, workflow_id="talk")
+    runner.run(TALK, x=500, workflow_id="refused", error_handling="continue")
+    runner.run(TIMED, x=1, workflow_id="timed")
+    runner.run(ASKING, x=2, workflow_id="answered")
+    store.answer("answered", "answer", "yes")
     store.create_workflow("w")
     store.close()
-    _run("UPDATE workflows SET owner_pid = 1, owner_host = 'h', owner_since = 1 WHERE id = 'w'")(
-        folder / "w.db"
-    )
+    for statement in (
+        "UPDATE workflows SET owner_pid = 1, owner_host = 'h', owner_since = 1 WHERE id = 'w'",
+        "INSERT INTO progress SELECT key, 'n', 1, 2, 'half', 5 FROM workflows WHERE id IN ('w', 'talk')",
+    ):
+        _run(statement)(folder / "w.db")
     found = {"w.db": (folder / "w.db").read_bytes()}
     shutil.rmtree(folder)
     return found
@@ -89,7 +150,7 @@ COLUMNS = {
         *("id", "status", "graph_name", "graph_hash", "structure", "parent_id", "parent_superstep"),
         *("node_name", "visit", "item", "fingerprint", "forked_from", "forked_at", "tags", "created_at"),
         *("completed_at", "duration_ms", "scrambled", "fence", "owner_pid", "owner_host", "owner_since"),
-        "crashes",
+        *("crashes", "due"),
     ),
     "structures": ("graph", "node_hashes"),
     "steps": (
@@ -100,7 +161,48 @@ COLUMNS = {
     "intents": ("superstep", "node", "fence"),
     "tallies": ("status", "graph", "workflows"),
     "lengths": ("counted", "steps"),
+    "usage": ("superstep", "node", "step", "name", "amount"),
+    "streams": ("node", "next", "kept", "size", "until"),
+    "chunks": ("node", "first", "count", "format", "checksum", "data"),
+    "progress": ("node", "done", "total", "text", "at"),
+    "identity": ("id",),
 }
+# Contents of payloads: which they are, whose, and their parts.
+CONTENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "an inner step": (
+        f"kind = {INNER_KIND}",
+        "talk",
+        json.loads(
+            '{"status": "completed", "function": "f", "args": [1], "kwargs": {"a": 1}, "result": "r",'
+            '"inputs": "0", "started": 1.5, "ms": 2.5, "attempt": 1, "awaited": false, "error": "e",'
+            '"error_type": "E", "problem": null}'
+        ),
+    ),
+    "a failed inner step": (
+        f"kind = {INNER_KIND}",
+        "refused",
+        {"status": "failed", "function": "f", "args": [], "error": "e", "error_type": "E", "ms": 1.0},
+    ),
+    "a question": (
+        f"name = '{PAUSE}'",
+        "timed",
+        json.loads(
+            '{"node_name": "approve", "output_param": "approved", "value": 2, "output_params": ["approved"],'
+            '"values": {"x": 1}, "reason": "interrupt", "path": [], "due": "2030-01-01T00:00:00+00:00",'
+            '"default": "False", "schemas": {"approved": {"type": "boolean"}}}'
+        ),
+    ),
+    "an answer": (
+        f"name = '{ANSWER}'",
+        "answered",
+        {"answer": {"answer": "yes"}, "answered_by": "ann", "answered_at": "2030-01-01T00:00:00+00:00"},
+    ),
+    "attributes of an error": (f"name = '{ERROR}'", "refused", {"code": 500}),
+}
+WRONG = (
+    *(None, 5, -1, 1e308, True, "x", "\x1b[2J\u202e", [1], [[["x"]]], {"a": 1}, {"a": {"b": [1]}}),
+    *({"$": "no"}, "9" * 5000, {"type": "object", "properties": 5}, "2030-01-01T00:00:00", [None, "x"]),
+)
 IN_JSON = {"tags", "crashes", "graph", "node_hashes", "versions", "extra"}
 _EACH_OTHER = "UPDATE workflows SET {} = CASE id WHEN 'done' THEN 'w' ELSE 'done' END"
 CIRCLES = {
@@ -123,6 +225,20 @@ def _update(table: str, column: str, value: object) -> Change:
         connection = sqlite3.connect(path)
         connection.execute("PRAGMA ignore_check_constraints = ON")
         connection.execute(f"UPDATE OR IGNORE {table} SET {column} = ?", (value,))
+        connection.commit()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.close()
+
+    return change
+
+
+def _content(where: str, content: object) -> Change:
+    data = json.dumps(content).encode()
+
+    def change(path: Path) -> None:
+        connection = sqlite3.connect(path)
+        row = (data, crc32(data))
+        connection.execute(f"UPDATE vals SET format = 'json/1', data = ?, checksum = ? WHERE {where}", row)
         connection.commit()
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.close()
@@ -157,9 +273,22 @@ def _beside(end: str, data: bytes) -> Change:
     return lambda path: Path(f"{path}{end}").write_bytes(data) and None
 
 
+def contents() -> Iterator[Case]:
+    """Yield the contents of payloads with a wrong part."""
+    for name, (where, wf, parts) in CONTENTS.items():
+        for part in parts:
+            for value in WRONG:
+                changed = _content(where, {**parts, part: value})
+                yield Case(f"{part} of {name} = {value!r:.40}", changed, wf, is_own=True)
+            less = _content(where, {n: v for n, v in parts.items() if n != part})
+            yield Case(f"{name} without {part}", less, wf, is_own=True)
+        for value in WRONG:
+            yield Case(f"{name} = {value!r:.40}", _content(where, value), wf, is_own=True)
+
+
 def kinds() -> dict[str, Change]:
-    """Return every kind of damage by name."""
-    found: dict[str, Change] = {name: _run(statement) for name, statement in CIRCLES.items()}
+    """Return every kind of damage by name, apart from circles and contents."""
+    found: dict[str, Change] = {}
     for table, columns in COLUMNS.items():
         for column in columns:
             for value in TEXTS if column in IN_JSON else NONSENSE:
@@ -186,38 +315,54 @@ def kinds() -> dict[str, Change]:
 
 
 READING = (
-    *(
-        "ls",
-        "ls --json",
-        "ls --tree",
-        "ls --status failed --since 1d",
-        "show {wf}",
-        "show {wf} --json",
-        "steps {wf}",
-    ),
-    *("steps {wf} --values", "step {wf} 0", "step {wf} 1 --json", "state {wf}", "state {wf} --json"),
-    *(
-        "state {wf} --key b",
-        "errors",
-        "errors --json",
-        "why {wf} b",
-        "stats",
-        "stats --json",
-        "timeline {wf}",
-    ),
-    *("timeline {wf} --json", "lineage {wf}", "graph {wf}", "graph {wf} --depth 2 --json", "diff done {wf}"),
-    *("diff {wf} 0..1", "export {wf} -o out.json --force", "export {wf} -o out.html --format html --force"),
-    *("doctor", "db info", "db check", "watch {wf} --json", "completion --ids"),
-    "sql 'SELECT * FROM workflows' --json",
-    "sql 'SELECT * FROM steps, vals'",
+    *("ls", "ls --json", "ls --tree", "ls --status failed --since 1d", "show {wf}", "show {wf} --json"),
+    *("show {wf} --tree", "show {wf} --errors", "steps {wf}", "steps {wf} --values", "step {wf} 0"),
+    *("step {wf} 1 --json", "state {wf}", "state {wf} --json", "state {wf} --key b", "errors"),
+    *("errors --json", "why {wf} b", "stats", "stats --json", "timeline {wf}", "timeline {wf} --json"),
+    *("lineage {wf}", "graph {wf}", "graph {wf} --depth 2 --json", "diff done {wf}", "diff {wf} 0..1"),
+    *("export {wf} -o out.json --force", "export {wf} -o out.html --format html --force", "doctor"),
+    *("db info", "db check", "watch {wf} --json", "watch {wf} --once", "watch --once"),
+    *("watch {wf} --stream talk --once", "watch {wf} --stream talk --once --jsonl", "completion --ids"),
+    *("replay w.db proofs.commands:PLAIN {wf}", "replay w.db proofs.commands:TALK {wf} --execute talk"),
+    *("sql 'SELECT * FROM workflows' --json", "sql 'SELECT * FROM steps, vals'", "sql 'SELECT * FROM usage'"),
+    *("queue ls", "queue show", "schedule ls", "worker ls", "submit plain x=1"),
 )
 WRITING = (  # each on a copy of its own
-    *("tag {wf} a=b", "answer {wf} answer=1", "cancel {wf}", "rm {wf} --yes", "prune --older-than 0s --yes"),
-    *("gc", "fork {wf} --as new", "fork {wf} --at 0 --as new", "resume {wf} proofs.commands:PLAIN"),
-    *("resume {wf} proofs.commands:ASKING answer=1", "run proofs.commands:PLAIN x=1 --id {wf}"),
-    *("run proofs.commands:PLAIN x=1 --id new", "backup copy.db", "db migrate", "db recover"),
+    *("tag {wf} a=b", "answer {wf} answer=1", "answer {wf} approved=true --by ann", "cancel {wf}"),
+    *(
+        "rm {wf} --yes",
+        "prune --older-than 0s --yes",
+        "gc",
+        "fork {wf} --as new",
+        "fork {wf} --at 0 --as new",
+    ),
+    *("resume {wf} proofs.commands:PLAIN", "resume {wf} proofs.commands:TALK"),
+    *("resume {wf} proofs.commands:ASKING answer=1", "resume {wf} proofs.commands:TIMED approved=true"),
+    *("resume {wf} proofs.commands:TIMED", "resume --due proofs.commands:TIMED"),
+    *("run proofs.commands:PLAIN x=1 --id {wf}", "run proofs.commands:PLAIN x=1 --id new", "backup copy.db"),
+    *("db migrate", "db recover"),
 )
-IDS = ("done", "broken", "asking", "nested", "batch", "fork", "w")
+OWN = frozenset(  # those that show or use what a damaged content holds
+    [
+        *("show {wf}", "show {wf} --json", "show {wf} --errors", "steps {wf} --values", "step {wf} 0"),
+        *("step {wf} 1 --json", "watch {wf} --json", "watch {wf} --once", "timeline {wf}"),
+        *("export {wf} -o out.json --force", "export {wf} -o out.html --format html --force"),
+        *("replay w.db proofs.commands:TALK {wf} --execute talk", "fork {wf} --as new", "cancel {wf}"),
+        *(command for command in WRITING if command.startswith(("answer", "resume"))),
+    ]
+)
+METHODS: dict[str, Callable[[SqliteCheckpointer, str], object]] = {
+    "questions": lambda store, wf: store.questions(wf),
+    "read_stream": lambda store, wf: list(store.read_stream(wf, "talk", follow=False)),
+    "read_stream of a nested node": lambda store, wf: list(store.read_stream(wf, "inner/talk", follow=False)),
+    "progress": lambda store, wf: [(each, each.share) for each in store.progress(wf)],
+    "inner_steps": lambda store, wf: repr(store.inner_steps(wf)),
+    "usage": lambda store, wf: store.usage(wf),
+    "due_runs": lambda store, _: store.due_runs(),
+    "checkpoint": lambda store, wf: store.checkpoint(wf),
+}
+IDS = ("done", "broken", "asking", "nested", "batch", "fork", "w", "talk", "refused", "timed", "answered")
+_OF_PAGE = {"index": "0", "key": "b", "first": "0", "second": "1", "a": "done"}
 
 
 def trouble_of(folder: Path, command: str) -> str | None:
@@ -241,17 +386,46 @@ def trouble_of(folder: Path, command: str) -> str | None:
         return f"exit code {code}"
     if code == 3 and not (complained.getvalue() or said.getvalue()).strip():
         return "no reason"
+    if "\x1b" in said.getvalue() + complained.getvalue():
+        return "a control character was printed"
     return "a traceback was printed" if "Traceback (most" in complained.getvalue() else None
 
 
-def cases() -> Iterator[tuple[str, Change, str]]:
-    """Yield the name of a damage, the damage, and the workflow that is looked at."""
+def trouble_in(work: Callable[[], object]) -> str | None:
+    """Return what is wrong with how a reader ends that may raise errors of stores, None if nothing is."""
+    try:
+        work()
+    except (CheckpointError, Problem):
+        return None
+    except BaseException:
+        return traceback.format_exc(limit=-6)
+    return None
+
+
+def readers(folder: Path, wf: str, *, pages: bool) -> Iterator[tuple[str, str | None]]:
+    """Yield every method that reads, with `pages` also queries of the page, and what is wrong with its end."""
+    store, view = SqliteCheckpointer(folder / "w.db"), store_at(str(folder / "w.db"))
+    for name, query in QUERIES.items() if pages else ():
+        given = [(each, _OF_PAGE.get(each, wf)) for each in query.needed]
+        ask = partial(query.ask, view, given)
+        yield f"the query {name}", trouble_in(lambda ask=ask: msgspec.json.encode(ask()))
+    for name, method in METHODS.items():
+        yield f"the method {name}", trouble_in(partial(method, store, wf))
+    store.close()
+
+
+def cases() -> list[Case]:
+    """Return every damage with a workflow to look at."""
+    found = []
     for number, (name, change) in enumerate(kinds().items()):
-        yield name, change, IDS[number % len(IDS)]
+        of_talk = name.startswith(("usage.", "streams.", "chunks.", "progress."))
+        found.append(Case(name, change, "talk" if of_talk else IDS[number % len(IDS)]))
+    circles = [Case(name, _run(statement), wf) for name, statement in CIRCLES.items() for wf in IDS]
+    return [*found, *circles, *contents()]
 
 
-def look(name: str, change: Change, wf: str) -> Iterator[tuple[str, str | None]]:
-    """Yield every command on a damaged store, and what is wrong with how it ends."""
+def look(name: str, change: Change, wf: str, is_own: bool = False) -> Iterator[tuple[str, str | None]]:
+    """Yield every command and reader on a damaged store, and what is wrong with how it ends."""
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         for file, data in whole().items():
@@ -261,6 +435,8 @@ def look(name: str, change: Change, wf: str) -> Iterator[tuple[str, str | None]]
         except sqlite3.Error:
             return  # the database itself refuses it
         for command in (*READING, *WRITING):
+            if is_own and command not in OWN:
+                continue
             asked = command.format(wf=wf)
             if command in READING:
                 yield f"{asked} where {name}", trouble_of(folder, asked)
@@ -270,6 +446,9 @@ def look(name: str, change: Change, wf: str) -> Iterator[tuple[str, str | None]]
                 _BY_PATH.clear()
                 yield f"{asked} where {name}", trouble_of(Path(copy), asked)
         _BY_PATH.clear()
+        for what, trouble in readers(folder, wf, pages=name in CIRCLES or is_own):
+            yield f"{what} of {wf} where {name}", trouble
+        _BY_PATH.clear()
 
 
 def prove(scale: float = 1.0, seed: int = 0) -> Outcome:
@@ -277,7 +456,7 @@ def prove(scale: float = 1.0, seed: int = 0) -> Outcome:
     outcome, found = Outcome(NAME), list(cases())
     every = max(1, len(found) // scaled(len(found), min(scale, 1.0), least=40))
     with outcome.timed():
-        for name, change, wf in found[seed % every :: every]:
-            for what, trouble in look(name, change, wf):
+        for case in found[seed % every :: every]:
+            for what, trouble in look(*case):
                 outcome.count(f"{what}: {trouble}" if trouble else None)
     return outcome

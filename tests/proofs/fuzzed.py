@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 from zlib import crc32
@@ -24,24 +25,36 @@ import pyarrow as pa
 from security import costly
 from security.costly import MOST_MEMORY, MOST_SECONDS, Peak
 
+from hypergraph.answers import check
 from hypergraph.checkpointers.artifacts import ArtifactRef
 from hypergraph.checkpointers.deltas import applied, difference
 from hypergraph.checkpointers.encoding import Encoding
-from hypergraph.checkpointers.records import Payload
+from hypergraph.checkpointers.inner_steps import content_of, inner_step_of
+from hypergraph.checkpointers.live import ChunkPage
+from hypergraph.checkpointers.live import _read as chunks_in
+from hypergraph.checkpointers.records import ANSWER, ERROR, PAUSE, Payload
 from hypergraph.checkpointers.sql import transfer
 from hypergraph.checkpointers.sql.columns import or_corrupt
+from hypergraph.checkpointers.sql.live import _batch
 from hypergraph.checkpointers.sql.reads import _graph_in
 from hypergraph.checkpointers.sql.rows import record_of, workflow_of
 from hypergraph.display import preview
-from hypergraph.exceptions import CheckpointError, DecryptionError, StoreCorruptError
+from hypergraph.exceptions import (
+    CheckpointError,
+    DecryptionError,
+    InvalidAnswerError,
+    StoreCorruptError,
+)
 from hypergraph.graph.drawing import draw
 from hypergraph.graph.picture import plain_boxes
 from hypergraph.layout import arrange
+from hypergraph.ui.streams import _event
 from hypergraph.values import tags
 from hypergraph.values.codecs import CodecChain, ZlibCodec, ZstdCodec
 from hypergraph.values.encryption import AesGcmCodec
 from hypergraph.values.serializers import JsonSerializer, MsgpackSerializer
 from hypergraph.views import export
+from hypergraph.views.inner import inner_view
 from hypergraph.views.problems import Problem
 from hypergraph.views.values import brief, describe
 from proofs.outcome import Outcome, scaled
@@ -141,7 +154,41 @@ def parsers() -> Readers:
             shown(_ENCODING.value("w", Payload("x", 1, format, crc32(data), data)))
         shown(_SEALED.value("w", Payload("x", 1, "json/1+aesgcm/1", crc32(data), data)))
 
+    def inner(data: bytes) -> None:
+        payload = Payload("k", 1, "json/1", crc32(data), data)
+        inner_view(inner_step_of("n", payload, content_of(_ENCODING, "w", payload)))
+
+    def asked(data: bytes) -> None:
+        pause = _ENCODING._read_pause("w", "n", Payload(PAUSE, 0, "json/1", crc32(data), data))
+        shown(pause.value)
+        for name, key in pause.response_keys.items():
+            try:
+                check(key, 1, (pause.schemas or {}).get(name))
+            except InvalidAnswerError:
+                pass
+
+    def apart(data: bytes) -> None:
+        shown(_ENCODING._read_answer("w", Payload(ANSWER, 0, "json/1", crc32(data), data)))
+        shown(_ENCODING._read_error("w", Payload(ERROR, 0, "json/1", crc32(data), data)))
+
+    def streamed(data: bytes) -> None:
+        page = ChunkPage(0, [_batch(0, 3, "json/1", crc32(data), data)])
+        backend = SimpleNamespace(read_chunks=lambda *_: page)
+        store: Any = SimpleNamespace(encoding=_ENCODING, backend=backend)
+        for chunk in chunks_in(store, "w", "n", 0):
+            _event(chunk)
+
     return {
+        "an inner step": inner,
+        "arguments of an inner step": lambda data: inner(
+            b'{"status":"completed","function":"f","args":' + data + b"}"
+        ),
+        "a question": asked,
+        "the type of an answer": lambda data: asked(
+            b'{"node_name":"n","output_param":"o","schemas":{"o":' + data + b"}}"
+        ),
+        "an answer and attributes of an error": apart,
+        "chunks of a stream": streamed,
         "json": lambda data: shown(_JSON.deserialize(data)),
         "msgpack": lambda data: shown(_MSGPACK.deserialize(data)),
         "json for viewing": lambda data: shown(_JSON.without_types().deserialize(data)),
@@ -196,6 +243,16 @@ def _wholes() -> list[bytes]:
     found.append(f"v1 file 5 {'ab' * 32} sha256:{'ab' * 32} application/json".encode())
     found.append(b'{"decision": ["a"], "visit": 2, "attempt_errors": ["x"], "wait_versions": {"a": 1}}')
     found.append(b'[{"a": 1, "b": 2}, {"c": 3}]')
+    found.append(
+        b'{"status": "completed", "function": "f", "args": [1], "kwargs": {"a": 2}, "result": 3, '
+        b'"started": 1.5, "ms": 2, "error": null, "attempt": 1}'
+    )
+    found.append(
+        b'{"node_name": "n", "output_param": "o", "value": 1, "path": ["p"], "due": '
+        b'"2030-01-01T00:00:00+00:00", "schemas": {"o": {"type": "array", "items": {"enum": [1, "a"]}}}}'
+    )
+    found.append(b'{"answer": {"o": 1}, "answered_by": "ann", "answered_at": null}')
+    found.append(_JSON.serialize([b"1", b'"x"', b"{}"]))
     found.append(b'{"kind":"value","role":"input","name":"a","superstep":0,"index":-1,"node":"","version":1}')
     return found
 

@@ -133,4 +133,23 @@ locking = Graph([lock, double], name="locking")
 receiving = Graph([receive("x", int), double], name="receiving")
 timed = Graph([pause_for("wait", 0.3, hold=0), double], name="timed")
 killing = Graph([kill], name="killing")
-graphs = [killing, chain, doubling, dividing, asking, leaving, holding, complaining, locking]
+asking_1 = Graph([double, ask], name="pinned", version="1")
+asking_2 = Graph(
+    [double.with_name("twice").with_outputs(doubled="twofold"), ask.with_inputs(doubled="twofold")],
+    name="pinned",
+    version="2",
+    formerly={"double": "twice", "doubled": "twofold"},
+)
+graphs = [
+    killing,
+    chain,
+    doubling,
+    dividing,
+    asking,
+    leaving,
+    holding,
+    complaining,
+    locking,
+    asking_1,
+    asking_2,
+]

@@ -239,8 +239,8 @@ def _figures(steps: Sequence[StepRecord], usage: dict[str, float]) -> NodeStats:
     )
     return NodeStats(
         count=len(steps),
-        p50_ms=_percentile(times, 0.50),
-        p95_ms=_percentile(times, 0.95),
+        p50_ms=percentile(times, 0.50),
+        p95_ms=percentile(times, 0.95),
         error_rate=sum(step.status is StepStatus.FAILED for step in steps) / len(steps),
         cache_rate=sum(step.cached for step in steps) / len(steps),
         total_ms=sum(step.duration_ms or 0.0 for step in steps),
@@ -248,7 +248,7 @@ def _figures(steps: Sequence[StepRecord], usage: dict[str, float]) -> NodeStats:
     )
 
 
-def _percentile(ordered: Sequence[float], share: float) -> float | None:
+def percentile(ordered: Sequence[float], share: float) -> float | None:
     """Return the smallest time that at least this share of the times does not exceed."""
     return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
 

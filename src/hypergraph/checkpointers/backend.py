@@ -41,7 +41,7 @@ from hypergraph.exceptions import CheckpointError
 if TYPE_CHECKING:
     from hypergraph.checkpointers.background import Writer
     from hypergraph.checkpointers.encoding import Encoding
-    from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress
+    from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress, StreamOutline
     from hypergraph.checkpointers.policy import CheckpointPolicy
 
 T = TypeVar("T")
@@ -81,6 +81,7 @@ class StepOutline(NamedTuple):
     child: str | None = None  # the workflow of a nested graph
     replayed: bool = False
     decision: str | list[str] | None = None  # the targets that a gate chose
+    waited_ms: float | None = None  # for a worker or a free slot, before it began
 
     @classmethod
     def of(cls, step: StepRecord) -> StepOutline:
@@ -89,6 +90,7 @@ class StepOutline(NamedTuple):
             *(step.superstep, step.index, step.node_name, step.status.value),
             *(micros(step.completed_at or step.created_at) or 0, step.duration_ms, step.cached, step.attempt),
             *(step.visit, step.child_workflow_id, step.replayed, step.decision),
+            step.waited_ms,
         )
 
 
@@ -312,6 +314,10 @@ class Backend(ABC):
     def read_progress(self, workflow_id: str) -> list[Progress]:
         """Return how far the running nodes of a workflow are, and of the runs below it."""
 
+    @abstractmethod
+    def read_streams(self, workflow_id: str) -> list[StreamOutline]:
+        """Return the streams of a workflow and of the runs below it, by workflow and node."""
+
     # --- reading ------------------------------------------------------------------------------
 
     @abstractmethod
@@ -397,6 +403,13 @@ class Backend(ABC):
 
     # --- with a default -----------------------------------------------------------------------
 
+    def count_inner(self, workflow_id: str) -> dict[tuple[int, str], int]:
+        """Return how many inner steps each node has, by superstep and node; those without are left out."""
+        found: dict[tuple[int, str], int] = {}
+        for node, payload in self.read_inner(workflow_id):
+            found[payload.superstep, node] = found.get((payload.superstep, node), 0) + 1
+        return found
+
     def total_usage(self, workflow_ids: Iterable[str]) -> dict[str, dict[str, float]]:
         """Return the sums of what was recorded in each workflow and those below it, if there are any."""
         found: dict[str, dict[str, float]] = {}
@@ -438,6 +451,21 @@ class Backend(ABC):
     def linked(self, workflow_id: str, payload: Payload) -> Payload:
         """Return one of the payloads that `read_newest` gave with what it extends."""
         return payload
+
+    def read_summary(self, workflow_id: str) -> Payload | None:
+        """Return the encoded summary that was written last, None if there is none.
+
+        A backend may drop a summary at any time, and must when `put_step` changes the history.
+        """
+        return None
+
+    def read_steps_at(
+        self, workflow_id: str, encoding: Encoding, places: Iterable[tuple[int, str]]
+    ) -> list[StepRecord]:
+        """Return the steps of these supersteps and nodes that there are, without their values."""
+        wanted = set(places)
+        found = self.read_steps(workflow_id, encoding, values=False)
+        return [step for step in found if (step.superstep, step.node_name) in wanted]
 
     def read_output(self, workflow_id: str, name: str) -> Payload | None:
         """Return the latest encoded value of one output, with the chain that it extends."""

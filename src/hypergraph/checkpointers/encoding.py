@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
@@ -22,6 +23,7 @@ from hypergraph.checkpointers.records import (
     ERROR,
     PAUSE,
     STREAM,
+    SUMMARY,
     Claim,
     Commit,
     CommitOptions,
@@ -547,6 +549,23 @@ class Encoding:
         parts = found.data if isinstance(found, Undecodable) else found
         return dict(parts) if isinstance(parts, Mapping) else {}
 
+    def summary(self, workflow_id: str, facts: Mapping[str, Any] | None) -> Payload:
+        """Return a summary of steps as bytes; None takes away the one that is stored."""
+        place = Place(workflow_id)
+        if facts is None:
+            return gap(SUMMARY, 0, "outdated", place)
+        return self.payload(SUMMARY, 0, None, place, raw=json.dumps(facts, separators=(",", ":")).encode())
+
+    def read_summary(self, workflow_id: str, payload: Payload | None) -> dict[str, Any] | None:
+        """Return a stored summary, None if there is none that can be read: then the steps are."""
+        if payload is None or payload.data is None:
+            return None
+        try:
+            found = json.loads(self._raw(workflow_id, payload))
+        except (CheckpointError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
     def answer(self, record: StepRecord, values: Mapping[str, Any], by: str | None) -> EncodedAnswer:
         """Return the answer to the question of a step, encoded. Raises TypeError if it cannot be."""
         node, redact = record.node_name, self.redact
@@ -582,7 +601,10 @@ class Encoding:
         known = ("answer", "answered_by", "answered_at")
         if not isinstance(parts, Mapping) or set(known) != set(parts):
             return {"answer": {}}  # it is there, and cannot be read
-        return dict(parts)
+        given, *about = (parts[name] for name in known)
+        is_sound = isinstance(given, dict) and all(isinstance(name, str) for name in given)
+        is_sound = is_sound and all(isinstance(text, str | None) for text in about)
+        return dict(parts) if is_sound else {"answer": {}}
 
     def _read_pause(self, workflow_id: str, node: str, payload: Payload) -> PauseInfo:
         found = self.value(workflow_id, payload)
@@ -591,9 +613,10 @@ class Encoding:
         if not isinstance(parts, Mapping):
             return PauseInfo(node, "", value=found)
         fields = {name: parts[name] for name in _PAUSE_FIELDS if name in parts}
-        if fields.get("due") is not None:
-            fields["due"] = datetime.fromisoformat(fields["due"])
-        return PauseInfo(**fields)
+        try:
+            return PauseInfo(**_checked_pause(fields))
+        except (TypeError, ValueError):  # a row may hold anything
+            return PauseInfo(node, "", value=found)
 
     def _identity(
         self,
@@ -610,6 +633,31 @@ class Encoding:
         return (self.store_id if store_id is None else store_id) + b"".join(
             b"%d:%s" % (len(part), part) for part in (p.encode("utf-8", "surrogatepass") for p in parts)
         )
+
+
+def _checked_pause(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a stored pause. Raises TypeError or ValueError if one has another type."""
+    wanted = {
+        **dict.fromkeys(("node_name", "output_param", "reason"), str),
+        **dict.fromkeys(("values", "schemas"), dict | None),
+        **dict.fromkeys(("path", "output_params"), list | tuple | None),
+        **dict.fromkeys(("due", "default"), str | None),
+    }
+    for name, kind in wanted.items():
+        if name in fields and not isinstance(fields[name], kind):
+            raise TypeError(f"{name} is of type {type(fields[name]).__name__}")
+    for name in ("path", "output_params"):
+        if fields.get(name) is not None:
+            fields[name] = tuple(fields[name])
+    names = [*(fields.get("path") or ()), *(fields.get("output_params") or ()), *(fields.get("values") or ())]
+    schemas = fields.get("schemas") or {}
+    if not all(isinstance(name, str) for name in (*names, *schemas)):
+        raise TypeError("a name that is not a text")
+    if not all(isinstance(schema, dict) for schema in schemas.values()):
+        raise TypeError("a schema that is not a mapping")
+    if fields.get("due") is not None:
+        fields["due"] = datetime.fromisoformat(fields["due"]).astimezone(UTC)
+    return fields
 
 
 class Segments(NamedTuple):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ROOM = 20  # bits
 INDEX = (1 << ROOM) - 1
 _STATUSES = ("completed", "failed", "running")
+_LATEST = 253_402_300_000  # seconds since 1970: the end of the year 9999
 
 
 class Opaque:
@@ -32,15 +33,42 @@ class Opaque:
         return f"<{self.type_name}, not stored>"
 
 
+def owner_of(workflow_id: str) -> str:
+    """Return whom an encrypted inner step is bound to: as an output of the same name it is not accepted."""
+    return f"{workflow_id}\0inner"
+
+
 def content_of(encoding: Encoding, workflow_id: str, payload: Payload) -> Mapping[str, Any] | None:
     """Return the parts of an inner step, None if they cannot be read."""
-    found = encoding.value(workflow_id, payload._replace(base=None))  # there it is the fence of the writer
+    whole = payload._replace(base=None)  # there it is the fence of the writer
+    found = encoding.value(owner_of(workflow_id), whole)
     parts = found.data if isinstance(found, Undecodable) else found
-    if not isinstance(parts, Mapping) or parts.get("status") not in _STATUSES:
+    if not isinstance(parts, Mapping) or not _is_sound(parts):
         return None
     if isinstance(found, Undecodable):  # some part is of a class that is unknown here
         return {**parts, "problem": parts.get("problem") or found.reason}
     return parts
+
+
+def _is_sound(parts: Mapping[Any, Any]) -> bool:
+    """Return whether all parts but the values have their types: a row may hold anything."""
+    status, kwargs, attempt = parts.get("status"), parts.get("kwargs", {}), parts.get("attempt", 1)
+    return (
+        isinstance(status, str)
+        and status in _STATUSES
+        and isinstance(parts.get("function", ""), str)
+        and isinstance(parts.get("args", ()), list | tuple)
+        and isinstance(kwargs, dict)
+        and all(isinstance(name, str) for name in kwargs)
+        and type(attempt) is int
+        and attempt > 0
+        and all(isinstance(parts.get(name), str | None) for name in ("error", "error_type", "problem"))
+        and all(_is_number(parts.get(name), most) for name, most in (("ms", 1e13), ("started", _LATEST)))
+    )
+
+
+def _is_number(found: object, most: float) -> bool:
+    return found is None or (type(found) in (int, float) and 0 <= found < most)  # type: ignore[operator]  # a number
 
 
 def inner_step_of(node: str, payload: Payload, content: Mapping[str, Any] | None) -> InnerStep:
@@ -59,7 +87,7 @@ def inner_step_of(node: str, payload: Payload, content: Mapping[str, Any] | None
         index=payload.idx & INDEX,
         function=content.get("function", ""),
         args=tuple(map(_argument, content.get("args", ()))),
-        kwargs={name: _argument(value) for name, value in (content.get("kwargs") or {}).items()},
+        kwargs={name: _argument(value) for name, value in content.get("kwargs", {}).items()},
         value=content.get("result"),
         problem=content.get("problem"),
         started_at=content.get("started"),
@@ -73,17 +101,26 @@ def _argument(value: Any) -> Any:
     return value
 
 
-def read_inner_steps(
-    backend: Backend, encoding: Encoding, workflow_id: str, node: str | None, visit: int | None
+Amounts = dict[tuple[int, str, str], dict[str, float]]  # by superstep, node and key
+
+
+def read_inner_steps(  # noqa: PLR0917 - a store in parts, and a place
+    backend: Backend,
+    encoding: Encoding,
+    workflow_id: str,
+    node: str | None,
+    visit: int | None,
+    used: Amounts | None = None,
 ) -> list[InnerStep]:
     """Return the inner steps of a workflow, or of one node or visit, in order.
 
-    Of a key that was called in several supersteps, as after a failure, all calls are there.
+    Of a key that was called in several supersteps, as after a failure, all calls are there. Amounts that the
+    caller has read already are not read again.
     """
     rows = backend.read_inner(workflow_id, node=node, visit=visit)
     if not rows:
         return []
-    used = by_step(backend.read_usage(workflow_id))
+    used = by_step(backend.read_usage(workflow_id)) if used is None else used
     found = [inner_step_of(name, row, content_of(encoding, workflow_id, row)) for name, row in rows]
     return [
         replace(step, usage=usage)
@@ -93,9 +130,9 @@ def read_inner_steps(
     ]
 
 
-def by_step(rows: Iterable[Usage]) -> dict[tuple[int, str, str], dict[str, float]]:
+def by_step(rows: Iterable[Usage]) -> Amounts:
     """Return amounts by superstep, node and key."""
-    found: dict[tuple[int, str, str], dict[str, float]] = {}
+    found: Amounts = {}
     for row in rows:
         found.setdefault((row.superstep, row.node, row.step), {})[row.name] = row.amount
     return found

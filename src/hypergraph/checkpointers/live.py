@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from hypergraph.checkpointers.questions import child_at
 from hypergraph.checkpointers.records import STREAM, Payload, Place
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
 _POLL = 0.02  # seconds between looks at a stream that has nothing new
-_BATCHES = 50  # rows that are read at once
+_BATCHES = 16  # rows that are read at once, of about a megabyte at most
+_ENDLESS = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +39,26 @@ class ChunkBatch(NamedTuple):
     length: int  # how many
     payload: Payload | None
 
+    @property
+    def end(self) -> int:
+        """The offset after the last one."""
+        return self.first + self.length
+
 
 class ChunkPage(NamedTuple):
     """What a store has of a stream from an offset on."""
 
     kept: int  # the first offset that is there
     batches: list[ChunkBatch]
+
+
+class StreamOutline(NamedTuple):
+    """The stream of a node: how long it is."""
+
+    workflow_id: str  # whose node it is
+    node: str  # which node
+    length: int  # the offset of the next chunk
+    kept: int  # the offset of the first chunk that is kept
 
 
 class Progress(NamedTuple):
@@ -65,8 +81,13 @@ class Progress(NamedTuple):
 
 def batch_of(store: Checkpointer, place: tuple[str, str], first: int, chunks: list[bytes]) -> ChunkBatch:
     """Return serialized chunks as a batch to write; the place is workflow and node."""
-    where = Place(place[0], 0, first, place[1], artifact=False)
+    where = Place(_owner(*place), 0, first, place[1], artifact=False)
     return ChunkBatch(first, len(chunks), store.encoding.payload(STREAM, 0, chunks, where))
+
+
+def _owner(workflow_id: str, node: str) -> str:
+    """Return whom encrypted chunks are bound to: those of another node are not accepted."""
+    return f"{workflow_id}\0stream\0{node}"
 
 
 def place_of(store: Checkpointer, workflow_id: str, node: str) -> tuple[str, str]:
@@ -83,27 +104,68 @@ def place_of(store: Checkpointer, workflow_id: str, node: str) -> tuple[str, str
     return workflow_id, name
 
 
-def read_stream(  # noqa: PLR0917 - the arguments of the method of the store
-    store: Checkpointer, workflow_id: str, node: str, offset: int, follow: bool, timeout: float | None
-) -> Iterator[StreamChunk]:
-    """Yield the chunks of a node from an offset on; with `follow`, until the run has ended."""
-    until = None if timeout is None else time.monotonic() + timeout
-    while True:
-        is_over = _is_over(store, workflow_id)  # first: what is written before the end is read after this
-        owner, name = place_of(store, workflow_id, node)
-        news = list(_read(store, owner, name, offset))
-        yield from news
-        if news:
-            offset = news[-1].offset + (0 if news[-1].kind == "gap" else 1)
-        elif is_over or not follow or (until is not None and time.monotonic() >= until):
-            return
-        else:
-            time.sleep(_POLL)
+class StreamReader:
+    """The chunks of a node from an offset on, for `for` and for `async for`."""
+
+    def __init__(
+        self, store: Checkpointer, place: tuple[str, str], offset: int, follow: bool, timeout: float | None
+    ) -> None:
+        self.offset = offset  # the next one that is read
+        self._store = store
+        self._place = place  # a workflow and a node
+        self._follow = follow
+        self._timeout = _ENDLESS if timeout is None else timeout
+        self._waits_since: float | None = None
+        self._news: Iterator[StreamChunk] = iter(())
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> StreamChunk:
+        while True:
+            for chunk in self._news:
+                return self._passed(chunk)
+            if not self._look():
+                raise StopIteration
+            if self._waits_since is not None:
+                time.sleep(_POLL)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StreamChunk:
+        import asyncio  # needed in an event loop only
+
+        while True:
+            for chunk in self._news:
+                return self._passed(chunk)
+            if not await asyncio.to_thread(self._look):
+                raise StopAsyncIteration
+            if self._waits_since is not None:
+                await asyncio.sleep(_POLL)
+
+    def _passed(self, chunk: StreamChunk) -> StreamChunk:
+        self.offset = max(self.offset, _next_offset(chunk))
+        return chunk
+
+    def _look(self) -> bool:
+        """Read what is there; return whether there is something, or is going to be."""
+        is_active = self._store.workflow(self._place[0]).status is WorkflowStatus.ACTIVE
+        owner, name = place_of(self._store, *self._place)  # after the status: nothing comes after the end
+        news = _read(self._store, owner, name, self.offset)
+        first = next(news, None)
+        if first is not None and _next_offset(first) > self.offset:  # rows that are damaged may stay behind
+            self._news = chain((first,), news)
+            self._waits_since = None
+            return True
+        now = time.monotonic()
+        if self._waits_since is None:
+            self._waits_since = now
+        return is_active and self._follow and now - self._waits_since < self._timeout
 
 
-def _is_over(store: Checkpointer, workflow_id: str) -> bool:
-    found = store.workflow(workflow_id)
-    return found.status is not WorkflowStatus.ACTIVE
+def _next_offset(chunk: StreamChunk) -> int:
+    return chunk.offset + (0 if chunk.kind == "gap" else 1)
 
 
 def _read(store: Checkpointer, workflow_id: str, node: str, offset: int) -> Iterator[StreamChunk]:
@@ -117,15 +179,18 @@ def _read(store: Checkpointer, workflow_id: str, node: str, offset: int) -> Iter
             if first >= offset:
                 yield StreamChunk(first, kind="restart")
             continue
-        found = store.encoding.value(workflow_id, payload)
-        for number in range(max(offset - first, 0), count):
-            yield StreamChunk(first + number, _chunk(store, found, number))
+        found = store.encoding.value(_owner(workflow_id, node), payload)
+        if isinstance(found, list) and len(found) == count:
+            for number in range(max(offset - first, 0), count):
+                yield StreamChunk(first + number, _chunk(store, found[number]))
+            continue
+        if not isinstance(found, Undecodable):
+            found = Undecodable(f"not a batch of {count} chunks")
+        yield StreamChunk(first + count - 1, found)  # one for all: the number of chunks is not trusted
 
 
-def _chunk(store: Checkpointer, found: Any, number: int) -> Any:
-    if isinstance(found, Undecodable):
-        return found
+def _chunk(store: Checkpointer, raw: Any) -> Any:
     try:
-        return store.encoding.serializer.deserialize(found[number])
+        return store.encoding.serializer.deserialize(raw)
     except Exception as error:
         return Undecodable(f"{type(error).__name__}: {error}")

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 from hypergraph.checkpointers.backend import START, Backend, Owner, Page, Position, StepOutline, position_of
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import Encoding
-from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress
+from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress, StreamOutline
 from hypergraph.checkpointers.names import changed, check_workflow_id, moved
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Query, ordered_by
@@ -135,6 +135,7 @@ class MemoryBackend(Backend):
             row.inputs += [(commit.at, payload) for payload in commit.inputs]
             row.add_inner(commit.inner)
             row.usage |= {usage[:4]: usage for usage in commit.usage}
+            row.summary = commit.summary or row.summary
             if commit.running is not None:
                 row.intents.add((commit.at, commit.running))
             if commit.code is not None:
@@ -310,6 +311,16 @@ class MemoryBackend(Backend):
             ]
             return sorted((each for row in rows for each in row.progress.values()), key=lambda p: p.at)
 
+    def read_streams(self, workflow_id: str) -> list[StreamOutline]:
+        """Return the streams of a workflow and of the runs below it."""
+        with self._lock:
+            return sorted(
+                StreamOutline(row.workflow.id, node, stream.next, stream.kept)
+                for row in self._rows.values()
+                if row.workflow.id == workflow_id or row.workflow.id.startswith(f"{workflow_id}/")
+                for node, stream in row.streams.items()
+            )
+
     # --- reading ------------------------------------------------------------------------------
 
     def snapshot(self, work: Callable[[Self], T]) -> T:
@@ -394,6 +405,12 @@ class MemoryBackend(Backend):
         with self._lock:
             row = self._rows.get(workflow_id)
             return turns_of((at, payload.name) for at, payload in (row.given() if row else ()))
+
+    def read_summary(self, workflow_id: str) -> Payload | None:
+        """Return the encoded summary that was written last."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            return None if row is None else row.summary
 
     def read_inner(
         self, workflow_id: str, *, node: str | None = None, visit: int | None = None
@@ -548,6 +565,7 @@ class Row:
     progress: dict[str, Progress] = field(default_factory=dict)
     inner: dict[tuple[Any, ...], tuple[str, Payload]] = field(default_factory=dict)
     usage: dict[tuple[Any, ...], Usage] = field(default_factory=dict)
+    summary: Payload | None = None
     signals: dict[tuple[str, int], EncodedSignal] = field(default_factory=dict)  # by name and place
 
     @classmethod
@@ -568,6 +586,7 @@ class Row:
             item=new.item,
             node_hashes=dict(new.node_hashes),
             fingerprint=new.fingerprint,
+            version=new.version,
             load_graph=lambda: copy.deepcopy(new.graph),
         )
         return cls(key, workflow)
@@ -620,6 +639,7 @@ class Row:
             self.workflow,
             graph_hash=found.graph_hash,
             node_hashes=found.node_hashes,
+            version=found.version,
             load_graph=found.load_graph,
         )
 
@@ -652,6 +672,7 @@ class Row:
                 payloads = [_whole(p, self.workflow.id, encoding) for p in later.payloads]
                 self.steps[place(later)] = later._replace(payloads=payloads)
         self.steps[place(step)] = step
+        self.summary = None
 
     def records(self) -> list[StepRecord]:
         """Return the records without what is encoded, in order of their index."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypergraph.checkpointers.backend import Owner, StepTally
 from hypergraph.checkpointers.history import History
+from hypergraph.checkpointers.live import Progress
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import Question
-from hypergraph.checkpointers.records import Signal, StepRecord, Workflow
+from hypergraph.checkpointers.records import Signal, StepRecord, Usage, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Overview:
     next: tuple[str, ...] | None  # nodes that would run next; None if the history is longer than LONG
     forks: list[str]  # ids, at most FORKS
     usage: dict[str, float]  # what was recorded in it and below it
+    node_usage: dict[str, dict[str, float]]  # what its own nodes recorded, by node
+    progress: list[Progress]  # how far running nodes are
 
 
 def overview_of(store: Checkpointer, workflow_id: str, *, steps: int = 20) -> Overview | None:
@@ -76,7 +79,17 @@ def _overview(store: Checkpointer, workflow_id: str, steps: int) -> Overview | N
         next=() if is_map else _next(store, workflow, tallies),
         forks=[fork.id for fork in forks],
         usage=store.usage(workflow_id),
+        node_usage=_by_node(store.backend.read_usage(workflow_id)),
+        progress=store.progress(workflow_id) if workflow.status is WorkflowStatus.ACTIVE else [],
     )
+
+
+def _by_node(rows: Iterable[Usage]) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        used = found.setdefault(row.node, {})
+        used[row.name] = used.get(row.name, 0) + row.amount
+    return found
 
 
 def _owner(store: Checkpointer, workflow: Workflow) -> Owner | None:
@@ -118,7 +131,8 @@ def _first_error(
     failed = [tally.first for tally in tallies if tally.status is StepStatus.FAILED]
     if failed:
         step = store.step(workflow_id, min(failed))
-        inner = _first_error(store, step.child_workflow_id) if step and step.child_workflow_id else None
+        child = (step and step.child_workflow_id) or ""
+        inner = _first_error(store, child) if len(child) > len(workflow_id) else None
         return inner or step
     broken, _, _ = store.backend.find(Query(_BROKEN, parent=workflow_id, limit=ITEMS))
     for child in sorted(broken, key=lambda child: child.item or 0):

@@ -15,7 +15,17 @@ from hypergraph.checkpointers.deltas import stands
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.clock import now
-from hypergraph.display import Table, as_html, as_text, execution_time, first_line, jsonable, plural, run_time
+from hypergraph.display import (
+    FailedTime,
+    Table,
+    as_html,
+    as_text,
+    execution_time,
+    first_line,
+    jsonable,
+    plural,
+    run_time,
+)
 from hypergraph.exceptions import (
     CheckpointError,
     OwnershipLostError,
@@ -208,6 +218,7 @@ class Workflow:
     fingerprint: str | None = None  # of the inputs of an item
     crashes: dict[str, int] = field(default_factory=dict)  # node name -> how often it took the process along
     due: datetime | None = None  # the first deadline of its questions, or when its first timer fires
+    version: str | None = None  # of the code that it is pinned to
     awaits: dict[str, int] = field(default_factory=dict)  # signal -> how many nodes wait for it
     # Given a superstep, or None for all: the steps up to it, without their values.
     load_steps: Callable[[int | None], Iterable[StepRecord]] | None = field(default=None, compare=False)
@@ -333,6 +344,7 @@ class StoredHistory(NamedTuple):
     fence: int | None = None  # of the newest claim; None while that is held
     versions: Mapping[str, int] = {}  # the latest version of every output
     given: Mapping[str, Payload] = {}  # the latest inputs as they are stored
+    summary: Mapping[str, Any] | None = None  # of earlier steps; `steps` has those it names, and later ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +370,7 @@ class NewWorkflow:
         False  # or a copy of everything in `forked_from`, up to and including superstep `forked_at`
     )
     keep_steps: bool = False  # also the inner steps of what the copy has not completed
+    version: str | None = None  # of the code
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,6 +408,7 @@ PAUSE = ""  # the name under which the pause of a step is kept; no output can be
 ANSWER = "?"  # likewise, of an answer that is not used yet
 STREAM = "~"  # likewise, of chunks of a stream
 ERROR = "!"  # likewise, of the attributes of an error
+SUMMARY = "#"  # likewise, of a summary of steps
 APART = (PAUSE, ANSWER, ERROR)  # payloads that are not values
 DROPPED = "!dropped by the retention policy"
 
@@ -514,6 +528,7 @@ class Commit(NamedTuple):
     due: datetime | None = None  # with a status: when the workflow has something to do by itself
     inner: tuple[tuple[str, Payload], ...] = ()  # steps inside of nodes, each with the name of the node
     usage: tuple[Usage, ...] = ()
+    summary: Payload | None = None  # of the steps so far, in place of an earlier one
     awaits: Mapping[str, int] = MappingProxyType({})  # with a status: signals that nodes wait for
 
 
@@ -709,9 +724,9 @@ def _items(workflow: Workflow) -> list[Workflow]:
 
 
 def _item_table(items: Sequence[Workflow]) -> Table:
-    """Lay out one row per item; where not all have a place, those that failed come in first."""
+    """Lay out one row per item, those that failed first."""
     failed_first = sorted(range(len(items)), key=lambda place: items[place].status.value != "failed")
-    rows = [_item_row(items[place]) for place in sorted(failed_first[:MAX_ITEMS])]
+    rows = [_item_row(items[place]) for place in failed_first[:MAX_ITEMS]]
     left_out = len(items) - len(rows)
     more = f"... and {plural(left_out, 'more item')}" if left_out else ""
     return Table(("Item", "Steps", "Duration", "Status"), rows, more)
@@ -723,7 +738,7 @@ def _item_row(item: Workflow) -> Sequence[object]:
         return item.item, item.step_count, execution_time(item.duration_ms), status
     failures = [step for step in item.steps if step.status.value == status]
     reason = failed_status(failures[-1].error, failures[-1].node_name) if failures else failed_status(None)
-    return item.item, item.step_count, execution_time(None), reason
+    return item.item, item.step_count, FailedTime(item.duration_ms), reason
 
 
 def _steps(workflow: Workflow) -> Sequence[Table]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from hypergraph.exceptions import TransactionError
@@ -22,13 +23,20 @@ _METHODS = frozenset(
 )
 
 
+@lru_cache(maxsize=256)  # statements have parameters, so most of them are the same text again
+def _ending_in(text: str) -> str | None:
+    """Return the statement in a text that would end the transaction, None if there is none."""
+    found = _REFUSED.search(_COMMENT.sub(" ", text))
+    return None if found is None else found[1].upper()
+
+
 def refuse_ending(node: str, statement: Any) -> None:
     """Raise TransactionError for a statement that would end the transaction, or change how it works."""
     text = statement.decode("utf-8", "replace") if isinstance(statement, bytes) else str(statement)
-    found = _REFUSED.search(_COMMENT.sub(" ", text))
+    found = _ending_in(text)
     if found is not None:
         raise TransactionError(
-            f"Node {node!r} may not execute {found[1].upper()}: its statements and its step are one commit, "
+            f"Node {node!r} may not execute {found}: its statements and its step are one commit, "
             "which the run makes when the function returns. Pass texts as parameters.",
             node_name=node,
         )

@@ -80,6 +80,11 @@ COMMANDS = {
             'run shop:orders item=\'["tea", "milk"]\' --map-over item',
         ),
     ),
+    "debug": Command(
+        "run a graph step by step: stop before each node, edit, skip, go back",
+        DO,
+        ("debug shop:orders item=tea", "debug shop:orders --id order-1"),
+    ),
     "resume": Command(
         "resume a failed, stopped or crashed run, or answer a paused one",
         DO,
@@ -104,6 +109,11 @@ COMMANDS = {
         "show where stored runs would differ with today's code",
         DO,
         ("replay runs.db shop:orders", "replay runs.db shop:orders order-1 --execute price --json"),
+    ),
+    "migrate": Command(
+        "move unfinished runs to new code, or show what would happen",
+        DO,
+        ("migrate shop:orders --dry-run", "migrate shop:orders", "migrate shop:orders order-1 --accept"),
     ),
     "cancel": Command("stop a running or paused workflow", DO, ("cancel order-1",)),
     "demo": Command("run a pipeline that fails, pauses, is killed and resumes", DO, ("demo",)),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
-from hypergraph.cli.output import duration, status
+from hypergraph.cli.output import duration, status, until
 from hypergraph.display import Table, bounded, execution_time, first_line, plural, run_time
 from hypergraph.runs.log import failed_status, with_usage
 from hypergraph.views.inner import InnerStepView
@@ -15,6 +16,7 @@ from hypergraph.views.workflow import ChildCounts, NodeRow, SignalView
 from hypergraph.views.workflows import WorkflowSummary
 
 ROWS = 20  # of a table
+_BAR = 20  # characters
 _PACKAGE_FRAME = r'  File "[^"]*[/\\]hypergraph[/\\](engine|runners|executors|durability)[/\\]'
 _STEP_COLUMNS = ("Step", "Superstep", "Node", "Duration", "Status", "Decision", "Run", "Value")
 _STATISTICS = ("Node", "Runs", "Total", "Avg", "Errors", "Cached")
@@ -87,7 +89,7 @@ def decision(step: Step) -> str:
     return "→ " + (", ".join([decided] if isinstance(decided, str) else decided) or "(none)")
 
 
-def node_table(nodes: Iterable[NodeRow]) -> Table:
+def node_table(nodes: Sequence[NodeRow]) -> Table:
     """Return a table with one row per node."""
     rows = [
         (
@@ -96,7 +98,7 @@ def node_table(nodes: Iterable[NodeRow]) -> Table:
         )
         for node in nodes
     ]
-    return Table(_STATISTICS, rows)
+    return with_usage(Table(_STATISTICS, rows), [node["usage"] for node in nodes])
 
 
 def children_table(children: ChildCounts, reasons: dict[str, str]) -> Table:
@@ -237,7 +239,7 @@ def _waits(question: QuestionView) -> str:
     if question["due"] is None:
         return what
     after = "the run fails" if question["default"] is None else f"the answer is {question['default']}"
-    return f"{what}, until {question['due']}; then {after}"
+    return f"{what}, until {until(question['due'])}; then {after}"
 
 
 def question_lines(questions: Sequence[QuestionView]) -> list[str]:
@@ -248,7 +250,7 @@ def question_lines(questions: Sequence[QuestionView]) -> list[str]:
         keys = ", ".join(question["response_keys"].values())
         by = f" by {question['answered_by']}" if question["answered_by"] else ""
         if question["reason"] == "timer":
-            lines.append(f"{question['node']} waits until {question['due']}")
+            lines.append(f"{question['node']} waits until {until(question['due'])}")
             continue
         waits = f"answered{by}, resume to use it" if question["answered"] else _waits(question)
         lines.append(f"{question['node']} {waits} (input {keys})")
@@ -267,6 +269,14 @@ def signal_lines(signals: Sequence[SignalView]) -> list[str]:
     ]
     left_out = len(signals) - ROWS
     return lines + ([f"... and {plural(left_out, 'more signal')}"] if left_out > 0 else [])
+
+
+def progress_parts(found: Any) -> list[str]:
+    """Return how far a node is: its name, a bar, the numbers, and what it is at."""
+    of = f"{found['done']:g}" if found["total"] is None else f"{found['done']:g}/{found['total']:g}"
+    full = 0 if found["share"] is None else round(found["share"] * _BAR)
+    bar = "" if found["share"] is None else f"[{'#' * full}{'.' * (_BAR - full)}]"
+    return [found["node"], bar, of, found["text"]]
 
 
 def brief_text(value: Brief | None) -> str:

@@ -41,7 +41,7 @@ def target_of(given: str | None, tags: Mapping[str, str], workflow_id: str) -> s
     if remembered is None:
         hint = "It was not started by `hypergraph run`, so give the graph: module:attribute"
         raise Problem(USAGE, f"Missing argument: TARGET of workflow {workflow_id!r}", hint)
-    known = _known_graphs()
+    known = known_graphs()
     top = remembered.partition(":")[0].partition(".")[0]
     here = top.isidentifier() and (os.path.isfile(f"{top}.py") or os.path.isdir(top))
     if here or remembered in known or remembered in known.values():
@@ -65,7 +65,7 @@ def graph_at(target: str) -> Graph:
 
 def object_at(target: str) -> tuple[str, object]:
     """Return the module and the object of a target, of any type. Raises Problem if it does not exist."""
-    place = _PLACE.fullmatch(_known_graphs().get(target, target))
+    place = _PLACE.fullmatch(known_graphs().get(target, target))
     if place is None:
         raise _unknown_name(target)
     module_name, attribute = place.groups()
@@ -78,7 +78,8 @@ def object_at(target: str) -> tuple[str, object]:
     return module_name, found
 
 
-def _known_graphs() -> dict[str, str]:
+def known_graphs() -> dict[str, str]:
+    """Return the names and places of `[tool.hypergraph.graphs]`. Raises Problem if it is malformed."""
     graphs = settings().get("graphs", {})
     if isinstance(graphs, dict) and all(isinstance(place, str) for place in graphs.values()):
         return graphs
@@ -88,7 +89,7 @@ def _known_graphs() -> dict[str, str]:
 
 
 def _unknown_name(target: str) -> Problem:
-    known = _known_graphs()
+    known = known_graphs()
     hint = did_you_mean(target, known) or "Give module:attribute, or a name from [tool.hypergraph.graphs]"
     return Problem(NOT_FOUND, f"Graph {target!r} not found", hint, sorted(known))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.checkpointers.encoding import Encoding
-from hypergraph.checkpointers.inner_steps import INDEX, ROOM, Opaque, content_of, inner_step_of
+from hypergraph.checkpointers.inner_steps import INDEX, ROOM, Opaque, content_of, inner_step_of, owner_of
 from hypergraph.checkpointers.records import Payload, Place
 from hypergraph.durability.history import is_other
 from hypergraph.engine.inner_steps import Entry, Opened
@@ -109,7 +109,7 @@ class InnerJournal:
         if call.error is not None:
             content["error"], content["error_type"] = call.error, call.error_type
         index = (self.step.index << ROOM) + call.entry.index
-        place = Place(self.journal.claim.workflow_id, self.superstep, index, node)
+        place = Place(owner_of(self.journal.claim.workflow_id), self.superstep, index, node)
         payload = encoding.payload(call.key, self.visit, None, place, raw=self._serialized(call.key, content))
         return payload._replace(base=self.journal.claim.fence)
 

@@ -34,6 +34,7 @@ from hypergraph.durability.code_changes import (
     outdated_nodes,
     refuse_other_graph,
     refuse_other_rules,
+    refuse_other_version,
     refuse_rerun,
 )
 from hypergraph.durability.history import Stored, active_time, inputs_in, produced, stored_in
@@ -74,6 +75,25 @@ from hypergraph.values.undecodable import Undecodable, public_text
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))  # values that every serializer stores
 _LONG, _MANY = 256, 4  # characters of a text and items of a collection that nested runs do not copy
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
+
+
+def structure_before(store: Checkpointer, options: RunOptions) -> Mapping[str, Any] | None:
+    """Return the recorded structure of what a call continues or forks, None if nothing is stored."""
+    history = options.history if options.checkpoint is None else options.checkpoint.steps
+    source = options.workflow_id
+    if options.fork_from is not None:
+        source = options.fork_from[0]
+    elif history:
+        source = history[-1].workflow_id
+    workflow = store.backend.read_workflow(source) if isinstance(source, str) and source else None
+    if workflow is not None and workflow.graph is not None:
+        return workflow.graph
+    nodes: dict[str, dict[str, Any]] = {}  # what the steps show of it
+    for record in history or ():
+        about = nodes.setdefault(record.node_name, {"name": record.node_name, "inputs": [], "outputs": []})
+        about["inputs"] += record.input_versions
+        about["outputs"] += record.output_versions
+    return {"nodes": list(nodes.values())} if nodes else None
 
 
 class WorkflowRecorder:
@@ -165,6 +185,7 @@ class WorkflowRecorder:
                         "new_turn=True counts the values that are given now as new, and none are given. Pass "
                         "some, or leave new_turn out to resume the workflow."
                     )
+                refuse_other_version(graph, stored.workflow)
                 refuse_other_graph(graph, stored.workflow, self.options)
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
@@ -479,8 +500,8 @@ class WorkflowRecorder:
 
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""
-        stored, before = self.reruns.pop(run), len(run.resumed.rows)
-        ran = {step.name for step in run.records[1::RECORD_SIZE][before:]}
+        stored = self.reruns.pop(run)
+        ran = {step.name for step in run.records[1::RECORD_SIZE]}
         return code_to_record(run.admission.graph, stored, stored.finished - ran)
 
     def open_map(self, map_run: MapRun) -> None:
@@ -509,6 +530,8 @@ class WorkflowRecorder:
         }
         if run.parent is not None:
             inputs = self._referring(run, run.parent, inputs)
+        elif run.map_run is not None:
+            inputs |= self.maps.shared.get(run.map_run, {})
         if run.map_run is None:
             return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
         number, key = run.map_run.number_of(run.item_index), self.maps.key_of(run)
@@ -533,9 +556,13 @@ class WorkflowRecorder:
             value: Any = given.get(inner)
             version = journal.version_of(outer)
             if inner not in mapped and version and outer in kept and _is_large(value):
-                size = len(value) if type(value) in _SIZED else -1  # of others it may take long, or raise
-                given[inner] = Reference(up, outer, version, size)
+                given[inner] = Reference(up, outer, version, _length(value))
         return given
+
+
+def _length(value: Any) -> int:
+    """Return how long a value is, -1 if that may take long, or raise."""
+    return len(value) if type(value) in _SIZED else -1
 
 
 _SIZED = frozenset((str, bytes, list, tuple, dict, set, frozenset))
@@ -579,6 +606,7 @@ class MapRecorder:
         self.active_time: dict[MapRun, float] = {}  # milliseconds that maps have worked before
         self.keys: dict[MapRun, list[str]] = {}
         self.others: dict[MapRun, set[WorkflowStatus]] = {}  # of items that are not among those given
+        self.shared: dict[MapRun, dict[str, Reference]] = {}  # inputs of all items that the map itself stores
 
     def open(self, map_run: MapRun) -> None:
         """Start or resume the history of a map; items of one that completed are looked up, not run."""
@@ -600,10 +628,15 @@ class MapRecorder:
             without_answered_items(self.store, map_run, asked)
         if stored is not None and self._is_complete(map_run, stored, items):
             return
-        new = described(map_run, self.options)
+        shared = self._shared(map_run)
+        new = replace(described(map_run, self.options), inputs=shared)
         claim = self.claims[map_run] = self.store.backend.claim(
             map_run.workflow_id, new, self.store.encoding, force=self.options.force
         )
+        if claim.existing is not None and shared:  # of other values than those of the first call are copies
+            changed = inputs_in(self.store, claim.existing).news(shared)
+            shared = {name: value for name, value in shared.items() if name not in changed}
+        self.shared[map_run] = {name: Reference(1, name, 1, _length(value)) for name, value in shared.items()}
         if claim.existing is None:
             self.fresh.add(map_run)
             return
@@ -614,6 +647,17 @@ class MapRecorder:
         if claim.existing.status is not WorkflowStatus.ACTIVE:
             self.store.backend.write(self.store.encoding.commit(claim, status=WorkflowStatus.ACTIVE))
 
+    def _shared(self, map_run: MapRun) -> dict[str, Any]:
+        """Return the larger values that all items of an outermost map take: the map keeps them once.
+
+        A redaction goes by the names that nodes have for them.
+        """
+        if map_run.parent is not None or len(map_run.items) < 2 or self.store.encoding.redact is not None:
+            return {}
+        names = map_run.admission.given.difference(map_run.map_over, map_run.admission.answers)
+        found = {name: map_run.items[0][name] for name in names if name in map_run.items[0]}
+        return {name: value for name, value in found.items() if _is_large(value)}
+
     def _checked_items(self, map_run: MapRun, stored: Workflow | None) -> list[Workflow]:
         """Return the stored items of a map; raises for a call that does not fit them."""
         parent = map_run.parent
@@ -623,6 +667,7 @@ class MapRecorder:
         if stored is not None:
             _refuse_run(stored)
             if parent is None:
+                refuse_other_version(map_run.admission.graph, stored)
                 refuse_other_graph(map_run.admission.graph, stored, self.options)
         if self.options.key is not None and parent is None:
             map_run.numbers = self._numbers(map_run, items)
@@ -680,6 +725,7 @@ class MapRecorder:
         """Write down how the map ended."""
         claim = self.claims.pop(map_run, None)
         self.fresh.discard(map_run)
+        self.shared.pop(map_run, None)
         if claim is None:
             return
         try:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from datetime import datetime
 from functools import partial
+from sys import getrefcount
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from hypergraph.clock import now, waited
+from hypergraph.clock import now, skips
 from hypergraph.display import preview
 from hypergraph.engine.concurrent import course_of
-from hypergraph.engine.kernel import NOT_KNOWN, Carried, Expired, PauseExecution, original
+from hypergraph.engine.kernel import HALTED, NOT_KNOWN, Carried, Expired, PauseExecution, SyncKernel, original
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of, refuse_replace
-from hypergraph.engine.run import RECORD_SIZE, CallWatch, Run, StepOutcome, clock
+from hypergraph.engine.run import CallWatch, Run, StepOutcome, clock, monotonic
 from hypergraph.engine.scheduler import ASKED, differs
 from hypergraph.exceptions import (
     CancellationError,
@@ -28,6 +28,7 @@ from hypergraph.exceptions import (
     annotate,
     safe_text,
 )
+from hypergraph.nodes.context import NodeContext
 from hypergraph.nodes.gate import END
 from hypergraph.nodes.interrupt import InterruptNode
 from hypergraph.nodes.options import Replace, RetryPolicy
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from hypergraph.durability.recorder import WorkflowRecorder
     from hypergraph.runners.observer import EventObserver
 
+_UNSHARED = 2  # references to an object that only a variable and the question about them hold
 _GLANCE = 1.0  # seconds between looks at the clock while a timer waits: it may jump
 _PATIENCE = 0.05  # seconds between checks of a workflow that another process is running
 
@@ -62,6 +64,8 @@ async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
         await context.kernel.sleep(_PATIENCE, context)
         if clock() >= context.halt_at:
             raise context.halt_error(run.path_of(""), was_executing=False)
+    if context.begun is not None:
+        context.begun()
     course = _closing(run, recorder) if left else _nothing()
     if context.observer is None:
         return await course
@@ -132,7 +136,7 @@ async def _observed(run: Run, observer: EventObserver, course: Coroutine[Any, An
 async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: calls would cost too much
     context, values, record = run.context, run.values, run.records.extend
     watched, journal = frozenset() if run.fixed else run.watched, run.journal
-    step, course, quick, extra = None, iter(course_of(run)), context.quick, None
+    step, course, quick, extra, spare = None, iter(course_of(run)), context.quick, None, None
     run.started = now = clock()
     breath = now + context.kernel.stride
     try:
@@ -160,6 +164,15 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                     value = step.func(values[step.arg])
                 elif step.getter is not None:
                     value = step.func(*step.getter(values))
+                elif step.seen is not None or step.sees is not None:
+                    if spare is None or getrefcount(spare) > _UNSHARED:
+                        spare = NodeContext(run, step.name, superstep)
+                    else:  # the function before has not kept it
+                        spare._name, spare.superstep = step.name, superstep
+                    if step.seen is not None:
+                        value = step.func(values[step.seen], spare)
+                    else:
+                        value = step.func(*step.sees(values), spare)
                 else:
                     value = step.call(values, run, superstep)
                 if step.is_async:
@@ -218,9 +231,15 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
     """Perform a step: produce its value, record it, store it, emit its events."""
     if step.kind == "group":
         await step.run(run, superstep, perform)
-        return
+        return None
     observer, journal, outcome = run.context.observer, run.journal, StepOutcome()
     saved: tuple[int, ...] = ()
+    given = NOT_KNOWN
+    if run.context.stepper is not None:
+        given = await run.context.stepper.before(run, step, superstep)
+        if given is HALTED:
+            run.halt(step, superstep)
+            return
     if step.appends:
         past = run.resumed
         run.lists.begin(step.index, superstep if past is None else past.round_of(step, superstep))
@@ -239,7 +258,10 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
     try:
         if step.kind == "graph" and journal is not None and journal.shared:
             journal.hand_out(step)
-        value = await producers[step.kind](run, step, superstep, outcome)
+        if given is NOT_KNOWN:
+            value = await producers[step.kind](run, step, superstep, outcome)
+        else:
+            value, outcome.answered_by = given, "debugger"
         duration = 0.0 if outcome.cached else clock() - started - outcome.waited
         outcome.decision = value if step.is_gate else None
     except PauseExecution as signal:
@@ -251,7 +273,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         run.land(step, ASKED)
         if observer is not None:
             await observer.interrupted(run, step, outcome.span_id, signal.pause)
-        return
+        return None
     except BaseException as raised:
         error, duration = original(raised), clock() - started - outcome.waited
         if journal is not None and not (step.node.repeatable or outcome.called):
@@ -261,7 +283,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         finally:
             if observer is not None:
                 await observer.node_failed(run, step, outcome, outcome.error or error)
-        return
+        return None
     if run.inner is not None:
         run.leave(step, outcome)
     if journal is not None and not outcome.committed:
@@ -297,6 +319,11 @@ async def _call_function(run: Run, step: Step, superstep: int, outcome: StepOutc
         known = await run.context.kernel.settle(partial(run.journal.known_result, step, superstep))
         if known is not NOT_KNOWN:
             return _resolved(step, known)
+    if step.direct and type(run.context.kernel) is SyncKernel and run.context.deadline is None:
+        outcome.called = True
+        if run.journal is not None and run.journal.shared:
+            run.journal.hand_out(step)
+        return _transact(run, step, superstep, outcome)
     return await _through_cache(run, step, superstep, outcome, _attempts)
 
 
@@ -337,7 +364,7 @@ async def _attempts(run: Run, step: Step, superstep: int, outcome: StepOutcome) 
             outcome.failed_attempts += (f"{type(error).__name__}: {safe_text(error)}",)
             if context.observer is not None:
                 await context.observer.node_retried(run, step, outcome.attempts, error, delay)
-            await kernel.sleep(waited(delay), context)
+            await kernel.sleep(delay, context)
             if clock() >= context.halt_at:
                 raise context.halt_error(run.path_of(step.name), was_executing=True) from error
             outcome.attempts += 1
@@ -366,7 +393,7 @@ async def _attempt(run: Run, step: Step, superstep: int, outcome: StepOutcome, a
     outcome.waited += started - asked
     timeout: float | None = getattr(step.node, "timeout", None)
     if timeout is not None or attempt > 1 or run.attempts is not None:
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else monotonic() + timeout
         run.note_attempt(step.name, attempt, deadline)
     remaining = run.context.halt_at - started if run.context.deadline is not None else None
     try:
@@ -544,7 +571,7 @@ async def _wait(
     while (left := (due - now()).total_seconds()) > 0:
         if context.recorder is not None and left > node.hold.total_seconds():
             raise PauseExecution(_question(run, step, PauseInfo(step.name, "", due=due)))
-        await context.kernel.sleep(min(waited(left), _GLANCE), context)
+        await context.kernel.sleep(left if skips() else min(left, _GLANCE), context)
         if clock() >= context.halt_at:
             raise context.halt_error(run.path_of(step.name), was_executing=True)
     outcome.waited += clock() - started
@@ -634,16 +661,25 @@ def _left_undone(run: Run) -> list[str]:
     past = run.resumed
     if run.outcome().keys() - run.admission.given if past is None else past.first != past.entry:
         return []
-    idle = {parts[i].name: _quoted(standing.lacks(i)) for i in bits(standing.layout.scope & standing.idle)}
-    listed = "; ".join(f"{name!r} lacks {names}" for name, names in idle.items() if names)
+    reasons = [_idle_because(standing, i) for i in bits(standing.layout.scope & standing.idle)]
+    listed = "; ".join(filter(None, reasons))
     return [f"Nothing ran in graph {_name(run)}: {listed}. Give one of them what it lacks."] if listed else []
+
+
+def _idle_because(standing: Standing, index: int) -> str:
+    """Return why a node has not run in this turn: an input is missing, or no gate has chosen it."""
+    layout, missing = standing.layout, standing.lacks(index)
+    name = repr(layout.parts[index].name)
+    if missing:
+        return f"{name} lacks {_quoted(missing)}"
+    gates = [] if standing.open >> index & 1 else layout.controllers[index]
+    return f"{name} lacks the choice of {_quoted(layout.parts[g].name for g in gates)}" if gates else ""
 
 
 def _ran(run: Run) -> Iterator[tuple[Step, Any]]:
     """Yield the steps of the turn, those that an earlier call has made included."""
     first = 0 if run.resumed is None else run.resumed.first
-    for start in range(0, len(run.records), RECORD_SIZE):
-        superstep, step, _, outcome = run.records[start : start + RECORD_SIZE]
+    for superstep, step, _, outcome in run.all_records():
         if superstep >= first:
             yield step, outcome
 

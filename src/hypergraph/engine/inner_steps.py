@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypergraph import values  # a serializer is loaded on first access
@@ -120,6 +121,7 @@ class Visit:
         self.usage: dict[str, float] | None = None  # outside of inner steps
         self.calls: dict[str, Opened | None] = {}  # by key, for the log; None for what was replayed
         self._numbers: dict[str, int] = {}  # of automatic keys
+        self._places = count()  # of calls, in the order in which they began
         self._thread = threading.get_ident()
         self._open: set[str] = set()
         self._entries: dict[str, Entry] | None = None
@@ -149,7 +151,7 @@ class Visit:
         context = self.run.context
         if _clock() >= context.halt_at:
             raise context.halt_error(self.path, was_executing=True)
-        index = len(self.entries) if entry is None else entry.index
+        index = next(self._places) if entry is None else entry.index
         opened = Opened(self, key, func, (args, kwargs), options, index)
         if (earlier := self.calls.get(key)) is not None and earlier.usage is not None:
             opened.usage = dict(earlier.usage)  # of a call that failed in this visit
@@ -171,6 +173,8 @@ class Visit:
             if self.run.journal is not None:
                 self._ledger = self.run.journal.inner(self.step_of, self.superstep)
             self._entries = {} if self._ledger is None else self._ledger.recorded()
+            if self._entries:
+                self._places = count(max(entry.index for entry in self._entries.values()) + 1)
         return self._entries
 
     def again(self) -> None:
@@ -301,7 +305,7 @@ class Visit:
                 finally:
                     _INSIDE.reset(token)
                 context = self.run.context
-                context.awake.wait(min(waited(delay), context.remaining()))
+                context.awake.wait(waited(min(delay, context.remaining())))
                 self._go_on(opened)
         finally:
             if not handed_on:
@@ -334,7 +338,7 @@ class Visit:
                     return value
                 finally:
                     _INSIDE.reset(token)
-                await kernel.sleep(waited(delay), context)
+                await kernel.sleep(delay, context)
                 self._go_on(opened)
         finally:
             self._open.discard(opened.key)

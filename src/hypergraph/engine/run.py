@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     from hypergraph.durability.journal import Journal
     from hypergraph.durability.recorder import WorkflowRecorder
     from hypergraph.runners.observer import EventObserver
+    from hypergraph.runners.stepping import Stepper
 
-clock = time.perf_counter
+clock = time.perf_counter  # these two are replaced by a clock for tests
+monotonic = time.monotonic
 NEVER = float("inf")
 DEFAULT_LIMIT = 1000
 
@@ -56,10 +58,12 @@ class CallContext:
     halt_at = NEVER
     stop_request: StopRequested | None = None
     root: Any = None  # the outermost Run or MapRun
+    stepper: Stepper | None = None  # what is asked before each step, if a debugger drives the run
     quick = True  # whether plain functions may be called in place
     services: Mapping[str, Any] = MappingProxyType({})  # what nodes ask for by name
     budget: Mapping[str, float] | None = None
     spent: dict[str, float] | None = None  # of what the budget limits, earlier runs of the workflow included
+    begun: Callable[[], None] | None = None  # called once the run is in the store, for a handle that waits
     _awake: threading.Event | None = None
 
     def __init__(
@@ -77,7 +81,7 @@ class CallContext:
         self.observer, self.options, timeout = observer, options, options.timeout
         self.budget = options.budget
         if timeout is not None:
-            self.halt_at, self.deadline = clock() + timeout, time.monotonic() + timeout
+            self.halt_at, self.deadline = clock() + timeout, monotonic() + timeout
         # A plain call in place emits no events and cannot be cut off by a deadline.
         if observer is not None or (timeout is not None and self.kernel.concurrent):
             self.quick = False
@@ -150,6 +154,7 @@ class StepOutcome:
     cut_off = False  # whether a timeout interrupted the call
     lost_worker = False  # whether a worker died with an earlier attempt
     waited = 0.0  # seconds spent waiting for the concurrency limit
+    answered_by: str | None = None  # what has given its outputs in place of its function
     expired = False  # whether a question took its default, because its deadline has passed
     replayed = False  # restored from history instead of executed
     failed_attempts: tuple[str, ...] = ()  # "Type: message" of each
@@ -407,7 +412,7 @@ class Run:
         context, (_, node_deadline) = self.context, self.attempt_of(name)
         if clock() >= context.halt_at:
             raise context.halt_error(self.path_of(name), was_executing=True)
-        if node_deadline is not None and time.monotonic() >= node_deadline:
+        if node_deadline is not None and monotonic() >= node_deadline:
             raise NodeTimeoutError(self.path_of(name), self.step_of(name).node.timeout)
 
     def stream(self, name: str, chunk: Any) -> None:
@@ -533,11 +538,24 @@ class Run:
         )
 
     def _last_decision(self, name: str) -> str:
-        for start in range(len(self.records) - RECORD_SIZE, -1, -RECORD_SIZE):
-            _, step, _, extra = self.records[start : start + RECORD_SIZE]
-            if step.name == name:
-                return repr(extra.decision if isinstance(extra, StepOutcome) else extra)
+        for records in self._all_records():
+            for start in range(len(records) - RECORD_SIZE, -1, -RECORD_SIZE):
+                _, step, _, extra = records[start : start + RECORD_SIZE]
+                if step.name == name:
+                    return repr(extra.decision if isinstance(extra, StepOutcome) else extra)
         return "nothing"
+
+    def _all_records(self) -> Iterator[list[Any]]:
+        """Yield the records of this call, then those of the earlier calls that it goes on from."""
+        yield self.records
+        if self.resumed is not None:
+            yield self.resumed.raw_records()
+
+    def all_records(self) -> Iterator[list[Any]]:
+        """Yield the records of this call, then earlier ones: superstep, step, seconds and outcome of each."""
+        for records in self._all_records():
+            for start in range(0, len(records), RECORD_SIZE):
+                yield records[start : start + RECORD_SIZE]
 
     def refuse(self, error: Exception) -> None:
         """End the run before it starts, because its inputs were rejected."""

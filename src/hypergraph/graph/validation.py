@@ -240,6 +240,30 @@ def _branches(wiring: Wiring, gate: GateNode) -> dict[str, str]:
     return {name: target for target, found in reached.items() for name in found if paths[name] == 1}
 
 
+def answers_are_not_inputs(draft: Draft) -> Iterator[str]:
+    """B16: a given value is an answer to a question or an input, never either of them."""
+    wiring = draft.wiring
+    for asking in draft.nodes if wiring.explicit else ():
+        for name in _answers_of(asking):
+            for taker in wiring.consumers.get(name, ()):
+                if not wiring.feeders(taker, name):
+                    yield finding(
+                        f"{name!r} answers {asking.name!r} and is an input of {taker!r}",
+                        f"no edge leads from {asking.name!r} to {taker!r}, so a given value could be either",
+                        fix=f"add the edge ({asking.name!r}, {taker!r}), or rename one of them.",
+                    )
+
+
+def _answers_of(node: HyperNode) -> tuple[str, ...]:
+    """Return the outputs of a node under which answers to questions may be given."""
+    if node.is_interrupt:
+        return node.data_outputs
+    if not isinstance(node, GraphNode) or node.map_config is not None or not node.graph.has_interrupts:
+        return ()
+    inside = {name for inner in node.graph.iter_nodes() for name in _answers_of(inner)}
+    return tuple(o for o, i in zip(node.outputs, node.inner_outputs, strict=True) if i in inside)
+
+
 def wait_for_names_exist(draft: Draft) -> Iterator[str]:
     """B13: every name in wait_for is an output of a node."""
     for node in draft.nodes:
@@ -437,6 +461,7 @@ RULES: tuple[Rule, ...] = (  # in the order in which findings are reported
     wait_for_names_exist,
     types_fit,
     producers_append_or_none_does,
+    answers_are_not_inputs,
 )
 _NAME_RULES: tuple[Rule, ...] = (  # the rules that apply if names are repeated
     node_names_are_unique,

@@ -1,4 +1,4 @@
-"""Tools for tests: replay of stored runs, the conformance suite of stores, a clock, a recorder of events.
+"""Tools for tests: replay and simulation of runs, a clock, a recorder of events, the conformance suite.
 
 Only the conformance suite needs pytest, and only when it is asked for.
 """
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hypergraph.testing.conformance import CheckpointerConformance
     from hypergraph.testing.recording import RecordingProcessor
     from hypergraph.testing.replaying import Deviation, Replayed, ReplayReport, replay
+    from hypergraph.testing.simulation import SimulatedRun, SimulationError, SimulationReport, simulate
 
 _LAZY = {
     "CheckpointerConformance": "hypergraph.testing.conformance",
@@ -19,7 +20,11 @@ _LAZY = {
     "RecordingProcessor": "hypergraph.testing.recording",
     "ReplayReport": "hypergraph.testing.replaying",
     "Replayed": "hypergraph.testing.replaying",
+    "SimulatedRun": "hypergraph.testing.simulation",
+    "SimulationError": "hypergraph.testing.simulation",
+    "SimulationReport": "hypergraph.testing.simulation",
     "replay": "hypergraph.testing.replaying",
+    "simulate": "hypergraph.testing.simulation",
 }
 _MODULES = ("stores", "ownership", "upkeep", "outlines", "crashes", "races", "signals")
 _TESTS = [f"hypergraph.testing.conformance.{name}" for name in _MODULES]
@@ -29,6 +34,10 @@ __all__ = [
     "ReplayReport",
     "Replayed",
     "Deviation",
+    "simulate",
+    "SimulationReport",
+    "SimulatedRun",
+    "SimulationError",
     "FakeClock",
     "RecordingProcessor",
     "CheckpointerConformance",

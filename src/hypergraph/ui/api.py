@@ -38,6 +38,7 @@ from hypergraph.views.problems import (
     Problem,
     without_python_options,
 )
+from hypergraph.views.profile import profile
 from hypergraph.views.search import mentioning
 from hypergraph.views.state import raw_value, state, value
 from hypergraph.views.stats import stats
@@ -45,6 +46,7 @@ from hypergraph.views.step import raw_step_value, step, step_value
 from hypergraph.views.steps import columns, steps
 from hypergraph.views.timeline import timeline
 from hypergraph.views.values import describe, part_at
+from hypergraph.views.watch import running
 from hypergraph.views.why import why
 from hypergraph.views.workflow import workflow
 from hypergraph.views.workflows import with_owners, workflows
@@ -164,14 +166,15 @@ def parsed(
         elif name in found:
             raise Problem(USAGE, f"Repeated parameter: {name}")
         else:
-            found[name] = _number(name, text) if kind == NUMBER else text
+            found[name] = number_of(name, text) if kind == NUMBER else text
     missing = [name for name in needed if name not in found]
     if missing:
         raise Problem(USAGE, f"Missing parameter: {', '.join(missing)}")
     return found
 
 
-def _number(name: str, text: str) -> int:
+def number_of(name: str, text: str) -> int:
+    """Return a whole number of a request. Raises Problem for any other text."""
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
         raise Problem(USAGE, f"{name} must be a whole number, not {text!r}")
     number = int(text)
@@ -201,6 +204,10 @@ def _graph(store: Checkpointer, id: str, overlay: str | None = None, **more: Any
     return graph(store, id, overlay=overlay, **more)  # the page draws its own overlay, for any superstep
 
 
+def _timeline(store: Checkpointer, id: str, critical: int | None = None, **more: Any) -> Document:
+    return timeline(store, id, critical=None if critical is None else bool(critical), **more)
+
+
 def _glances(store: Checkpointer, id: list[str]) -> Document:
     return glances(store, id)
 
@@ -223,6 +230,7 @@ QUERIES: dict[str, Query] = {
         *("search", "sort", "limit#", "cursor"),
     ),
     "glances": _query(_glances, "id!*"),
+    "running": _query(running, "id!"),
     "counts": _query(counts, *(f"{each.name}*" if each.many else each.name for each in FILTERS)),
     "workflow": _query(workflow, "id!"),
     "steps": _query(steps, "id!", "node", "status", "superstep", "iteration#", "slow", "limit#", "cursor"),
@@ -236,8 +244,9 @@ QUERIES: dict[str, Query] = {
     "diff": _query(diff, "a!", "b!"),
     "why": _query(why, "id!", "key!", "at#", "depth#"),
     "stats": _query(stats, "graph", "node", "since"),
+    "profile": _query(profile, "graph", "last#"),
     "errors": _query(errors, "graph", "since", "limit#"),
-    "timeline": _query(timeline, "id!", "limit#", "cursor"),
+    "timeline": _query(_timeline, "id!", "limit#", "cursor", "critical#"),
     "lineage": _query(lineage, "id!"),
     "graph": _query(_graph, "id!", "depth#", "direction", "overlay"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
+from itertools import islice
 from typing import Any
 
 import anyio
@@ -11,12 +12,14 @@ from anyio.to_thread import run_sync
 
 from hypergraph.checkpointers import Checkpointer, StreamChunk, WorkflowStatus
 from hypergraph.display import jsonable
-from hypergraph.ui.api import NUMBER, TEXT, parsed
+from hypergraph.exceptions import CheckpointError
+from hypergraph.ui.api import NUMBER, TEXT, number_of, parsed
 from hypergraph.views.lookup import require_workflow
-from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.problems import Problem
 
 _GLANCE = 0.03  # seconds between looks at a stream that has nothing new
 _DEEP = 20  # levels of a chunk
+_MOST = 1000  # chunks that are read at once
 
 
 def asked_for(given: Iterable[tuple[str, str]], last: str | None) -> tuple[str, str, int]:
@@ -27,9 +30,7 @@ def asked_for(given: Iterable[tuple[str, str]], last: str | None) -> tuple[str, 
     """
     found = parsed(given, {"id": TEXT, "node": TEXT, "offset": NUMBER}, ("id", "node"))
     if last is not None and last.strip():
-        if not last.strip().isdecimal():
-            raise Problem(USAGE, f"Invalid Last-Event-ID {last!r}: expected an offset")
-        return found["id"], found["node"], int(last) + 1
+        return found["id"], found["node"], number_of("Last-Event-ID", last.strip()) + 1
     return found["id"], found["node"], found.get("offset", 0)
 
 
@@ -44,11 +45,15 @@ async def events_of(
 
     def look() -> tuple[bool, list[StreamChunk]]:
         active = require_workflow(store, workflow_id).status is WorkflowStatus.ACTIVE
-        return active, list(store.read_stream(workflow_id, node, offset=offset, follow=False))
+        news = store.read_stream(workflow_id, node, offset=offset, follow=False)
+        return active, list(islice(news, _MOST))
 
     yield b"retry: 1000\n\n"
     while not is_over():
-        active, found = await run_sync(look, limiter=limiter)
+        try:
+            active, found = await run_sync(look, limiter=limiter)
+        except (CheckpointError, Problem):  # deleted, or damaged: the response has begun, its status is sent
+            active, found = False, []
         for chunk in found:
             yield _event(chunk)
             offset = chunk.offset + (0 if chunk.kind == "gap" else 1)

@@ -23,7 +23,9 @@ from hypergraph.views.glances import CountsView, GlancePage
 from hypergraph.views.graph import GraphView
 from hypergraph.views.items import ItemPage
 from hypergraph.views.lineage import LineageView
+from hypergraph.views.migration import MigrationView
 from hypergraph.views.problems import NOT_FOUND, Problem
+from hypergraph.views.profile import ProfileView
 from hypergraph.views.replay import ReplayView
 from hypergraph.views.run import RunView
 from hypergraph.views.search import SearchPage
@@ -35,7 +37,13 @@ from hypergraph.views.steps import ColumnsView, StepPage
 from hypergraph.views.texts import CompletionScript, DemoRun, HelpText, SchemaList, SkillText, Stopped
 from hypergraph.views.timeline import TimelineView
 from hypergraph.views.values import ValueView
-from hypergraph.views.watch import FollowedChunk, FollowedItem, FollowedProgress, FollowedStep
+from hypergraph.views.watch import (
+    FollowedChunk,
+    FollowedItem,
+    FollowedProgress,
+    FollowedStep,
+    RunningView,
+)
 from hypergraph.views.why import WhyView
 from hypergraph.views.workflow import TreeView, WorkflowDetail
 from hypergraph.views.workflows import WorkflowPage
@@ -67,6 +75,7 @@ SCHEMAS: dict[str, type] = {
     "step": StepDetail,
     "columns": ColumnsView,
     "glances": GlancePage,
+    "running": RunningView,
     "counts": CountsView,
     "state": StateView,
     "value": ValueView,
@@ -83,6 +92,7 @@ SCHEMAS: dict[str, type] = {
     "changes": ChangesView,
     "why": WhyView,
     "stats": StatsView,
+    "profile": ProfileView,
     "timeline": TimelineView,
     "lineage": LineageView,
     "graph": GraphView,
@@ -105,6 +115,7 @@ SCHEMAS: dict[str, type] = {
     "migrated": MigratedView,
     "recovered": RecoveredView,
     "replay": ReplayView,
+    "migration": MigrationView,
     "doctor": HealthView,
     "version": VersionView,
     "demo": DemoRun,

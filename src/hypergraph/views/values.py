@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord
@@ -214,9 +214,10 @@ def describe(
     else:
         size = content.size
         end = size if limit is None else min(size, offset + limit)
-        pairs = list(islice(content.pairs(), offset, end))
-        items = [_part(path, key, item) for key, item in pairs[:ITEMS]]
-        shown = room.filled(pairs, content.named, _DEEPEST)
+        pairs = islice(content.pairs(), offset, end)
+        first = list(islice(pairs, ITEMS))
+        items = [_part(path, key, item) for key, item in first]
+        shown = room.filled(chain(first, pairs), content.named, _DEEPEST)
         end = offset + len(shown)
     more = size is not None and end < size
     return {
@@ -354,8 +355,8 @@ class _Room:
         self.left = float("inf") if characters is None else characters
         self.is_cut = False
 
-    def filled(self, pairs: list[tuple[Any, Any]], named: bool, depth: int) -> Any:
-        kept = []
+    def filled(self, pairs: Iterable[tuple[Any, Any]], named: bool, depth: int) -> Any:
+        kept = []  # pairs are taken one by one: rows of a table are made when they are asked for
         for key, item in pairs:
             if self.left <= 0:
                 self.is_cut = True
@@ -370,9 +371,8 @@ class _Room:
         content = content_of(value) if depth else None
         if content is not None:
             most = content.size if self.left == float("inf") else int(max(self.left, 0)) // 2 + 1
-            pairs = list(islice(content.pairs(), most))
-            self.is_cut |= len(pairs) < content.size
-            return self.filled(pairs, content.named, depth - 1)
+            self.is_cut |= most < content.size
+            return self.filled(islice(content.pairs(), most), content.named, depth - 1)
         found = jsonable(value, 0)
         length = len(found) if isinstance(found, str) else len(str(found))
         if isinstance(found, str) and length > self.left:

@@ -8,8 +8,10 @@ from typing import Any, TypedDict
 from hypergraph.checkpointers import Checkpointer, Progress, StreamChunk
 from hypergraph.checkpointers.backend import START, Position, position_of
 from hypergraph.display import jsonable
+from hypergraph.views.inner import InnerStepView, unfinished
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.step import Step, shown_step
+from hypergraph.views.workflow import ProgressView, progress_view
 
 _CHUNK = 200  # steps read at once
 _LATEST = 20  # steps that ended before the start and are reported too
@@ -32,18 +34,6 @@ class FollowedItem(TypedDict):
     duration_ms: float | None
 
 
-class FollowedProgress(TypedDict):
-    """How far a running node is."""
-
-    schema: str  # hypergraph.followed-progress/1
-    workflow: str
-    node: str
-    done: float
-    total: float | None
-    share: float | None  # from 0 to 1
-    text: str
-
-
 class FollowedChunk(TypedDict):
     """A chunk that a node streamed."""
 
@@ -53,6 +43,55 @@ class FollowedChunk(TypedDict):
     offset: int
     kind: str  # chunk; restart: the node was called again; gap: earlier chunks are gone
     value: Any
+
+
+class FollowedProgress(ProgressView):
+    """How far a running node is."""
+
+    schema: str  # hypergraph.followed-progress/1
+
+
+class StreamView(TypedDict):
+    """The stream of a node."""
+
+    workflow: str
+    node: str
+    length: int  # chunks in all
+    kept: int  # the offset of the first that is kept
+
+
+class RunningView(TypedDict):
+    """What is known of nodes before they end: of a workflow and of the runs below it."""
+
+    schema: str  # hypergraph.running/1
+    workflow: str
+    progress: list[ProgressView]
+    inner: list[InnerStepView]  # calls with ctx.step of nodes of the workflow itself that have not ended
+    streams: list[StreamView]  # also of nodes that have ended
+
+
+def running(store: Checkpointer, id: str) -> RunningView:
+    """Return progress, inner steps and streams of the nodes of a workflow.
+
+    Raises:
+        Problem: the workflow does not exist.
+    """
+    active = require_workflow(store, id).status.value == ACTIVE
+    return {
+        "schema": "hypergraph.running/1",
+        "workflow": jsonable(id),
+        "progress": [progress_view(found) for found in store.progress(id)] if active else [],
+        "inner": unfinished(store.view(artifacts=False), id) if active else [],
+        "streams": [
+            {
+                "workflow": jsonable(found.workflow_id),
+                "node": jsonable(found.node),
+                "length": found.length,
+                "kept": found.kept,
+            }
+            for found in store.backend.read_streams(id)
+        ],
+    }
 
 
 def followed_chunk(wf: str, node: str, chunk: StreamChunk) -> FollowedChunk:
@@ -108,15 +147,7 @@ class Follower:
         for found in self._store.progress(self._wf):
             if self._progress.get((found.workflow_id, found.node)) != found:
                 self._progress[found.workflow_id, found.node] = found
-                yield {
-                    "schema": "hypergraph.followed-progress/1",
-                    "workflow": jsonable(found.workflow_id),
-                    "node": jsonable(found.node),
-                    "done": found.done,
-                    "total": found.total,
-                    "share": found.share,
-                    "text": jsonable(found.text),
-                }
+                yield {**progress_view(found), "schema": "hypergraph.followed-progress/1"}
 
     def _steps(self) -> Iterator[FollowedStep]:
         while page := self._store.steps(self._wf, after=self._after, limit=_CHUNK, values=False):

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
+import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from support.cli import Cli
+from support.cli import ENVIRONMENT, Cli
+from support.terminal import Terminal
 
-from hypergraph import SyncRunner
+from hypergraph import Graph, NodeContext, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
+from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.testing import FakeClock
 
 OFFICE = """
@@ -41,6 +47,12 @@ expires = Graph([approve], name="expires")
 waits = Graph([pause_for("wait", timedelta(hours=1))], name="waits")
 receives = Graph([receive("payment", float)], name="receives")
 streams = Graph([write], name="streams")
+"""
+
+SHOP = """
+from hypergraph import Graph, pause_for
+
+orders = Graph([pause_for("later", lambda seconds: seconds, hold=0)], name="orders")
 """
 
 
@@ -132,3 +144,79 @@ def test_a_signal_is_sent_shown_and_received(office: Cli) -> None:
         office("resume", "--due", "office_graphs:receives")
         assert store.state("order") == {"payment": 9.5}
         assert "has completed" in office("send", "order", "payment", "1", code=4).err
+
+
+def test_deadlines_and_timers_say_how_soon_they_are(office: Cli) -> None:
+    import office_graphs
+
+    paused = office("run", "office_graphs:waits", "--id", "timer").out
+    assert "wait waits until" in paused
+    assert "(in 59m)" in paused
+    assert "resume office_graphs:waits --due" in paused
+    asked = office("run", "office_graphs:expires", "draft=tea", "--id", "question").out
+    assert "approve waits for an answer until" in asked
+    assert "(in 47h)" in asked
+    assert "(in 47h); then the answer is False" in office("show", "question").out
+    listed = office("ls").out
+    assert "Due" in listed
+    assert re.search(r"(?m)^  question .* in 47h$", listed)
+    assert re.search(r"(?m)^  timer .* in 59m$", listed)
+    store = stored(office)
+    SyncRunner(checkpointer=store).run(office_graphs.expires, approved=True, workflow_id="question")
+    assert store.workflow("question").due is None
+    assert "in 47h" not in office("ls").out
+    store.close()
+
+
+def test_show_says_how_far_running_nodes_are(office: Cli) -> None:
+    store, go_on, shown = stored(office), threading.Event(), []
+
+    @node(output_name="pages")
+    def convert(count: int, context: NodeContext) -> int:
+        context.progress(1, count, "page 1")
+        context.step("call", str.upper, "a")
+        go_on.wait()
+        return count
+
+    handle = SyncRunner(checkpointer=store).start_run(Graph([convert]), count=4, workflow_id="w")
+    handle.started()
+    while not store.progress("w"):
+        time.sleep(0.001)
+    shown = office("show", "w").out
+    document = office.json_here("show", "w")
+    go_on.set()
+    handle.result()
+    assert "  convert  [#####...............]  1/4  page 1" in shown
+    assert "upper('a')" in shown
+    assert document["progress"][0]["share"] == 0.25
+    assert office.json_here("show", "w")["progress"] == []
+    store.close()
+
+
+def test_what_another_process_runs_is_left_to_it(office: Cli) -> None:
+    import office_graphs
+
+    store = stored(office)
+    with FakeClock() as clock:
+        clock.jump(-timedelta(days=3))
+        SyncRunner(checkpointer=store).run(office_graphs.expires, draft="tea", workflow_id="question")
+    claim = store.backend.claim("question", NewWorkflow(None, None, None), store.encoding)
+    assert office.json_here("resume", "--due", "office_graphs:expires")["items"] == []
+    store.backend.release(claim)
+    store.close()
+
+
+@pytest.mark.slow
+def test_watching_in_a_terminal_runs_timers_as_they_come(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    environment = {**ENVIRONMENT, "PATH": os.environ["PATH"], "NO_COLOR": "1"}
+    hypergraph = f"{sys.executable} -m hypergraph --db runs.db"
+    with Terminal(tmp_path, environment) as terminal:
+        for name, seconds in (("first", 0.1), ("second", 2.0)):
+            terminal.type(f"{hypergraph} run shop:orders seconds={seconds} --id {name}")
+            terminal.type(f"{hypergraph} resume --due --watch shop:orders", upto=f"{name}: completed\r\n")
+            assert "Traceback" not in terminal.interrupt()
+            assert terminal.type("echo $?") == "130\n"
+    with SqliteCheckpointer(tmp_path / "runs.db") as store:
+        for name in ("first", "second"):
+            assert [step.status.value for step in store.steps(name)] == ["completed"]

@@ -27,6 +27,7 @@ from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.cli import main
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError, WorkflowError, WorkflowLockedError
 from hypergraph.integrations.dbos import DBOSRunner
+from hypergraph.migration import migrate
 from hypergraph.views.doctor import health
 
 pytestmark = pytest.mark.slow
@@ -172,6 +173,17 @@ def test_what_runs_stops_between_two_nodes_and_can_go_on(cluster: TestCluster) -
 def test_a_graph_that_the_worker_lacks_is_named(cluster: TestCluster) -> None:
     with pytest.raises(WorkflowError, match=r"no graph 'doublin'\. Did you mean 'doubling'"):
         cluster.runner.run("doublin", {"x": 1})
+
+
+def test_a_worker_runs_each_version_of_a_graph_and_moved_runs_under_their_names(cluster: TestCluster) -> None:
+    old, new, store = dbos_graphs.asking_1, dbos_graphs.asking_2, cluster.runner.checkpointer
+    assert cluster.runner.run(old, {"x": 2}, workflow_id="pinned-1").paused
+    assert cluster.runner.run(new, {"x": 2}, workflow_id="pinned-2").paused
+    assert [store.workflow(name).version for name in ("pinned-1", "pinned-2")] == ["1", "2"]
+    assert [step.node_name for step in store.steps("pinned-1")] == ["double", "ask"]
+    assert migrate(store, new).runs[0].renamed == ("double -> twice", "doubled -> twofold")
+    result = cluster.runner.run(new, {"answer": "yes"}, workflow_id="pinned-1")
+    assert (result["twofold"], result["answer"]) == (4, "yes")
 
 
 def test_a_run_that_is_claimed_and_not_running_is_found_by_its_worker(cluster: TestCluster) -> None:

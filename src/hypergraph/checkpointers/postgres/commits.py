@@ -26,6 +26,7 @@ from hypergraph.checkpointers.sql.rows import (
     input_rows,
     replacing,
     rows_of,
+    summary_rows,
 )
 from hypergraph.checkpointers.status import WorkflowStatus
 
@@ -91,6 +92,7 @@ def _statement(unit: Commit, clock: writes.Clock) -> Statement:
     steps, values = [row for row, _ in found], [row for _, rows in found for row in rows]
     values += input_rows(key, unit.at, unit.inputs)
     values += inner_rows(key, unit.inner)
+    values += summary_rows(key, unit.summary)
     for row in (*steps, *values):
         given += row
     kind = "status" if status is not None else "duration" if unit.duration_ms is not None else ""

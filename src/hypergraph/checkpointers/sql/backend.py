@@ -22,7 +22,7 @@ from hypergraph.checkpointers.backend import (
     StepTally,
 )
 from hypergraph.checkpointers.encoding import Encoding
-from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress
+from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress, StreamOutline
 from hypergraph.checkpointers.names import check_workflow_id
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
@@ -215,6 +215,10 @@ class SqlBackend(Backend):
         """Return the encoded inner steps, each with the name of its node."""
         return self._read(reads.inner, workflow_id, node, visit)
 
+    def count_inner(self, workflow_id: str) -> dict[tuple[int, str], int]:
+        """Return how many inner steps each node has; see `Backend.count_inner`."""
+        return self._read(reads.count_inner, workflow_id)
+
     def read_usage(self, workflow_id: str) -> list[Usage]:
         """Return what the nodes of a workflow have recorded."""
         return self._read(reads.usage, workflow_id)
@@ -234,6 +238,16 @@ class SqlBackend(Backend):
     def linked(self, workflow_id: str, payload: Payload) -> Payload:
         """Return a payload with what it extends."""
         return self._read(reads.with_chain, workflow_id, payload)
+
+    def read_summary(self, workflow_id: str) -> Payload | None:
+        """Return the encoded summary of a workflow."""
+        return self._read(reads.summary, workflow_id)
+
+    def read_steps_at(
+        self, workflow_id: str, encoding: Encoding, places: Iterable[tuple[int, str]]
+    ) -> list[StepRecord]:
+        """Return the steps of these supersteps and nodes; each is a seek."""
+        return self._read(reads.steps_at, workflow_id, encoding, list(places))
 
     def read_output(self, workflow_id: str, name: str) -> Payload | None:
         """Return the latest encoded value of an output, with the chain that it extends."""
@@ -446,6 +460,10 @@ class SqlBackend(Backend):
     def read_progress(self, workflow_id: str) -> list[Progress]:
         """Return how far the running nodes of a workflow are, and of the runs below it."""
         return self._read(live.read_progress, workflow_id)
+
+    def read_streams(self, workflow_id: str) -> list[StreamOutline]:
+        """Return the streams of a workflow and of the runs below it."""
+        return self._read(live.read_streams, workflow_id)
 
     # --- maintenance --------------------------------------------------------------------------
 

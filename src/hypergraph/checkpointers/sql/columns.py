@@ -21,6 +21,7 @@ T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 _LONGEST = 1e13  # milliseconds
+_ENDLESS = float("inf")
 _LONG = 200_000  # characters of a text that may take much memory
 _MEMORY, _TIMES = 32 * 1024 * 1024, 16  # bytes of memory for it: some, and so many times its size
 _LIST, _DICT = 72, 208  # bytes of memory that a container takes
@@ -29,13 +30,13 @@ _SHOWN = 300  # characters of what is wrong with a row
 WORKFLOW_COLUMNS = (
     *("id", "status", "graph_name", "created_at", "completed_at", "graph_hash", "parent_id", "forked_from"),
     *("forked_at", "tags", "duration_ms", "parent_superstep", "node_name", "visit", "item", "fingerprint"),
-    *("crashes", "due", "awaits"),
+    *("crashes", "due", "version", "awaits"),
 )
 _SUMMARY = (*WORKFLOW_COLUMNS, "step_count")
 NEW_COLUMNS = (  # of a workflow that begins
     *("id", "status", "created_at", "fence", "owner_pid", "owner_host", "owner_since", "graph_name"),
     *("graph_hash", "structure", "parent_id", "parent_superstep", "node_name", "visit", "item"),
-    *("fingerprint", "forked_from", "forked_at", "tags"),
+    *("fingerprint", "forked_from", "forked_at", "tags", "version"),
 )
 
 # Fields of StepRecord: each in a column of its name,
@@ -132,6 +133,12 @@ def check_duration(ms: float | None) -> None:
     """Raise ValueError for a duration of more than a few centuries, or without end."""
     if ms is not None and not -_LONGEST < ms < _LONGEST:
         raise ValueError(f"a duration of {ms}")
+
+
+def check_number(found: object) -> None:
+    """Raise ValueError unless something is a finite number from 0 on."""
+    if not isinstance(found, int | float) or not 0 <= found < _ENDLESS:
+        raise ValueError(f"an amount of {found!r:.40}")
 
 
 def fields_of(row: Sequence[Any]) -> dict[str, Any]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from operator import index
 
 from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress
 from hypergraph.checkpointers.records import STREAM, Ownership, Payload, taken_over
 from hypergraph.checkpointers.sql import reads
-from hypergraph.checkpointers.sql.columns import EPOCH, micros, time_of
+from hypergraph.checkpointers.sql.columns import EPOCH, check_number, micros, or_corrupt, time_of
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.rows import text
 
 _EXPIRED = 20  # streams that are emptied at a time
+_MOST = 1_000_000  # chunks of a batch: each has a byte at least
 _HERE = "workflow = ? AND node = ?"
 
 
@@ -83,6 +85,7 @@ def _expire(connection: Connection, now: datetime) -> None:
         connection.execute(f"UPDATE streams SET kept = next, size = 0, until = NULL WHERE {_HERE}", place)  # noqa: S608 - as above
 
 
+@or_corrupt
 def read_chunks(
     connection: Connection, workflow_id: str, node: str, offset: int, limit: int
 ) -> ChunkPage | None:
@@ -96,16 +99,17 @@ def read_chunks(
         f"(SELECT max(first) FROM chunks WHERE {_HERE} AND first <= ?), 0) ORDER BY first LIMIT ?",
         (key, node, key, node, offset, limit),
     ).fetchall()
-    batches = [
-        ChunkBatch(
-            first,
-            count,
-            None if data is None else Payload(STREAM, 0, kind, checksum, bytes(data), 0, first),
-        )
-        for first, count, kind, checksum, data in rows
-        if first + count > offset
-    ]
-    return ChunkPage(int(found[0]), batches)
+    return ChunkPage(index(found[0]), [batch for row in rows if (batch := _batch(*row)).end > offset])
+
+
+def _batch(first: int, count: int, kind: str, checksum: int, data: bytes | None) -> ChunkBatch:
+    """Return the batch of a row. Raises ValueError or TypeError for what no release writes."""
+    if index(first) < 0 or not 0 < index(count) <= _MOST or type(kind) is not str:
+        raise ValueError("a batch of chunks without its place")
+    if data is None:
+        return ChunkBatch(first, count, None)
+    whole = bytes(memoryview(data))  # a number would be taken for a size
+    return ChunkBatch(first, count, Payload(STREAM, 0, kind, index(checksum), whole, 0, first))
 
 
 def write_progress(connection: Connection, claim: Ownership, rows: Sequence[Progress]) -> None:
@@ -125,6 +129,7 @@ def clear_progress(connection: Connection, claim: Ownership, node: str) -> None:
     connection.execute(f"DELETE FROM progress WHERE {_HERE}", (claim.key, node))  # noqa: S608 - fixed names
 
 
+@or_corrupt
 def read_progress(connection: Connection, workflow_id: str) -> list[Progress]:
     """Return the progress of a workflow and of the runs below it."""
     rows = connection.execute(
@@ -133,6 +138,10 @@ def read_progress(connection: Connection, workflow_id: str) -> list[Progress]:
         "WHERE workflows.id = ? OR (workflows.id > ? AND workflows.id < ?) ORDER BY at",
         (workflow_id, f"{workflow_id}/", f"{workflow_id}0"),  # "0" comes after "/"
     ).fetchall()
+    for owner, node, done, total, note, _ in rows:
+        if not type(owner) is type(node) is type(note) is str:
+            raise ValueError("a progress without its node")
+        check_number(done), check_number(0 if total is None else total)
     return [
         Progress(owner, node, done, total, note, time_of(at) or EPOCH)
         for owner, node, done, total, note, at in rows

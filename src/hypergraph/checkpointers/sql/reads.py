@@ -24,11 +24,11 @@ from hypergraph.checkpointers.records import (
     turns_of,
 )
 from hypergraph.checkpointers.sql import queries
-from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, check_rows, or_corrupt
+from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, check_number, check_rows, or_corrupt
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
 from hypergraph.checkpointers.sql.rows import extras_in, parsed, record_of, workflow_of
-from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SIGNAL
+from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import StepStatus
 
 _LAST = 2**62  # no superstep comes after it
@@ -75,6 +75,10 @@ AND v.base IS NOT NULL AND v.superstep = (SELECT min(superstep) FROM vals
 _NEWEST = f"""
 SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 ORDER BY v.superstep DESC, v.idx DESC LIMIT 1
+"""  # noqa: S608 - fixed names
+_SUMMARY = f"""
+SELECT {PAYLOAD} FROM workflows JOIN vals AS v ON v.workflow = workflows.key AND v.kind = {SUMMARY}
+WHERE workflows.id = ?
 """  # noqa: S608 - fixed names
 _POSITIONS = """
 SELECT superstep, idx FROM steps WHERE workflow = :key AND superstep <= :upto
@@ -174,6 +178,9 @@ _INNER = f"""
 SELECT v.node, {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = {INNER} {{only}}
 ORDER BY v.superstep, v.node, v.idx
 """  # noqa: S608 - fixed names
+_INNER_COUNTS = f"""
+SELECT superstep, node, count(*) FROM vals WHERE workflow = ? AND kind = {INNER} GROUP BY superstep, node
+"""  # noqa: S608 - a fixed number
 _USAGE = """
 SELECT superstep, node, step, name, amount FROM usage WHERE workflow = ?
 ORDER BY superstep, node, step, name
@@ -181,7 +188,8 @@ ORDER BY superstep, node, step, name
 _TOTALS = """
 WITH RECURSIVE family (root, key, id) AS (
     SELECT id, key, id FROM workflows WHERE id IN ({ids}) UNION ALL
-    SELECT family.root, workflows.key, workflows.id FROM family JOIN workflows ON parent_id = family.id)
+    SELECT family.root, workflows.key, workflows.id FROM family JOIN workflows ON parent_id = family.id
+    AND length(workflows.id) > length(family.id))
 SELECT root, name, sum(amount) FROM family JOIN usage ON workflow = family.key GROUP BY root, name
 ORDER BY root, name
 """
@@ -198,12 +206,22 @@ def inner(
     return [(name, _payload(rest)) for name, *rest in rows]
 
 
+def count_inner(connection: Connection, workflow_id: str) -> dict[tuple[int, str], int]:
+    """Return how many inner steps each node has, by superstep and node."""
+    rows = connection.execute(_INNER_COUNTS, (key_of(connection, workflow_id),)).fetchall()
+    return {(superstep, node): count for superstep, node, count in rows}
+
+
+@or_corrupt
 def usage(connection: Connection, workflow_id: str) -> list[Usage]:
     """Return what the nodes of a workflow have recorded."""
     rows = connection.execute(_USAGE, (key_of(connection, workflow_id),)).fetchall()
+    if not {tuple(map(type, row[:-1])) for row in rows} <= {(int, str, str, str)}:
+        raise ValueError("an amount without its place")
     return [Usage(at, node, step, name, plain_amount(amount)) for at, node, step, name, amount in rows]
 
 
+@or_corrupt
 def total_usage(connection: Connection, workflow_ids: Sequence[str]) -> dict[str, dict[str, float]]:
     """Return the sums of what was recorded in workflows and those below them."""
     found: dict[str, dict[str, float]] = {}
@@ -216,7 +234,8 @@ def total_usage(connection: Connection, workflow_ids: Sequence[str]) -> dict[str
 
 
 def plain_amount(amount: float) -> float:
-    """Return an amount as it was recorded: a whole number is an int. Raises TypeError for anything else."""
+    """Return an amount as it was recorded: a whole number is an int. Raises ValueError for anything else."""
+    check_number(amount)
     return int(amount) if float(amount).is_integer() else float(amount)
 
 
@@ -331,6 +350,22 @@ def newest(connection: Connection, workflow_id: str, name: str) -> Payload | Non
         return None
     row = connection.execute(_NEWEST, {"key": found[0], "kind": OUTPUT, "name": name}).fetchone()
     return None if row is None else linked(connection, found[0], OUTPUT, _payload(row))
+
+
+def summary(connection: Connection, workflow_id: str) -> Payload | None:
+    """Return the summary of the steps of a workflow, if there is one."""
+    row = connection.execute(_SUMMARY, (findable(workflow_id),)).fetchone()
+    return None if row is None else _payload(row)
+
+
+def steps_at(
+    connection: Connection, workflow_id: str, encoding: Encoding, places: Iterable[tuple[int, str]]
+) -> list[StepRecord]:
+    """Return the steps of these supersteps and nodes without their values, in order of their index."""
+    found: list[StepRecord] = []
+    for at, node in places:
+        found += steps(connection, workflow_id, encoding, upto=at, node=node, values=False, since=at)
+    return sorted(found, key=lambda step: step.index)
 
 
 def steps(
@@ -516,15 +551,15 @@ def change_markers(connection: Connection, limit: int) -> dict[str, Any]:
 
 @or_corrupt
 def _outlined(rows: Iterable[tuple[Any, ...]]) -> list[StepOutline]:
-    make, plain = StepOutline._make, (1, None, False, None)
+    make, plain = StepOutline._make, (1, None, False, None, None)
     found = list(rows)
     check_rows(_OUTLINED, found)
     return [make((*row[:8], *(_extra(row[8]) if row[8] else plain))) for row in found]
 
 
-def _extra(text: str) -> tuple[int, str | None, bool, str | list[str] | None]:
+def _extra(text: str) -> tuple[int, str | None, bool, str | list[str] | None, float | None]:
     found = extras_in(text)
     return (
         *(found.get("visit", 1), found.get("child_workflow_id")),
-        *(found.get("replayed", False), found.get("decision")),
+        *(found.get("replayed", False), found.get("decision"), found.get("waited_ms")),
     )

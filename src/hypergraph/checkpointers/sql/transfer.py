@@ -44,7 +44,7 @@ from hypergraph.checkpointers.sql.rows import (
     versions_in,
 )
 from hypergraph.checkpointers.sql.writes import recode, reseal
-from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SIGNAL
+from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError
@@ -167,6 +167,7 @@ class WorkflowPart(_Part, tag="workflow"):
     tags: dict[str, str] = {}
     crashes: _Versions = {}
     due: datetime | None = None
+    version: str | None = None
     awaits: _Versions = {}
     scrambled: bool = False  # steps were put in another order than that of supersteps
     store: bytes | None = None  # of the root, if it is encrypted: the id of the store that it is bound to
@@ -265,7 +266,8 @@ FROM workflows LEFT JOIN structures ON digest = structure WHERE id = ?
 """  # noqa: S608 - fixed names
 _STEPS = f"SELECT {', '.join(STEP_COLUMNS[1:])} FROM steps WHERE workflow = ? ORDER BY superstep, idx"  # noqa: S608 - as above
 _VALUES = f"""
-SELECT {", ".join(VALUE_COLUMNS[1:])} FROM vals WHERE workflow = ? ORDER BY kind, name, superstep, idx, node
+SELECT {", ".join(VALUE_COLUMNS[1:])} FROM vals WHERE workflow = ? AND kind <> {SUMMARY}
+ORDER BY kind, name, superstep, idx, node
 """  # noqa: S608 - as above
 _INTENTS = "SELECT superstep, node FROM intents WHERE workflow = ? ORDER BY superstep, node"
 _USAGE = """

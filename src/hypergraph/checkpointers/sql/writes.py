@@ -13,6 +13,7 @@ from types import MappingProxyType
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.inner_steps import owner_of
 from hypergraph.checkpointers.names import changed, moved
 from hypergraph.checkpointers.records import (
     ANSWER,
@@ -53,6 +54,7 @@ from hypergraph.checkpointers.sql.rows import (
     COUNT_AGAIN,
     INTENT,
     NEW,
+    NO_SUMMARY,
     NO_VALUES,
     OPEN_INTENTS,
     PROGRESS,
@@ -75,9 +77,10 @@ from hypergraph.checkpointers.sql.rows import (
     record_of,
     rows_of,
     structure,
+    summary_rows,
     text,
 )
-from hypergraph.checkpointers.sqlite.migrations import INNER, OTHER, OUTPUT, SIGNAL
+from hypergraph.checkpointers.sqlite.migrations import INNER, OTHER, OUTPUT, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, DecryptionError, StoreError
 
@@ -93,7 +96,7 @@ def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWor
     """Copy the rows of another workflow under a new key."""
     origin = new.forked_from or ""
     source = reads.locked_key(connection, origin)
-    where = "WHERE workflow = ? AND superstep <= ?"
+    where, apart = "WHERE workflow = ? AND superstep <= ?", f"({INNER}, {SUMMARY}, {SIGNAL})"
     bounds = (source, _LAST if new.forked_at is None else new.forked_at)
     connection.execute(
         "UPDATE workflows SET scrambled = (SELECT scrambled FROM workflows WHERE key = ?) WHERE key = ?",
@@ -101,7 +104,7 @@ def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWor
     )
     values, steps = ", ".join(VALUE_COLUMNS[1:]), ", ".join(STEP_COLUMNS[1:])
     connection.execute(
-        f"INSERT INTO vals (workflow, {values}) SELECT ?, {values} FROM vals {where} AND kind < {INNER}",  # noqa: S608 - fixed names
+        f"INSERT INTO vals (workflow, {values}) SELECT ?, {values} FROM vals {where} AND kind NOT IN {apart}",  # noqa: S608 - fixed names
         (key, *bounds),
     )
     rows = connection.execute(f"SELECT {steps} FROM steps {where} ORDER BY superstep, idx", bounds).fetchall()  # noqa: S608 - as above
@@ -163,7 +166,8 @@ def recode(
     """Bind copied values to the workflow and store they are in now; what cannot be read stays as it is."""
     for kind, payload in reads.all_payloads(connection, key):
         try:
-            bound = encoding.moved(payload, origin, workflow_id, store_id)
+            owners = (origin, workflow_id) if kind != INNER else (owner_of(origin), owner_of(workflow_id))
+            bound = encoding.moved(payload, *owners, store_id)
         except StoreError:
             raise  # it is there, and may be read another time
         except Exception:  # noqa: S112 - rows may hold anything; the value shows itself what is wrong
@@ -273,7 +277,7 @@ def release(connection: Connection, claim: Ownership) -> None:
 
 def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     """Write one unit."""
-    claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage, awaits = unit
+    claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage, summary, awaits = unit
     key, fence = claim.key, claim.fence
     execute = connection.execute
     if (
@@ -288,8 +292,8 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
             connection.executemany(VALUE, values)
     if inputs:
         connection.executemany(VALUE, input_rows(key, at, inputs))
-    if inner:
-        connection.executemany(VALUE, inner_rows(key, inner))
+    if inner or summary is not None:
+        connection.executemany(VALUE, [*inner_rows(key, inner), *summary_rows(key, summary)])
     if usage:
         connection.executemany(USAGE, [(key, *row) for row in usage])
     if running is not None:
@@ -301,8 +305,8 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
         kept = structure(code)
         connection.execute(STRUCTURE, kept)
         connection.execute(
-            "UPDATE workflows SET graph_hash = ?, structure = ? WHERE key = ?",
-            (code.graph_hash, kept.digest, key),
+            "UPDATE workflows SET graph_hash = ?, structure = ?, version = ? WHERE key = ?",
+            (code.graph_hash, kept.digest, code.version, key),
         )
     if status is not None:
         set_status(connection, key, status, duration, clock, due, awaits)
@@ -434,6 +438,7 @@ def put(connection: Connection, database: Database, step: EncodedStep, encoding:
     row, values = rows_of(key, step)
     connection.execute(PUT, row)
     connection.execute(COUNT_AGAIN, (key, record.superstep))
+    connection.execute(NO_SUMMARY, (key,))
     connection.executemany(VALUE, values)
     connection.execute(_RAISE, (key,))
 

@@ -12,8 +12,9 @@ structures  graph and node hashes by content, shared by the items of a map and b
 steps       one row per (workflow, superstep, node)
 vals        one row per value: kind OUTPUT (of completed steps), INPUT (idx is the version, superstep the one
             it enters before), OTHER (of paused, failed and stopped steps), INNER (a step inside of a node:
-            name is its key, idx its place in the visit, version the visit, base the fence of its writer) or
-            SIGNAL (idx counts those of a name; node is the visit that received it, '' while it is kept);
+            name is its key, idx its place in the visit, version the visit, base the fence of its writer),
+            SUMMARY (at most one row: what a resume needs of the steps up to a superstep) or SIGNAL (idx
+            counts those of a name; node is the visit that received it, '' while it is kept);
             the state at any superstep is one seek per name. A row without data is a gap: the value is not
             stored, `format` says why
 intents     nodes that were about to be called; one without a row in steps has no result
@@ -38,7 +39,7 @@ from hypergraph.checkpointers import fault_points
 from hypergraph.exceptions import SchemaTooNewError, StoreCorruptError, StoreUnavailableError
 
 APPLICATION_ID = 0x68677068  # "hgph"
-OUTPUT, INPUT, OTHER, INNER, SIGNAL = 0, 1, 2, 3, 4
+OUTPUT, INPUT, OTHER, INNER, SUMMARY, SIGNAL = 0, 1, 2, 3, 4, 5
 
 _TALLY = """INSERT INTO tallies VALUES ({row}.status, coalesce('=' || {row}.graph_name, ''), {by})
     ON CONFLICT DO UPDATE SET workflows = workflows + {by};"""
@@ -53,7 +54,7 @@ _FIRST = (
         fingerprint TEXT, forked_from TEXT, forked_at INTEGER, tags TEXT,
         created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL, scrambled INTEGER DEFAULT 0,
         fence INTEGER NOT NULL, owner_pid INTEGER, owner_host TEXT, owner_since INTEGER, crashes TEXT,
-        due INTEGER, awaits TEXT)""",
+        due INTEGER, version TEXT, awaits TEXT)""",
     "CREATE INDEX workflows_by_due ON workflows (due) WHERE due IS NOT NULL",
     "CREATE INDEX workflows_by_parent ON workflows (parent_id)",
     "CREATE INDEX workflows_by_status ON workflows (parent_id, status)",
@@ -162,7 +163,8 @@ def missing_migrations(connection: sqlite3.Connection, location: str) -> int:
     version, ours, objects = _at_one_moment(connection)
     if not ours and (version or objects):
         raise StoreUnavailableError(
-            f"{location} is a database of another program; nothing was changed. Choose another path.",
+            f"{location} is a database of another program; nothing was changed. Choose another path. "
+            "Tables of your own come after SqliteCheckpointer(path).open().",
             location=location,
         )
     if version > known:

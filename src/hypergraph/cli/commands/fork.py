@@ -58,7 +58,7 @@ def fork(call: Call) -> Reply:
         "keep_steps": given.keep_steps,
         **options_of(given),
     }
-    edits = given_values(graph, given.values, pairs)
+    edits = given_values(graph.recorded_as(store.workflow(origin).graph), given.values, pairs)
     order = Order(target, graph, edits, options, quiet=given.json or given.jsonl, progress=given.progress)
     _check_point(store, origin, given.at)
     return reply_to(outcome(order, store), order)

@@ -103,6 +103,6 @@ export function WorkflowActions({ workflow, superstep }) {
 /** Above the list. */
 export function ListActions() {
   return html`${about.value?.graphs?.length ? html`<${ActionButton} label="start a run" kind="primary" why=${whyNoChange()} onClick=${() => openDialog(StartDialog)} />` : null}
-    <a class="button" href=${format({ view: "stats", params: {} })}>nodes</a>
+    <a class="button" href=${format({ view: "stats", params: {} })}>bottlenecks</a>
     <${ActionButton} label="import" why=${whyNoChange()} onClick=${() => openDialog(ImportDialog)} />`;
 }
