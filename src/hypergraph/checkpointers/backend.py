@@ -10,6 +10,7 @@ backend has a shorter way.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -64,6 +65,24 @@ class StepTally(NamedTuple):
     first: int  # index of the first of them
     last: int  # and of the last
     superstep: int  # the highest one
+
+
+class NodeSurvey(NamedTuple):
+    """The figures of one node over many workflows."""
+
+    node: str  # its name
+    steps: int  # how many executions
+    failed: int
+    cached: int
+    total_ms: float  # of all of them
+    p50_ms: float | None  # of those that completed without the cache
+    p95_ms: float | None
+    usage: dict[str, float]  # what they recorded
+
+
+def percentile(ordered: Sequence[float], share: float) -> float | None:
+    """Return the smallest time that at least this share of the times does not exceed."""
+    return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
 
 
 class StepOutline(NamedTuple):
@@ -424,6 +443,10 @@ class Backend(ABC):
             if total:
                 found[workflow_id] = total
         return found
+
+    def survey(self, graph: str | None, node: str | None, since: datetime | None) -> list[NodeSurvey] | None:
+        """Return the figures of each node over all workflows, None where records must be read for them."""
+        return None
 
     def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
         """Make commits durable together, each on its own; return the error of each, None for success.

@@ -231,7 +231,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
     """Perform a step: produce its value, record it, store it, emit its events."""
     if step.kind == "group":
         await step.run(run, superstep, perform)
-        return None
+        return
     observer, journal, outcome = run.context.observer, run.journal, StepOutcome()
     saved: tuple[int, ...] = ()
     given = NOT_KNOWN
@@ -273,7 +273,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         run.land(step, ASKED)
         if observer is not None:
             await observer.interrupted(run, step, outcome.span_id, signal.pause)
-        return None
+        return
     except BaseException as raised:
         error, duration = original(raised), clock() - started - outcome.waited
         if journal is not None and not (step.node.repeatable or outcome.called):
@@ -283,7 +283,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         finally:
             if observer is not None:
                 await observer.node_failed(run, step, outcome, outcome.error or error)
-        return None
+        return
     if run.inner is not None:
         run.leave(step, outcome)
     if journal is not None and not outcome.committed:

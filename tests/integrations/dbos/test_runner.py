@@ -240,6 +240,19 @@ def test_an_application_neither_sees_nor_cancels_the_runs_of_another(cluster: Te
     assert cluster.runner.cancel("mine")
 
 
+def test_what_is_deleted_is_forgotten_by_the_queues_too(cluster: TestCluster) -> None:
+    cluster.runner.map("doubling", {"x": [1, 2]}, map_over="x", workflow_id="deleted")
+    cluster.runner.run("doubling", {"x": 1}, workflow_id="deleted-not")
+    count = "SELECT count(*) FROM dbos.workflow_status WHERE split_part(workflow_uuid, '/', 1) = %s"
+    assert cluster.one(count, "deleted") == 3
+    cluster.runner.checkpointer.delete("deleted")
+    assert (cluster.one(count, "deleted"), cluster.one(count, "deleted-not")) == (0, 1)
+    waiting = cluster.runner.submit("doubling", {"x": 1}, workflow_id="later", delay=600)
+    cluster.runner.checkpointer.backend.delete(["later"])
+    assert waiting.status == "DELAYED"
+    cluster.runner.cancel("later")
+
+
 def test_applications_in_two_schemas_are_apart(cluster: TestCluster, capsys: Any) -> None:
     dsn = f"{cluster.dsn}&schema=tenant"
     (worker,) = cluster.workers

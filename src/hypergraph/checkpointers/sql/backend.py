@@ -15,6 +15,7 @@ from hypergraph.checkpointers.backend import (
     START,
     Backend,
     ItemOutline,
+    NodeSurvey,
     Owner,
     Page,
     Position,
@@ -168,6 +169,10 @@ class SqlBackend(Backend):
     def tally_steps(self, workflow_id: str) -> list[StepTally]:
         """Return how the steps of each node ended; see `Backend.tally_steps`."""
         return self._read(reads.tallies, workflow_id)
+
+    def survey(self, graph: str | None, node: str | None, since: datetime | None) -> list[NodeSurvey]:
+        """Return the figures of each node over all workflows; no record is built."""
+        return self._read(reads.survey, graph, node, since)
 
     def tally_items(self, workflow_id: str) -> list[StepTally]:
         """Return how the steps of all items ended; see `Backend.tally_items`."""

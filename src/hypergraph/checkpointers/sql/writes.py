@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
+from typing import TypeVar
 
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
@@ -83,6 +84,8 @@ from hypergraph.checkpointers.sql.rows import (
 from hypergraph.checkpointers.sqlite.migrations import INNER, OTHER, OUTPUT, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, DecryptionError, StoreError
+
+T = TypeVar("T")
 
 _RAISE = "UPDATE workflows SET fence = fence + 1 WHERE key = ?"  # what was read before is outdated
 _LAST = 2**62  # no superstep comes after it
@@ -522,7 +525,8 @@ _STILL_PAUSED = (
     "UPDATE steps SET status = status WHERE workflow = ? AND superstep = ? AND node = ? AND status = 'paused'"
 )
 _ANSWERED = f"{inserting('vals', VALUE_COLUMNS)} ON CONFLICT DO NOTHING"
-_BATCH = 500  # rows per transaction
+_BATCH = 500  # ids in one statement
+_ROWS = 5000  # per table and transaction
 _PARTS = (
     ("vals", "kind, name, superstep, idx, node"),
     ("steps", "superstep, node"),
@@ -556,8 +560,11 @@ def delete(database: Database, workflow_ids: Iterable[str]) -> int:
 
     def take_out(connection: Connection) -> int:
         keys = _family(connection, database, wanted)
-        connection.executemany("INSERT INTO erased (key) VALUES (?)", keys)
-        connection.executemany("DELETE FROM workflows WHERE key = ?", keys)
+        for chunk in batched(keys):
+            marks = ", ".join("?" * len(chunk))
+            erased = f"INSERT INTO erased (key) SELECT key FROM workflows WHERE key IN ({marks})"  # noqa: S608 - marks
+            connection.execute(erased, chunk)
+            connection.execute(f"DELETE FROM workflows WHERE key IN ({marks})", chunk)  # noqa: S608 - as above
         return len(keys)
 
     count = database.write(take_out)
@@ -567,22 +574,36 @@ def delete(database: Database, workflow_ids: Iterable[str]) -> int:
     return count
 
 
-def _family(connection: Connection, database: Database, ids: list[str]) -> list[tuple[int]]:
+def _family(connection: Connection, database: Database, ids: Sequence[str]) -> list[int]:
+    """Return the keys of workflows and all below them. Raises WorkflowLockedError if one has an owner."""
     keys: dict[int, None] = {}
     while ids:
-        workflow_id = ids.pop()
-        key = unowned(connection, database.locks, workflow_id)
-        if key is not None and key not in keys:
-            keys[key] = None
-            below = connection.execute("SELECT id FROM workflows WHERE parent_id = ?", (workflow_id,))
-            ids += [child for (child,) in below]
-    return [(key,) for key in keys]
+        below: list[str] = []
+        for chunk in batched(ids):
+            marks = ", ".join("?" * len(chunk))
+            found = connection.execute(f"{_OWNERS} WHERE id IN ({marks}) {connection.dialect.lock}", chunk)
+            rows = [row for row in found.fetchall() if row[1] not in keys]
+            for workflow_id, *row in rows:
+                refuse_if_owned(database.locks, workflow_id, tuple(row))
+                keys[row[0]] = None
+            inside = f"SELECT id FROM workflows WHERE parent_id IN ({marks})"  # noqa: S608 - marks
+            below += [child for (child,) in connection.execute(inside, chunk).fetchall()]
+        ids = below
+    return list(keys)
+
+
+def batched(found: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield some at a time: as many as one statement takes."""
+    return (found[at : at + _BATCH] for at in range(0, len(found), _BATCH))
+
+
+_OWNERS = "SELECT id, key, status, fence, owner_pid, owner_host, owner_since, crashes FROM workflows"
 
 
 def _sweep(connection: Connection) -> bool:
-    """Remove some rows of an erased workflow; return whether more may be left, also by a crash."""
-    row = connection.execute(connection.dialect.next_erased).fetchone()
-    if row is None:
+    """Remove rows of some erased workflows; return whether more may be left, also by a crash."""
+    keys = [key for (key,) in connection.execute(connection.dialect.next_erased).fetchall()]
+    if not keys:
         if connection.dialect.lock_structures is not None:  # a new workflow may be about to use one
             connection.execute(connection.dialect.lock_structures)
         connection.execute(
@@ -590,15 +611,23 @@ def _sweep(connection: Connection) -> bool:
             "(SELECT structure FROM workflows WHERE structure IS NOT NULL)"
         )
         return False
+    marks = ", ".join("?" * len(keys))
     for table, key in _PARTS:
-        gone = connection.execute(
+        some = f"SELECT workflow FROM {table} WHERE workflow IN ({marks}) LIMIT {_ROWS + 1}"  # noqa: S608 - fixed names
+        found = [workflow for (workflow,) in connection.execute(some, keys).fetchall()]
+        if len(found) <= _ROWS:
+            if found:
+                connection.execute(f"DELETE FROM {table} WHERE workflow IN ({marks})", keys)  # noqa: S608 - as above
+            continue
+        # More than one transaction should remove: a part of one of them, which is long.
+        longest = max(set(found), key=found.count)
+        connection.execute(
             f"DELETE FROM {table} WHERE workflow = ? AND ({key}) IN "  # noqa: S608 - fixed names
-            f"(SELECT {key} FROM {table} WHERE workflow = ? LIMIT {_BATCH})",
-            (row[0], row[0]),
-        ).rowcount
-        if gone:
-            return True
-    connection.execute("DELETE FROM erased WHERE key = ?", row)
+            f"(SELECT {key} FROM {table} WHERE workflow = ? LIMIT {_ROWS})",
+            (longest, longest),
+        )
+        return True
+    connection.execute(f"DELETE FROM erased WHERE key IN ({marks})", keys)  # noqa: S608 - as above
     return True
 
 
