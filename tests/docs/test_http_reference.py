@@ -47,6 +47,7 @@ def test_every_code_and_option_is_documented() -> None:
         STORE,
         "read_only",
         "unauthorized",
+        "busy",
         "forbidden",
         "internal",
     }

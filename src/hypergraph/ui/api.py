@@ -18,6 +18,7 @@ from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.query import FILTERS
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import CheckpointError, WorkflowError
+from hypergraph.ui.actions import BUSY
 from hypergraph.ui.export import page
 from hypergraph.ui.security import App, Refusal
 from hypergraph.views.content import content
@@ -61,6 +62,7 @@ _STATUSES = {
     STORE: 503,
     REFUSED: 409,
     READ_ONLY: 403,
+    BUSY: 429,
 }
 _WORDS = {
     404: (NOT_FOUND, "Not found"),

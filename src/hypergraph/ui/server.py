@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -42,6 +42,7 @@ from hypergraph.ui.api import (
     value_file,
     with_errors,
 )
+from hypergraph.ui.apps import Apps
 from hypergraph.ui.assets import asset
 from hypergraph.ui.search import SearchIndex
 from hypergraph.ui.security import LOGIN, App, Code, Gate, Receive, Scope, Send
@@ -63,8 +64,8 @@ _ACTIVE = frozenset({WorkflowStatus.ACTIVE})
 class Live:
     """Publish changes of a store to listeners."""
 
-    def __init__(self, store: Checkpointer) -> None:
-        self._store = store
+    def __init__(self, store: Checkpointer, apps: Apps) -> None:
+        self._store, self._apps = store, apps
         self._listeners: set[Listener] = set()
         self._watching: asyncio.Task[None] | None = None
         self._is_ready = asyncio.Event()
@@ -109,6 +110,10 @@ class Live:
         for listener in self._listeners:
             listener.add(ids)
 
+    def _publish_code(self) -> None:
+        for listener in self._listeners:
+            listener.add_code()
+
     async def _watch(self, ready: asyncio.Event) -> None:
         version = await run_sync(self._store.backend.watch)
         seen, marks = await self._look(version)
@@ -122,6 +127,8 @@ class Live:
                 self._publish(ids or None)  # something was written, even if no workflow is known to differ
                 seen, marks = now, changed
             if count % round(OWNERS / INTERVAL) == 0:
+                if await run_sync(self._apps.refresh):
+                    self._publish_code()
                 before, alive = alive, await run_sync(self._alive)
                 died = [name for name, is_alive in alive.items() if not is_alive and before.get(name, True)]
                 if died:
@@ -163,11 +170,17 @@ class Listener:
     def __init__(self) -> None:
         self._ids: set[str] = set()
         self._anything = False
+        self._code = False
         self._news = asyncio.Event()
 
     def add(self, ids: Sequence[str] | None) -> None:
         self._ids.update(ids or ())
         self._anything = self._anything or ids is None or len(self._ids) > _LISTED
+        self._news.set()
+
+    def add_code(self) -> None:
+        """Add that the graphs have changed, which the page may run."""
+        self._code = True
         self._news.set()
 
     async def next_message(self) -> bytes:
@@ -176,6 +189,11 @@ class Listener:
                 await self._news.wait()
         except TimeoutError:
             return b": heartbeat\n\n"
+        if self._code:
+            self._code = False
+            if not self._ids and not self._anything:
+                self._news.clear()
+            return b'data: {"kind":"code"}\n\n'
         ids = None if self._anything else [jsonable(workflow_id) for workflow_id in sorted(self._ids)]
         self._ids, self._anything = set(), False
         self._news.clear()
@@ -207,7 +225,7 @@ class Setup(NamedTuple):
     token: str
     port: int
     version: str
-    graphs: Mapping[str, Graph]  # that the page may run
+    graphs: Apps  # that the page may run
     read_only: bool = False
     code: Code | None = None  # of the browser that is opened
 
@@ -217,7 +235,7 @@ class Server:
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._live = Live(setup.store)
+        self._live = Live(setup.store, setup.graphs)
         self._index = SearchIndex(setup.store)
         self._actions = Actions(setup.store, setup.graphs)
         self._reading = anyio.CapacityLimiter(_THREADS)
@@ -236,6 +254,7 @@ class Server:
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         yield
         self._actions.close()
+        self._index.close()
 
     def _routes(self) -> list[Route]:
         answering: dict[str, Handler] = {
@@ -283,6 +302,7 @@ class Server:
 
     async def _about(self, _: Request) -> Response:
         setup = self._setup
+        await run_sync(setup.graphs.refresh)
         document = {
             "schema": "hypergraph.about/1",
             "version": setup.version,
@@ -290,6 +310,7 @@ class Server:
             "read_only": setup.read_only,
             "graphs": list(setup.graphs),
             "inputs": {name: inputs_of(graph) for name, graph in setup.graphs.items()},
+            "problem": jsonable(setup.graphs.problem),
         }
         return as_json(encoded(document))
 
