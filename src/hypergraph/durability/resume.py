@@ -16,6 +16,7 @@ from hypergraph.checkpointers.questions import (
     answer_at,
     answered,
     child_at,
+    has_signal,
     is_due,
     placed,
     was_answered,
@@ -200,7 +201,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     }
     known = stored.records if stored.summary is None else None  # a long history is read when its log is
     past.load_rows = partial(_rows, run, store, stored.workflow.id, known, outside)
-    _ask_again(run, past.waiting.values())
+    _ask_again(run, past.waiting.values(), store)
     return past
 
 
@@ -289,7 +290,7 @@ def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
         run.standing.hush(sum(1 << i for i in added))
 
 
-def _ask_again(run: Run, latest: Collection[StepRecord]) -> None:
+def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer) -> None:
     """Leave questions open that nothing has answered or given up: they are not asked anew."""
     standing = run.standing
     for record in latest:
@@ -300,7 +301,8 @@ def _ask_again(run: Run, latest: Collection[StepRecord]) -> None:
             continue
         step = run.plan.steps[index]
         answered = any(name in run.answers for name in step.outputs)
-        if step.kind != "interrupt" or answered or is_due(record.pause):
+        is_ripe = is_due(record.pause) or has_signal(store, record)
+        if step.kind != "interrupt" or answered or is_ripe:
             standing.pending |= standing.asking & 1 << index
             standing.asking &= ~(1 << index)
         elif (standing.due | standing.asking | standing.pending) >> index & 1:
