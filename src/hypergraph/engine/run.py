@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hypergraph.engine.admission import Admission
 from hypergraph.engine.inner_steps import Visit, added, late
@@ -40,12 +40,18 @@ if TYPE_CHECKING:
     from hypergraph.durability.journal import Journal
     from hypergraph.durability.recorder import WorkflowRecorder
     from hypergraph.runners.observer import EventObserver
-    from hypergraph.runners.stepping import Stepper
 
 clock = time.perf_counter  # these two are replaced by a clock for tests
 monotonic = time.monotonic
 NEVER = float("inf")
 DEFAULT_LIMIT = 1000
+
+
+class Gate(Protocol):
+    """What a run asks before each step: a debugger, or what keeps steps from being performed."""
+
+    async def before(self, run: Run, step: Step, superstep: int) -> Any:
+        """Return NOT_KNOWN to perform the step, HALTED to end the run, or what the step makes instead."""
 
 
 class CallContext:
@@ -58,7 +64,7 @@ class CallContext:
     halt_at = NEVER
     stop_request: StopRequested | None = None
     root: Any = None  # the outermost Run or MapRun
-    stepper: Stepper | None = None  # what is asked before each step, if a debugger drives the run
+    stepper: Gate | None = None  # what is asked before each step, if a debugger drives the run
     quick = True  # whether plain functions may be called in place
     services: Mapping[str, Any] = MappingProxyType({})  # what nodes ask for by name
     budget: Mapping[str, float] | None = None

@@ -64,7 +64,7 @@ class StreamView(TypedDict):
 
 
 class RunningView(TypedDict):
-    """Progress, inner steps and streams of nodes that run: of a workflow and of the runs below it."""
+    """Progress, inner steps and streams of the nodes of a workflow and of the runs below it."""
 
     schema: str  # hypergraph.running/1
     workflow: str

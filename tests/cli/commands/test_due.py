@@ -23,7 +23,7 @@ from hypergraph.views.watch import streamed
 OFFICE = """
 from datetime import timedelta
 from typing import Literal
-from hypergraph import Graph, NodeContext, interrupt, node, pause_for
+from hypergraph import Graph, NodeContext, interrupt, node, pause_for, receive
 
 
 @interrupt("approved", timeout=timedelta(days=2), default=False)
@@ -63,6 +63,7 @@ asks = Graph([approve, ask_count], name="asks")
 translates = Graph([pause_for("wait", timedelta(hours=1)), translate], name="translates")
 expires = Graph([approve], name="expires")
 waits = Graph([pause_for("wait", timedelta(hours=1))], name="waits")
+receives = Graph([receive("payment", float)], name="receives")
 streams = Graph([write], name="streams")
 """
 
@@ -173,6 +174,27 @@ def test_watch_prints_a_stream(office: Cli) -> None:
     assert ([chunk["value"] for chunk in rest["items"]], rest["next_offset"]) == (["b"], 2)
     assert '"offset": 1' in lines[0] or '"offset":1' in lines[0]
     store.close()
+
+
+def test_a_signal_is_sent_shown_and_received(office: Cli) -> None:
+    import office_graphs
+
+    with stored(office) as store:
+        SyncRunner(checkpointer=store).run(office_graphs.receives, workflow_id="order")
+        shown = office("show", "order").out
+        assert "payment waits for the signal payment, a number (input payment)" in shown
+        assert "send order payment VALUE" in shown
+        assert "must be a number" in office("send", "order", "payment", "much", code=2).err
+        assert "Did you mean 'payment'" in office("send", "order", "paymet", "1", code=4).err
+        assert "not found" in office("send", "none", "payment", "1", code=1).err
+        assert "VALUE" in office("send", "order", "payment", code=2).err
+        sent = office.json("send", "order", "payment", "9.5", "--by", "ann")
+        assert [(each["name"], each["by"]) for each in sent["signals"]] == [("payment", "ann")]
+        assert "signal payment by ann is kept until it is received: float 9.5" in office("show", "order").out
+        assert [each["id"] for each in office.json("ls", "--due")["items"]] == ["order"]
+        office("resume", "--due", "office_graphs:receives")
+        assert store.state("order") == {"payment": 9.5}
+        assert "has completed" in office("send", "order", "payment", "1", code=4).err
 
 
 def test_deadlines_and_timers_say_how_soon_they_are(office: Cli) -> None:

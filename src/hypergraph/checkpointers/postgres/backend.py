@@ -6,7 +6,7 @@ free as soon as its process is killed, and half a minute after its connection is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -45,11 +45,25 @@ _PATH = "SELECT set_config('search_path', current_setting('search_path') || ', p
 _MAY_WRITE = "SELECT NOT pg_is_in_recovery() AND has_table_privilege('workflows', 'INSERT')"
 
 
-def backend_at(dsn: str, schema: str) -> PostgresBackend:
+# Whether there is a table of submissions that this user may delete from.
+_SUBMITTED = """
+SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace
+    WHERE nspname = ? AND relname = 'workflow_status' AND relkind = 'r'
+    AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(pg_class.oid, 'SELECT')
+    AND has_table_privilege(pg_class.oid, 'DELETE'))
+"""
+# Only those that ended. Items, and later calls, have ids below that of a run.
+_FORGET = """
+DELETE FROM "{}".workflow_status WHERE status IN ('SUCCESS', 'ERROR', 'CANCELLED')
+AND name LIKE 'hypergraph.%' AND split_part(workflow_uuid, '/', 1) IN (SELECT unnest(?::text[]))
+"""
+
+
+def backend_at(dsn: str, schema: str | None) -> PostgresBackend:
     """Return the backend at an address.
 
     Raises:
-        ValueError: the address is not valid, or the schema has no name.
+        ValueError: the address is not valid, or the schema cannot have that name.
     """
     return PostgresBackend(database_at(address_of(dsn, schema)))
 
@@ -118,6 +132,21 @@ class PostgresBackend(SqlBackend):
 
         if workflows:
             database.write(work)
+
+    def delete(self, workflow_ids: Iterable[str]) -> int:
+        """Remove these workflows and their children, and what a cluster has kept of their submissions."""
+        wanted = list(workflow_ids)
+        count = super().delete(wanted)
+        schema = self.database.address.cluster_schema.replace('"', '""')
+
+        def forget(connection: Connection) -> None:
+            (may_delete,) = connection.execute(_SUBMITTED, (self.database.address.cluster_schema,)).fetchone()
+            if may_delete:
+                connection.execute(_FORGET.format(schema), (wanted,))
+
+        if wanted:
+            self.database.write(forget)
+        return count
 
     def stop_all(self, workflow_ids: Sequence[str]) -> None:
         """Mark ACTIVE workflows without an owner as stopped, in one statement; others stay as they are."""

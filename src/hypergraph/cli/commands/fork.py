@@ -69,7 +69,9 @@ def _only_created(store: Checkpointer, point: tuple[str, int | None], new: str, 
     _check_point(store, *point)
     source = store.backend.read_workflow(point[0])
     assert source is not None  # noqa: S101 - its name was resolved
-    like = NewWorkflow(source.graph_name, source.graph_hash, source.graph, source.node_hashes)
+    like = NewWorkflow(
+        *(source.graph_name, source.graph_hash, source.graph, source.node_hashes), version=source.version
+    )
     app = source.tags.get(APP)
     like = replace(like, tags={APP: app}) if app else like
     last = max((tally.superstep for tally in store.backend.tally_steps(point[0])), default=None)
