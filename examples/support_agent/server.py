@@ -25,6 +25,7 @@ from starlette.routing import Route
 from world import Model, Shop
 
 from hypergraph import AsyncRunner, SqliteCheckpointer
+from hypergraph.checkpointers import Workflow
 from hypergraph.exceptions import (
     InvalidAnswerError,
     WorkflowError,
@@ -53,7 +54,7 @@ class Desk:
 
     async def resume(self) -> None:
         """Continue what an earlier process left, and from then on whatever is due: questions expire."""
-        left = await self.store.list_workflows(status="active", graph="support", limit=None)
+        left: list[Workflow] = await self.store.list_workflows(status="active", graph="support", limit=None)
         while True:
             for workflow in left:
                 with suppress(WorkflowLockedError):  # another process runs it

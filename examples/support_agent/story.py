@@ -64,7 +64,8 @@ def show(words: list[Word]) -> None:
 
 
 def question_of(chat: str) -> str:
-    return until(lambda: [each["asks"] for each in send(chat)[1]["questions"]])[0]
+    asked: list[str] = until(lambda: [each["asks"] for each in send(chat)[1]["questions"]])
+    return asked[0]
 
 
 def refunds() -> None:

@@ -8,6 +8,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 Message = dict[str, str]
 Call = tuple[str, int]
@@ -22,14 +23,17 @@ class Shop:
     def __init__(self, stall: str = "") -> None:
         self._stall = stall
 
-    async def call(self, name: str, order: int) -> str | int:
+    async def call(self, name: str, order: int) -> Any:
         if name == self._stall:
             await asyncio.Event().wait()
         with CALLS.open("a") as file:
             file.write(f"{name} {order}\n")
-        return {"price": PRICES[order], "parcel": "delivered on Monday", "customer": "has ordered 12 times"}[
-            name
-        ]
+        results = {
+            "price": PRICES[order],
+            "parcel": "delivered on Monday",
+            "customer": "has ordered 12 times",
+        }
+        return results[name]
 
 
 class Model:

@@ -274,8 +274,15 @@ class History:
             return Origin(name, version, (maker.values or {}).get(name), maker, "step", calls=calls)
         return self.gift(name, version, superstep)
 
+    @cached_property
+    def _callers(self) -> set[str]:
+        """The nodes that have called `ctx.step`."""
+        return {node for _, node in self.store.backend.count_inner(self.workflow_id)}
+
     def calls_of(self, maker: StepRecord) -> Iterator[InnerStep]:
         """Yield the calls that a step used: of its visit, with those that an earlier attempt has recorded."""
+        if maker.node_name not in self._callers:
+            return
         found = self.store.inner_steps(self.workflow_id, node=maker.node_name, visit=maker.visit)
         last = {call.key: call for call in found if call.superstep <= maker.superstep}
         yield from (call for call in last.values() if call.status == "completed")

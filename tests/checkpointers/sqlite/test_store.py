@@ -23,7 +23,7 @@ from hypergraph.checkpointers import (
 from hypergraph.checkpointers.query import Query, parse
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.checkpointers.sql import queries
-from hypergraph.checkpointers.sqlite import migrations
+from hypergraph.checkpointers.sqlite import migrations, reading
 from hypergraph.checkpointers.sqlite.database import Database
 from hypergraph.checkpointers.sqlite.dialect import SQLITE
 from hypergraph.exceptions import (
@@ -463,6 +463,17 @@ def test_the_database_of_another_program_is_refused_untouched(tmp_path: Path) ->
         with pytest.raises(StoreUnavailableError, match="another program"):
             call()
     assert path.read_bytes() == before
+
+
+def test_a_file_that_is_created_while_it_is_opened_is_not_an_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SqliteCheckpointer(tmp_path / "w.db").create_workflow("w")
+    prepared = reading._prepared
+    monkeypatch.setattr(
+        reading, "_prepared", lambda *given: (prepared(*given)[0], 1)
+    )  # as it was a moment ago
+    assert SqliteCheckpointer(tmp_path / "w.db").workflow("w").id == "w"
 
 
 def test_tables_of_the_user_may_follow_those_of_the_store(tmp_path: Path) -> None:

@@ -122,6 +122,8 @@ def reader_at(path: str, timeout: float = TIMEOUT, *, older: bool = False) -> Co
     connection.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
     if missing and not older:
         has_tables = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+        if has_tables and not migrations.missing_migrations(connection, path):
+            return connection  # another process has created it since the first look
         connection.close()
         if not has_tables:
             return _empty(older)  # another process is creating it
