@@ -26,6 +26,7 @@ from proofs.outcome import Outcome, scaled
 
 NAME = "the page on large things"
 ITEMS, ROUNDS, NODES, STEPS, WORKFLOWS = 2_000, 500, 500, 20_000, 100_000
+_LEAST = 0.1  # of the full size
 MOVES = """async (moves) => {
   const slider = document.querySelector('input[type="range"]');
   const times = [];
@@ -163,6 +164,9 @@ CASES: tuple[Callable[[Page, dict[str, int]], str], ...] = (
 def prove(*, scale: float, seed: int) -> Outcome:
     """Look at each of them."""
     outcome = Outcome(NAME)
+    if scale < _LEAST:
+        outcome.skipped = "small things are looked at by tests/browser"
+        return outcome
     expect.set_options(timeout=60_000)
     with tempfile.TemporaryDirectory() as folder:
         sizes = write(file := Path(folder) / "large.db", scale)
