@@ -250,3 +250,17 @@ def test_without_the_extra_one_line_names_it(database: Path) -> None:
     )
     assert done.returncode == 2
     assert done.stderr == "hypergraph: The page needs starlette and uvicorn: pip install 'hypergraph[ui]'\n"
+
+
+@pytest.mark.slow
+def test_who_listens_after_the_database_went_hears_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "gone.db"
+    store = SqliteCheckpointer(file)
+    SyncRunner(checkpointer=store).run(loop, {"n": 0}, workflow_id="loop")
+    store.close()
+    with serving(file) as server:
+        for left in tmp_path.glob("gone.db*"):
+            left.unlink()
+        with server.listening() as news:
+            assert next(news) == {"kind": "changed", "workflows": None}
+        assert server.ask("workflows").status == 503

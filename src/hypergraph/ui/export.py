@@ -119,6 +119,7 @@ class _TreeBuilder:
 
 
 RUNS, STEPS, ITEMS = 1_000, 20_000, 1_000  # in one document
+_CALLS, _SHORT = 1_000, 200  # inner steps of one run, and characters of their values
 _TURNS = 100  # turns whose inputs are included
 _DEPTH = 3  # levels of nested graphs that the page draws open
 _HEAVY = 50_000_000  # estimated bytes of values, beyond which they are read one by one
@@ -232,8 +233,9 @@ class _Table:
             for payload in latest
         }
         self._inner: dict[tuple[int, str], list[Any]] = {}
-        for call in store.inner_steps(run.id):
-            self._inner.setdefault((call.superstep, call.node_name), []).append(inner_view(call))
+        for call in store.inner_steps(run.id)[:_CALLS]:
+            shown = inner_view(call, limit=0, characters=_SHORT)
+            self._inner.setdefault((call.superstep, call.node_name), []).append(shown)
         self._usage: dict[tuple[int, str], dict[str, float]] = {}
         for row in store.backend.read_usage(run.id):
             amounts = self._usage.setdefault((row.superstep, row.node), {})

@@ -38,7 +38,6 @@ _AROUND = 60  # characters shown before and after a match
 _SHORT = 3  # characters that the index needs
 _BITS = 14  # of the number of a text, for its place within the run
 _EPOCH = 1_577_836_800_000_000  # microseconds at the beginning of 2020
-_UNSETTLED = frozenset({WorkflowStatus.ACTIVE, WorkflowStatus.PAUSED})
 
 
 class Match(TypedDict):
@@ -300,7 +299,7 @@ class SearchIndex:
                 self._forget(gone)
 
     def _newest(self) -> Iterator[Workflow]:
-        """Yield runs until a page of them is known, and those that had not ended when they were read."""
+        """Yield runs until a page of them is known, and those that were active when they were read."""
         for page in self._pages():
             if all(self._is_known(run) for run in page):
                 break
@@ -325,7 +324,7 @@ class SearchIndex:
                 while number in self._runs:
                     number += 1
                 self._runs[number] = run.id
-                self._known[run.id] = _Known(number, _state(run), run.status not in _UNSETTLED)
+                self._known[run.id] = _Known(number, _state(run), run.status is not WorkflowStatus.ACTIVE)
                 database.executemany(
                     "INSERT INTO texts (rowid, place, text) VALUES (?, ?, ?)",
                     [

@@ -100,6 +100,10 @@ class Live:
             self._watching = asyncio.create_task(self._watch(self._is_ready))
         await self._is_ready.wait()
         yield b"retry: 1000\n: listening\n\n"
+        if await run_sync(is_gone, self._store):
+            listener.add(
+                None
+            )  # it went before anything could be noticed, and the page may show what was there
         while not self.is_over:
             message = await listener.next_message()
             if not self.is_over:
@@ -166,6 +170,15 @@ def check_present(store: Checkpointer) -> None:
     if store.backend.kind == "sqlite" and not os.path.exists(file):
         hint = "Put the file back, or restart hypergraph ui with another database"
         raise Problem(STORE, f"The database {file} was deleted or moved", hint)
+
+
+def is_gone(store: Checkpointer) -> bool:
+    """Return whether the file of a store is gone."""
+    try:
+        check_present(store)
+    except Problem:
+        return True
+    return False
 
 
 class Listener:

@@ -63,6 +63,8 @@ def test_a_screen_looks_as_it_must(stories: Cli, name: str, words: list[str]) ->
         (1, ["diff", "refine-1", "nothing-like-it"], "not found"),
         (1, ["stats", "--node", "embedd"], "embedd"),
         (2, ["stats", "--since", "yesterday"], "since"),
+        (2, ["stats", "--last", "0"], "last"),
+        (2, ["stats", "--last", "5", "--node", "embed"], "--last"),
         (1, ["timeline", "nightly-1/score_all/item-9"], "not found"),
         (2, ["timeline", "nightly-1", "--cursor", "x"], "cursor"),
         (1, ["lineage", "order-45"], "ambiguous"),

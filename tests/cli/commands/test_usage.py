@@ -55,3 +55,11 @@ def test_lists_are_sorted_by_what_was_recorded(cli: Cli) -> None:
     assert "Cost" in cli("ls", "--sort", "cost").out
     assert "Recorded are: cost" in cli("ls", "--sort", "tokens", code=2).err
     assert "call 1" in cli("show", "w3").out
+
+
+def test_the_last_runs_are_profiled_with_their_amounts(cli: Cli) -> None:
+    found = cli.json_here("stats", "--last", "2")
+    (node_,) = found["items"]
+    assert (found["runs"], found["of"], node_["path"], node_["count"]) == (2, 3, "agent", 2)
+    assert node_["usage"] == {"cost": 2.75}  # of the runs with 2 and 5
+    assert cli.json_here("stats", "--last", "9", "--graph", "other")["items"] == []

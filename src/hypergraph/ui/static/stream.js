@@ -3,44 +3,16 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "hg/html.js";
 import { queryOf, send } from "hg/api.js";
+import { NOTHING, after, eventsIn } from "hg/chunks.js";
 import { cut, plain, plural } from "hg/format.js";
 import { running } from "hg/opened.js";
 import { selection } from "hg/store.js";
 
-const MOST = 200_000; // characters that are shown, the last ones
 const AGAIN_MS = 1000;
 
-/** @typedef {{text: string, note: string, chunks: number, over: boolean}} Shown */
-
-const NOTHING = { text: "", note: "", chunks: 0, over: false };
-
-/** Return what is shown after one more event. @param {Shown} shown @param {string} kind @param {any} data @returns {Shown} */
-export function after(shown, kind, data) {
-  if (kind === "end") return { ...shown, over: true };
-  if (kind === "gap") return { ...shown, note: "Earlier chunks are gone" };
-  if (kind === "restart") return { ...shown, text: shown.text ? `${shown.text}\n── called again ──\n` : "", chunks: shown.chunks };
-  const isText = typeof data.value === "string";
-  const apart = isText || !shown.text || shown.text.endsWith("\n") ? "" : "\n";
-  const text = shown.text + apart + (isText ? data.value : `${JSON.stringify(data.value)}\n`);
-  return { ...shown, text: text.slice(-MOST), chunks: shown.chunks + 1 };
-}
-
-/** Return the events of a text, and what is left of it. @param {string} text */
-export function eventsIn(text) {
-  const blocks = text.split("\n\n");
-  const rest = blocks.pop() ?? "";
-  const events = blocks.flatMap((block) => {
-    const lines = block.split("\n");
-    const field = (/** @type {string} */ name) => lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
-    const data = field("data");
-    return data === undefined ? [] : [{ kind: field("event") ?? "chunk", data: JSON.parse(data) }];
-  });
-  return { events, rest };
-}
-
-/** Hear the stream of a node until it ends; one that is cut off goes on where it was. @param {string} id @param {string} node @returns {Shown} */
+/** Hear the stream of a node until it ends; one that is cut off goes on where it was. @param {string} id @param {string} node @returns {import("hg/chunks.js").Shown} */
 function useStream(id, node) {
-  const [shown, setShown] = useState(/** @type {Shown} */ (NOTHING));
+  const [shown, setShown] = useState(NOTHING);
   useEffect(() => {
     const controller = new AbortController();
     let offset = 0;
