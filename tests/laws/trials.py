@@ -119,7 +119,7 @@ def interrupted(  # noqa: PLR0917 - a case, and how to break it
 
     That many calls fail, each in runs of its own; with None also each of them once, one after the other.
     """
-    if any(out.ended not in ("completed", "paused") for _, out in runs):
+    if any(out.ended not in ("completed", "paused", "infinite") for _, out in runs):
         return
     total = sum(len(out.calls) for _, out in runs)
     for broken in sorted(rnd.sample(range(total), min(calls or 1, total))):
@@ -160,7 +160,9 @@ def _broken_at(  # noqa: PLR0917 - a case, and where it breaks
                 subject.until_fault = 2 if every else 0  # the call that failed succeeds, the next one fails
                 result, ended = run_once(subject, runner, store, values, number, loop, again=True)
             if ended != out.ended:
-                return f"run {number + 1} {ended}, and {out.ended} without a failure: {result.error}"
+                return f"run {number + 1} {ended}, else {out.ended}: {result and result.error}"
+            if ended == "infinite":
+                return None
             if key(made) != key(out.calls):
                 more, less = _beside(made, out.calls), _beside(out.calls, made)
                 return f"run {number + 1} called {more}, missed {less}"

@@ -190,8 +190,9 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     past.shift = shift_of(stored, past.first)
     if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
         next_ones = standing.copy()
-        batch = next_ones.ready()
+        batch, counts = next_ones.ready(), dict(past.levels.counts)
         past.levels.begin(next_ones)
+        past.levels.counts = counts  # the rounds are counted when they begin
         ready = [past.levels.of(next_ones, i, past.first) for i in batch]
         later = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
         past.shift = max(later, past.shift)
