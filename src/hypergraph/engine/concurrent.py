@@ -156,7 +156,7 @@ class Rounds:
 
     def __init__(self, run: Run) -> None:
         self.limit = run.context.max_iterations
-        known = {} if run.resumed is None else run.resumed.levels.counts
+        known: dict[int, int] = {} if run.resumed is None else run.resumed.levels.counts
         self.counts = [known.get(loop.index, 1) for loop in run.layout.loops]
 
     def excess(self, stretch: Stretch) -> tuple[int, int] | None:
