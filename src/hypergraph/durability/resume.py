@@ -358,7 +358,7 @@ def _restore_values(
         if name not in run.admission.base and name not in run.admission.given:
             del run.values[name]
     is_new = bool(news) and not _has_gaps(stored) and not run.resumed.withheld
-    _restore_lists(run, stored, replay, needed, is_new=is_new)
+    _restore_lists(run, stored, replay, store, needed, is_new=is_new)
     wanted: list[tuple[Step | None, str]] = [(step, name) for step in takers for name in _names_taken(step)]
     if lacks_results(run, stored):
         wanted += [(None, name) for name in run.admission.returns]
@@ -376,7 +376,13 @@ def _before_withheld(
 
 
 def _restore_lists(
-    run: Run, stored: Stored, replay: Replay, needed: Collection[str], *, is_new: bool
+    run: Run,
+    stored: Stored,
+    replay: Replay,
+    store: Checkpointer,
+    needed: Collection[str],
+    *,
+    is_new: bool,
 ) -> None:
     """Give the run lists of its own, and say where stored items stand: steps may still add before them."""
     unread = {name for name in run.plan.lists if replay.sources.get(name) is not None and name not in needed}
@@ -390,7 +396,16 @@ def _restore_lists(
             run.lists.restore(name, () if segments is None else map(_mark, segments.added))
     for kept in run.resumed.withheld.values():
         for name in kept.step.appends.intersection(kept.results):
-            kept.results[name] = run.lists.withdraw(run.values, name, (kept.superstep, kept.step.index))
+            before = partial(_list_before, run, stored, store, name, kept.superstep)
+            at = (kept.superstep, kept.step.index)
+            kept.results[name] = run.lists.withdraw(run.values, name, at, before)
+
+
+def _list_before(run: Run, stored: Stored, store: Checkpointer, name: str, superstep: int) -> list[Any]:
+    """Return a list as it was before a superstep in which a step started it anew."""
+    state = store.state(stored.workflow.id, superstep=superstep - 1)
+    given = stored.inputs[name][1] if name in stored.inputs else run.admission.base.get(name, ())
+    return list(state.get(name, given))
 
 
 def _made(run: Run, stored: Stored, store: Checkpointer, record: StepRecord, name: str) -> Any:
