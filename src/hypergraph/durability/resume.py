@@ -16,6 +16,7 @@ from hypergraph.checkpointers.questions import (
     answer_at,
     answered,
     child_at,
+    has_signal,
     is_due,
     placed,
     was_answered,
@@ -33,7 +34,7 @@ from hypergraph.durability.history import (
     is_other,
     stored_in,
 )
-from hypergraph.durability.summaries import begun_at, fits, shift_of
+from hypergraph.durability.summaries import begun_at, fits, shift_of, with_turn
 from hypergraph.engine.admission import admit
 from hypergraph.engine.lists import Mark
 from hypergraph.engine.nested import MapRun
@@ -168,7 +169,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         replay.begin(turn, reached)
         past.reopened = _reopened(run, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
-        before.turns = [*before.turns, turn]
+        before.turns = with_turn(before, turn)
     standing = replay.standing
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
@@ -201,7 +202,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     }
     known = stored.records if stored.summary is None else None  # a long history is read when its log is
     past.load_rows = partial(_rows, run, store, stored.workflow.id, known, outside)
-    _ask_again(run, past.waiting.values())
+    _ask_again(run, past.waiting.values(), store)
     return past
 
 
@@ -290,7 +291,7 @@ def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
         run.standing.hush(sum(1 << i for i in added))
 
 
-def _ask_again(run: Run, latest: Collection[StepRecord]) -> None:
+def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer) -> None:
     """Leave questions open that nothing has answered or given up: they are not asked anew."""
     standing = run.standing
     for record in latest:
@@ -301,7 +302,8 @@ def _ask_again(run: Run, latest: Collection[StepRecord]) -> None:
             continue
         step = run.plan.steps[index]
         answered = any(name in run.answers for name in step.outputs)
-        if step.kind != "interrupt" or answered or is_due(record.pause):
+        is_ripe = is_due(record.pause) or has_signal(store, record)
+        if step.kind != "interrupt" or answered or is_ripe:
             standing.pending |= standing.asking & 1 << index
             standing.asking &= ~(1 << index)
         elif (standing.due | standing.asking | standing.pending) >> index & 1:
