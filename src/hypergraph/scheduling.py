@@ -1216,27 +1216,40 @@ class Supersteps(dict[int, int]):
         super().__init__(known or {})
         self.rounds: dict[int, int] = {}  # by loop: the superstep with which its round began
         self.since: dict[int, int] = {}  # by node: the superstep from which on it has what it takes
+        self.counts: dict[int, int] = {}  # by loop: how often it has gone round since it was entered
 
     def to_data(self) -> list[list[list[int]]]:
         """Return it as plain data, for `from_data`."""
-        return [[[i, at] for i, at in part.items()] for part in (self, self.rounds, self.since)]
+        parts = (self, self.rounds, self.since, self.counts)
+        return [[[i, at] for i, at in part.items()] for part in parts]
 
     @classmethod
     def from_data(cls, data: Sequence[Iterable[tuple[int, int]]]) -> Supersteps:
         """Return what `to_data` was called on."""
-        known, rounds, since = map(dict, data)
+        known, rounds, since, counts = map(dict, data)
         found = cls(known)
-        found.rounds, found.since = rounds, since
+        found.rounds, found.since, found.counts = rounds, since, counts
         return found
 
     def begin(self, standing: Standing) -> list[tuple[int, bool]]:
         """Note which rounds have begun; return what happened to loops."""
         events, standing.events = standing.events, []
         for number, begins in events:
+            self.counts[number] = self.counts.get(number, 1) + 1 if begins else 1
             if begins:
                 loop = standing.layout.loops[number]
                 self.rounds[number] = self._next(loop.members | loop.ahead)
         return events
+
+    def turn(self, before: Layout, layout: Layout, reached: int) -> None:
+        """Forget the rounds of the turn before; loops that are not reached are still in theirs."""
+        self.rounds.clear()
+        numbers = {loop.members: loop.index for loop in layout.loops if not loop.members & reached}
+        self.counts = {
+            numbers[members]: count
+            for k, count in self.counts.items()
+            if (members := before.loops[k].members) in numbers
+        }
 
     def of(self, standing: Standing, index: int, first: int) -> int:
         """Return the superstep of a node that is ready, in a turn that began with the first."""
@@ -1281,7 +1294,7 @@ class Past:
                 del self.withheld[index]
             elif siblings & reached:
                 self.release(index)
-        self.supersteps.rounds.clear()
+        self.supersteps.turn(self.standing.layout, layout, reached)
         everything = reached == layout.scope
         self.standing = Standing(layout) if everything else self.standing.turn(layout, reached)
 
@@ -1328,7 +1341,7 @@ class Past:
             self.withheld[index] = (done, siblings & ~known)
             if not siblings & ~known:
                 self.release(index)
-        standing.events.clear()
+        self.supersteps.begin(standing)
 
     def _shares(self, done: Done, other: int) -> bool:
         """Say whether a node takes or makes a name that a step has made."""
@@ -1353,7 +1366,7 @@ class Past:
     def release(self, index: int) -> None:
         """Let what a withheld step has made be there."""
         self._land(self.withheld.pop(index)[0])
-        self.standing.events.clear()
+        self.supersteps.begin(self.standing)
 
 
 def _taken(records: dict[int, deque[Done]], index: int) -> Done:

@@ -9,7 +9,7 @@ import pytest
 from support.durable import Bodies, bodies, counting, durable, fail_once, pipeline, rows, store
 from support.running import On
 
-from hypergraph import END, Graph, RouteNode, RunStatus, node, route
+from hypergraph import END, Graph, InfiniteLoopError, RouteNode, RunStatus, node, route
 from hypergraph.checkpointers import Checkpointer, WorkflowStatus
 
 __all__ = ["bodies", "durable", "store"]  # fixtures
@@ -315,3 +315,39 @@ def test_selected_outputs_of_a_resumed_run_are_those_asked_for(durable: On, bodi
     options: dict[str, Any] = {"select": ["v1", "v3"], "on_missing": "error"}
     assert durable.run(graph, workflow_id="w", **options).values == {"v1": 1, "v3": 3}
     assert durable.run(graph, workflow_id="w", **options).values == {"v1": 1, "v3": 3}
+
+
+@pytest.mark.parametrize("often", [2, 3])
+def test_rounds_are_counted_on_when_a_run_is_resumed(durable: On, often: int) -> None:
+    """A loop that fails now and then ends as one that never fails: with too many rounds."""
+    calls: list[int] = []
+
+    @node(output_name="n")
+    def up(n: int) -> int:
+        calls.append(n)
+        if len(calls) % often == 0:
+            raise ConnectionError
+        return n + 1
+
+    @route(targets=["up", END])
+    def check(n: int) -> Any:
+        return "up"
+
+    graph = Graph([up, check], name="endless")
+    for _ in range(20):
+        try:
+            durable.run(graph, n=0, workflow_id="w", max_iterations=6)
+        except ConnectionError:
+            continue
+        except InfiniteLoopError:
+            break
+    else:
+        raise AssertionError("it goes round for ever")
+    done = [n for number, n in enumerate(calls, start=1) if number % often]
+    assert done == [0, 1, 2, 3, 4]
+    with pytest.raises(InfiniteLoopError):
+        durable.run(graph, n=0, workflow_id="w", max_iterations=6)
+    assert max(calls) == 4
+    with pytest.raises((InfiniteLoopError, ConnectionError)):
+        durable.run(graph, n=0, workflow_id="w", max_iterations=8)
+    assert max(calls) > 4

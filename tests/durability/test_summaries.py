@@ -45,7 +45,7 @@ def facts(run: Run, stored: Stored) -> Facts:
         "due": replay.standing.due,
         "ran": replay.standing.ran,
         "partial": replay.standing.partial,
-        "levels": (dict(replay.levels), replay.levels.rounds, replay.levels.since),
+        "levels": replay.levels.to_data(),
         "versions": replay.versions,
         "visits": replay.visits,
         "sources": {name: place(record) for name, record in replay.sources.items()},

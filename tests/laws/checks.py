@@ -201,6 +201,10 @@ def standing_still(net: Net, run: Interpreter, anew: set[str], latest: dict[str,
             still = replace(p, inputs=(), defaults={}, wait_for=(), targets=targets)
             parts.append(replace(still, call=lambda _, c=choice: c))
             continue
+        if p.name in run.asked:  # Questions: it stays open, and counts as running
+            still = Part(p.name, (), p.outputs, "ask", lambda _: None, append=p.append, emit=p.emit)
+            parts.append(still)
+            continue
         writes = {x: latest[x] for x in p.outputs if x in latest}
         made = {x: v for x, (n, v) in writes.items() if n == p.name and x not in p.append}
         made |= {x: [] for x in p.append} if p.name in run.last else {}

@@ -15,6 +15,7 @@ from hypergraph import (
     AsyncRunner,
     FunctionNode,
     Graph,
+    Replace,
     RunStatus,
     SyncRunner,
     chain,
@@ -603,3 +604,35 @@ def test_a_step_that_failed_runs_on_what_was_there_before_its_sibling_in_every_t
         down[0] = False
         seen.append(call(graph, x=x, workflow_id="w")["seen"])
     assert seen == ([(1, 0), (2, 1), (4, 3)] if is_kept else [(1, 0), (2, 0), (4, 0)])
+
+
+def test_a_step_that_failed_runs_on_the_list_that_its_sibling_has_started_anew_since(call: Call) -> None:
+    down = [False]
+
+    @node(output_name="log", append=True)
+    def say(x: str) -> str:
+        return x
+
+    @node(output_name="log", append=True)
+    def compact(log: list[str]) -> Replace:
+        return Replace([f"{len(log)} before"])
+
+    @node(output_name="seen")
+    def look(log: list[str]) -> list[str]:
+        if down[0]:
+            raise ConnectionError
+        return log
+
+    graph = Graph([say, compact, look], edges=[("say", "look"), ("say", "compact")])
+    seen = []
+    for x in "abc":
+        down[0] = True
+        call(graph, x=x, workflow_id="w", error_handling="continue")
+        down[0] = False
+        result = call(graph, x=x, workflow_id="w")
+        seen.append((result["seen"], result["log"]))
+    assert seen == [
+        (["a"], ["1 before"]),
+        (["1 before", "b"], ["2 before"]),
+        (["2 before", "c"], ["2 before"]),
+    ]

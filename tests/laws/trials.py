@@ -119,7 +119,7 @@ def interrupted(  # noqa: PLR0917 - a case, and how to break it
 
     That many calls fail, each in runs of its own; with None also each of them once, one after the other.
     """
-    if any(out.ended not in ("completed", "paused") for _, out in runs):
+    if any(out.ended not in ("completed", "paused", "infinite") for _, out in runs):
         return
     total = sum(len(out.calls) for _, out in runs)
     for broken in sorted(rnd.sample(range(total), min(calls or 1, total))):
@@ -130,7 +130,6 @@ def interrupted(  # noqa: PLR0917 - a case, and how to break it
     if calls is None and total:
         runner = RUNNERS[subject.case.seed % 2]
         what = _broken_at(subject, runs, runner, 0, stores, loop, every=True)
-        subject.until_fault = 0
         if what is not None:
             yield f"{runner}: every call failed once: {what}"
 
@@ -146,7 +145,7 @@ def _broken_at(  # noqa: PLR0917 - a case, and where it breaks
     every: bool = False,
 ) -> str | None:
     made = subject.calls
-    with _closing(stores()) as store:
+    with _closing(stores(), subject) as store:
         subject.until_fault = broken + 1
         for number, (values, out) in enumerate(runs):
             made.clear()
@@ -154,13 +153,17 @@ def _broken_at(  # noqa: PLR0917 - a case, and where it breaks
             armed = not was_broken
             result, ended = run_once(subject, runner, store, values, number, loop)
             while armed and not subject.until_fault:
+                if ended == out.ended == "infinite":
+                    return None  # another item of a map went round too often, and counts
                 if ended != "failed":
                     return f"run {number + 1} {ended} although a call failed"
                 armed = every
                 subject.until_fault = 2 if every else 0  # the call that failed succeeds, the next one fails
                 result, ended = run_once(subject, runner, store, values, number, loop, again=True)
             if ended != out.ended:
-                return f"run {number + 1} {ended}, and {out.ended} without a failure: {result.error}"
+                return f"run {number + 1} {ended}, else {out.ended}: {result and result.error}"
+            if ended == "infinite":
+                return None
             if key(made) != key(out.calls):
                 more, less = _beside(made, out.calls), _beside(out.calls, made)
                 return f"run {number + 1} called {more}, missed {less}"
@@ -185,8 +188,9 @@ def _beside(some: list[Any], others: list[Any]) -> list[str]:
 
 
 @contextmanager
-def _closing(store: Checkpointer) -> Iterator[Checkpointer]:
+def _closing(store: Checkpointer, subject: Subject) -> Iterator[Checkpointer]:
     try:
         yield store
     finally:
+        subject.until_fault = 0
         store.close()

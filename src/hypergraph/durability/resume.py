@@ -191,8 +191,9 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     past.shift = shift_of(stored, past.first)
     if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
         next_ones = standing.copy()
-        batch = next_ones.ready()
+        batch, counts = next_ones.ready(), dict(past.levels.counts)
         past.levels.begin(next_ones)
+        past.levels.counts = counts  # the rounds are counted when they begin
         ready = [past.levels.of(next_ones, i, past.first) for i in batch]
         later = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
         past.shift = max(later, past.shift)
@@ -359,7 +360,7 @@ def _restore_values(
         if name not in run.admission.base and name not in run.admission.given:
             del run.values[name]
     is_new = bool(news) and not _has_gaps(stored) and not run.resumed.withheld
-    _restore_lists(run, stored, replay, needed, is_new=is_new)
+    _restore_lists(run, stored, replay, store, needed, is_new=is_new)
     wanted: list[tuple[Step | None, str]] = [(step, name) for step in takers for name in _names_taken(step)]
     if lacks_results(run, stored):
         wanted += [(None, name) for name in run.admission.returns]
@@ -377,7 +378,13 @@ def _before_withheld(
 
 
 def _restore_lists(
-    run: Run, stored: Stored, replay: Replay, needed: Collection[str], *, is_new: bool
+    run: Run,
+    stored: Stored,
+    replay: Replay,
+    store: Checkpointer,
+    needed: Collection[str],
+    *,
+    is_new: bool,
 ) -> None:
     """Give the run lists of its own, and say where stored items stand: steps may still add before them."""
     unread = {name for name in run.plan.lists if replay.sources.get(name) is not None and name not in needed}
@@ -391,7 +398,16 @@ def _restore_lists(
             run.lists.restore(name, () if segments is None else map(_mark, segments.added))
     for kept in run.resumed.withheld.values():
         for name in kept.step.appends.intersection(kept.results):
-            kept.results[name] = run.lists.withdraw(run.values, name, (kept.superstep, kept.step.index))
+            before = partial(_list_before, run, stored, store, name, kept.superstep)
+            at = (kept.superstep, kept.step.index)
+            kept.results[name] = run.lists.withdraw(run.values, name, at, before)
+
+
+def _list_before(run: Run, stored: Stored, store: Checkpointer, name: str, superstep: int) -> list[Any]:
+    """Return a list as it was before a superstep in which a step started it anew."""
+    state = store.state(stored.workflow.id, superstep=superstep - 1)
+    given = stored.inputs[name][1] if name in stored.inputs else run.admission.base.get(name, ())
+    return list(state.get(name, given))
 
 
 def _made(run: Run, stored: Stored, store: Checkpointer, record: StepRecord, name: str) -> Any:

@@ -105,8 +105,12 @@ def _catch_up(run: Run, past: Any) -> Iterator[Sequence[tuple[int, Step]]]:
         past.remade_done(run, step)
     while True:
         batch = standing.ready()
-        past.levels.begin(standing)
+        begun = [loop for loop, begins in past.levels.begin(standing) if begins]
         numbers = {index: past.levels.of(standing, index, past.first) for index in batch}
+        exceeded = [loop for loop in begun if past.levels.counts[loop] > run.context.max_iterations]
+        if exceeded:
+            run.exhaust(run.layout.loops[exceeded[0]], max(past.last, *numbers.values()) + past.shift)
+            return
         now = min((number for number in numbers.values() if number <= past.last), default=None)
         if now is None:
             return
@@ -152,7 +156,8 @@ class Rounds:
 
     def __init__(self, run: Run) -> None:
         self.limit = run.context.max_iterations
-        self.counts = [1] * len(run.layout.loops)
+        known: dict[int, int] = {} if run.resumed is None else run.resumed.levels.counts
+        self.counts = [known.get(loop.index, 1) for loop in run.layout.loops]
 
     def excess(self, stretch: Stretch) -> tuple[int, int] | None:
         """Count the rounds of a stretch; return superstep and loop of the first that is one too many."""

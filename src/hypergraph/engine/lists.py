@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hypergraph.nodes.options import Replace
@@ -46,19 +46,19 @@ class Lists:
         if any(mark.anew for mark in found):
             self.anew.add(name)
 
-    def withdraw(self, values: dict[str, Any], name: str, at: Position) -> list[Any]:
-        """Take away what a step has added, and return it; nothing where it started the list anew."""
+    def withdraw(
+        self, values: dict[str, Any], name: str, at: Position, before: Callable[[], list[Any]]
+    ) -> list[Any] | Replace:
+        """Take away what a step has added, and return it; `before` makes the list that it started anew."""
         marks = self._marks.get(name, [])
         end = len(values.get(name, ()))
         for number in range(len(marks) - 1, -1, -1):
             begin = end - marks[number].length
             if marks[number].at == at:
-                if marks[number].anew:
-                    return []
-                del marks[number]
+                anew = marks.pop(number).anew
                 items: list[Any] = values[name][begin:end]
-                del values[name][begin:end]
-                return items
+                values[name][begin:end] = before() if anew else []
+                return Replace(items) if anew else items
             end = begin
         return []
 
