@@ -116,8 +116,9 @@ def _first_error(
     failed = [tally.first for tally in tallies if tally.status is StepStatus.FAILED]
     if failed:
         step = store.step(workflow_id, min(failed))
-        child = (step and step.child_workflow_id) or ""
-        inner = _first_error(store, child) if len(child) > len(workflow_id) else None
+        below = (step and step.child_workflow_id) or ""
+        # Its id is longer: in a damaged store there are no circles.
+        inner = _first_error(store, below) if len(below) > len(workflow_id) else None
         return inner or step
     broken, _, _ = store.backend.find(Query(_BROKEN, parent=workflow_id, limit=ITEMS))
     for child in sorted(broken, key=lambda child: child.item or 0):

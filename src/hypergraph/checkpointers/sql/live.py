@@ -141,7 +141,8 @@ def read_progress(connection: Connection, workflow_id: str) -> list[Progress]:
     for owner, node, done, total, note, _ in rows:
         if not type(owner) is type(node) is type(note) is str:
             raise ValueError("a progress without its node")
-        check_number(done), check_number(0 if total is None else total)
+        check_number(done)
+        check_number(0 if total is None else total)
     return [
         Progress(owner, node, done, total, note, time_of(at) or EPOCH)
         for owner, node, done, total, note, at in rows
