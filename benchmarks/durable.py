@@ -39,9 +39,13 @@ def _insert(table: str, row: Row) -> str:
 
 
 class ByHand:
-    """Commit what a run of ours left behind, superstep by superstep, under a new key each time."""
+    """Commit what a run of ours left behind, superstep by superstep, under a new key each time.
 
-    def __init__(self, store: SqliteCheckpointer, workflow_id: str, path: Path) -> None:
+    A statement of a user, if there is one, is in the commit of every step.
+    """
+
+    def __init__(self, store: SqliteCheckpointer, workflow_id: str, path: Path, statement: str = "") -> None:
+        self.statement = statement
         with closing(sqlite3.connect(store.backend.location)) as ours:
             workflow = ours.execute("SELECT * FROM workflows WHERE id = ?", (workflow_id,)).fetchone()
             rows = "SELECT * FROM {} WHERE workflow = ? ORDER BY idx"
@@ -53,7 +57,7 @@ class ByHand:
         self.supersteps = [list(rows) for _, rows in groupby(pairs, key=lambda pair: pair[0][0])]
         self.put_step, self.put_value = _insert("steps", steps[0]), _insert("vals", values[0])
         tables = SqliteCheckpointer(path)
-        tables.backend.open()
+        tables.open()
         tables.close()
         self.connection = sqlite3.connect(path, isolation_level=None)
         self.connection.execute("PRAGMA synchronous = NORMAL")  # the journal mode stays in the file
@@ -62,6 +66,7 @@ class ByHand:
     def run(self) -> int:
         """Do the work of one run."""
         execute, put_step, put_value = self.connection.execute, self.put_step, self.put_value
+        statement = self.statement
         self.key = key = self.key + 1
         x = y = 0
         execute("BEGIN IMMEDIATE")
@@ -76,6 +81,8 @@ class ByHand:
             execute("BEGIN IMMEDIATE")
             for step, value in superstep:
                 y = plus_one(x)
+                if statement:
+                    execute(statement)
                 execute(put_step, (key, *step))
                 execute(put_value, (key, *value, json.dumps(y).encode(), None))
             if last:

@@ -167,7 +167,7 @@ def engine_bars() -> list[Bar]:
         Bar("map of 1,000 items over 3 nodes, per item", ns["map"] / call, 150, ns["map"]),
         Bar('one failing node with evidence, "continue"', ns["fail"] / call, 250, ns["fail"]),
         Bar(
-            "NodeContext injection", (ns["context"] - ns["hundred"]) / call, 6, ns["context"] - ns["hundred"]
+            "NodeContext injection", (ns["context"] - ns["hundred"]) / call, 4, ns["context"] - ns["hundred"]
         ),
     ]
 

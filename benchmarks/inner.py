@@ -1,7 +1,8 @@
 """What it costs to record what happens inside of nodes: inner steps and transactions.
 
-Inner steps are compared with stored nodes that do the same, transactional nodes with nodes that commit the
-same statements through a connection of their own.
+Inner steps are compared with stored nodes that do the same. Transactional nodes are compared with stored
+nodes that commit the same statement through a connection of their own, and with a loop over bare sqlite3 that
+commits it with ready-made rows of steps.
 
 python -m benchmarks.inner
 """
@@ -10,10 +11,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks.durable import ByHand
 from benchmarks.engine import Bar, chain_of
 from benchmarks.measure import Case, measure, plus_one
 from hypergraph import FunctionNode, Graph, NodeContext, SyncRunner, node
@@ -22,6 +25,7 @@ from hypergraph.checkpointers import SqliteCheckpointer
 LENGTH = 100
 MOST_OF_A_STEP = 1.5
 MOST_OF_A_COMMIT = 1.2
+MOST_BY_HAND = 4  # in commits that Python code does nothing for
 _UPDATE = "UPDATE accounts SET balance = balance + 1 WHERE name = 'ann'"
 
 
@@ -37,7 +41,7 @@ def call_tools(v0: int, ctx: NodeContext) -> int:
 def inner_bars() -> list[Bar]:
     """Measure and return the bars."""
     with TemporaryDirectory() as folder:
-        return [_step_bar(Path(folder)), _transaction_bar(Path(folder))]
+        return [_step_bar(Path(folder)), *_transaction_bars(Path(folder))]
 
 
 def _running(runner: SyncRunner, graph: Graph) -> Callable[[], Any]:
@@ -53,14 +57,13 @@ def _step_bar(folder: Path) -> Bar:
     return Bar("inner step, in stored nodes", ratio, MOST_OF_A_STEP, steps.nanoseconds)
 
 
-def _transaction_bar(folder: Path) -> Bar:
+def _transaction_bars(folder: Path) -> list[Bar]:
     path = folder / "transactions.db"
     store = SqliteCheckpointer(path)
-    store.backend.open()
+    store.open()
+    _add_table(path)
     own = sqlite3.connect(path, isolation_level=None, timeout=30)
     own.execute("PRAGMA synchronous = NORMAL")
-    own.execute("CREATE TABLE accounts (name TEXT PRIMARY KEY, balance INTEGER)")
-    own.execute("INSERT INTO accounts VALUES ('ann', 0)")
 
     def by_itself(x: int, ctx: NodeContext) -> int:
         own.execute("BEGIN IMMEDIATE")
@@ -79,14 +82,34 @@ def _transaction_bar(folder: Path) -> Bar:
         ]
         return Graph(made)
 
-    runner = SyncRunner(checkpointer=store)
-    apart = Case("two commits", _running(runner, chain(by_itself)), LENGTH)
-    one = Case("one commit", _running(runner, chain(together, transaction=True)), LENGTH)
-    measure([apart, one], rounds=20)
+    runner, graph = SyncRunner(checkpointer=store), chain(together, transaction=True)
+    runner.run(graph, {"v0": 0}, workflow_id="model")
+    hand = ByHand(store, "model", folder / "hand.db", _UPDATE)
+    _add_table(folder / "hand.db")
+    bare = Case("commits by hand", hand.run, LENGTH)
+    apart = Case("commits of their own, in stored nodes", _running(runner, chain(by_itself)), LENGTH)
+    ours = Case("transactional nodes", _running(runner, graph), LENGTH)
+    measure([bare, apart, ours], rounds=40)
     own.close()
-    ratio = one.nanoseconds / apart.nanoseconds
-    title = "transactional node, in commits of its statements and its step"
-    return Bar(title, ratio, MOST_OF_A_COMMIT, one.nanoseconds)
+    return [
+        Bar(
+            "transactional node, in a commit of its statement and a stored node",
+            ours.nanoseconds / apart.nanoseconds,
+            MOST_OF_A_COMMIT,
+            ours.nanoseconds,
+        ),
+        Bar(
+            "transactional node, in commits of its statement and its step by hand",
+            ours.nanoseconds / bare.nanoseconds,
+            MOST_BY_HAND,
+        ),
+    ]
+
+
+def _add_table(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE accounts (name TEXT PRIMARY KEY, balance INTEGER)")
+        connection.execute("INSERT INTO accounts VALUES ('ann', 0)")
 
 
 if __name__ == "__main__":

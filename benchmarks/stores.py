@@ -5,6 +5,7 @@ python -m benchmarks.stores
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +13,7 @@ from typing import Any
 
 from benchmarks.engine import Bar, chain_of, plus_one
 from benchmarks.measure import Case, bytes_of_file, measure
-from hypergraph import SyncRunner
+from hypergraph import END, Graph, SyncRunner, node, route
 from hypergraph.checkpointers import SqliteCheckpointer, StepRecord, StepStatus, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
 
@@ -20,6 +21,7 @@ SMALL, LARGE = 1_000, 100_000
 PAGE = 50
 _COMMIT = 1_000  # steps
 _RUNS = 10
+_RESUMES = 5
 
 
 def loop_of(path: Path, length: int) -> SqliteCheckpointer:
@@ -59,7 +61,7 @@ def workflows_of(path: Path, count: int) -> SqliteCheckpointer:
 def bytes_of_chain(path: Path, length: int) -> int:
     """Return what a few runs of a chain add to an empty file; of one, half-filled pages would be too much."""
     store = SqliteCheckpointer(path)
-    store.backend.open()
+    store.open()
     empty = bytes_of_file(path)
     runner, graph = SyncRunner(checkpointer=store), chain_of(length, plus_one)
     for _ in range(_RUNS):
@@ -79,7 +81,66 @@ LISTS: dict[str, dict[str, Any]] = {
 def store_bars() -> list[Bar]:
     """Measure everything and return the bars."""
     with TemporaryDirectory() as folder:
-        return [*_loop_bars(Path(folder)), *_list_bars(Path(folder)), size_bar(Path(folder))]
+        return [
+            *_loop_bars(Path(folder)),
+            *call_bars(Path(folder)),
+            *_list_bars(Path(folder)),
+            size_bar(Path(folder)),
+        ]
+
+
+def counting(rounds: int, failures: list[int]) -> Graph:
+    """Return a loop of two steps a round, which fails once at each of these counts."""
+
+    @node(output_name="n")
+    def count(n: int) -> int:
+        if n in failures:
+            failures.remove(n)
+            raise RuntimeError("once")
+        return n + 1
+
+    @route(targets=["count", END])
+    def enough(n: int) -> Any:
+        return END if n >= rounds else "count"
+
+    return Graph([count, enough], name="counting")
+
+
+def call_bars(folder: Path, small: int = SMALL, large: int = LARGE) -> list[Bar]:
+    """Measure a call on a finished id, and the resume of a run whose last round has failed, by its length."""
+    finished, resumed = [], []
+    for steps in (small, large):
+        rounds, failures = steps // 2, []
+        runner = SyncRunner(checkpointer=SqliteCheckpointer(folder / f"calls{steps}.db"))
+        graph = counting(rounds, failures)
+        options: dict[str, Any] = {"max_iterations": steps}
+        runner.run(graph, n=0, workflow_id="finished", **options)
+        finished.append(_called(runner, graph, "finished"))
+        failures += [rounds - 1] * (_RESUMES + 1)
+        runner.run(graph, n=0, workflow_id="failed", error_handling="continue", **options)
+        resume = _called(runner, graph, "failed", error_handling="continue", **options)
+        resumed.append(min(_seconds(resume) for _ in range(_RESUMES)))
+    cases = [Case(str(place), call) for place, call in enumerate(finished)]
+    measure(cases, rounds=20)
+    return [
+        Bar(
+            f"call on a finished id of {large:,} steps, in ms",
+            cases[1].nanoseconds / 1e6,
+            5,
+            cases[1].nanoseconds,
+        ),
+        Bar(f"resume of {large:,} steps, against {small:,}", resumed[1] / resumed[0], 3, resumed[1] * 1e9),
+    ]
+
+
+def _called(runner: SyncRunner, graph: Graph, workflow_id: str, **more: Any) -> Callable[[], Any]:
+    return lambda: runner.run(graph, workflow_id=workflow_id, **more)
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
 
 
 def _loop_bars(folder: Path) -> list[Bar]:

@@ -29,15 +29,17 @@ LAYERS = [  # a module imports from its own layer and from those above it
         "values",
     ),
     *("engine", "executors", "events", "runs", "cache", "checkpointers", "durability", "runners", "viz"),
-    *(PUBLIC, "testing", "views", "ui", "integrations", "demo", "cli", "__main__"),
+    *(PUBLIC, "testing", "migration", "views", "ui", "integrations", "demo", "cli", "__main__"),
 ]
 BLIND = {"checkpointers": {"nodes", "graph", "engine"}}  # a store knows no graph
 MAY_WAIT = {
     "engine/async_kernel.py",  # how the engine waits on an event loop
     "checkpointers/base.py",  # questions to a store, answered in a worker thread
+    "checkpointers/live.py",  # streams of nodes, followed on an event loop
     "runners/async_.py",  # the runner that has an event loop
     "runners/sync_on_loop.py",  # the one that has none, while executors work for it
     "cli/execution.py",  # a command that runs a graph waits for it
+    "cli/commands/debug.py",  # step by step, too
     "cli/due.py",  # and so does one that watches timers
     "demo/approve.py",  # an example of use: it awaits what users await
     "demo/story.py",
@@ -47,6 +49,8 @@ MAY_WAIT = {
     "integrations/dbos/execution.py",  # runs on the event loop of DBOS
     "integrations/dbos/worker.py",
     "testing/replaying.py",  # calls async nodes of users
+    "testing/simulation.py",  # is an event loop that a seed orders
+    "testing/variants.py",  # runs async graphs of users
     "testing/conformance/ownership.py",  # tests of what users await
     "testing/conformance/races.py",
     "testing/conformance/stores.py",

@@ -230,6 +230,36 @@ def test_a_way_around_the_loop_goes_first() -> None:
     check("retrieve enough generate grounded", lines, "question", enough=[END], grounded=[END])
 
 
+def test_an_inner_cycle_that_begins_anew_keeps_what_the_loop_around_it_has_opened() -> None:
+    lines = parts(
+        "?call(x) : outer, END",
+        "outer(back=) -> a",
+        "?other(y) : inner, END",
+        "inner(b=) -> c",
+        "join(c, a) -> d",
+        "round(d) -> b",
+        "last(b) -> back",
+        "?more(back) : outer, END",
+    )
+    layout = Layout(lines, ["x", "y"])
+    standing = Standing(layout)
+
+    def ready() -> list[str]:
+        batch = standing.ready()
+        for i in batch:
+            standing.start(i)
+        return [layout.parts[i].name for i in batch]
+
+    assert ready() == ["call", "other"]
+    standing.decide(layout.index["call"], [layout.index["outer"]])
+    standing.finish(layout.index["call"])
+    standing.decide(layout.index["other"], [], is_end=True)
+    standing.finish(layout.index["other"])
+    assert ready() == ["outer"]
+    standing.finish(layout.index["outer"])
+    assert ready() == ["inner"]
+
+
 def test_a_gate_that_goes_back_to_two_places() -> None:
     lines = parts("plan(goal) -> t", "work(t) -> o", "?done(o) : plan, work, END")
     check("plan work done work done plan work done", lines, "goal", done=["work", "plan", END])

@@ -105,6 +105,15 @@ def execution_time(ms: float | None) -> str:
     return _duration(ms, 9999)
 
 
+class FailedTime(NamedTuple):
+    """The time of a failed execution: a dash in texts, where rows are compared; the number in notebooks."""
+
+    ms: float | None
+
+    def __str__(self) -> str:
+        return execution_time(None)
+
+
 def run_time(ms: float) -> str:
     """Format the total of a run: milliseconds below 100, then seconds, minutes, hours."""
     return _duration(ms, 99)
@@ -137,7 +146,7 @@ def iso(time: datetime | None) -> str | None:
 # -- tables ------------------------------------------------------------------------------------------
 
 _RIGHT = frozenset({"Step", "Superstep", "Item", "Nodes", "Steps", "Runs", "Errors", "Cached"})
-_DURATIONS = frozenset({"Duration", "Total", "Avg", "p50", "p95"})  # right-aligned, then a blank
+_DURATIONS = frozenset({"Duration", "Total", "Self", "Avg", "p50", "p95"})  # right-aligned, then a blank
 _ROOMY = frozenset({"Node", "ID"})  # one column wider than their content
 
 # Styles are inline, where notebooks keep them; colours come from the page, light or dark.
@@ -156,6 +165,7 @@ class Table(NamedTuple):
     headings: Sequence[str]
     rows: Sequence[Sequence[object]]
     more: str = ""  # a line below the rows, e.g. the number of omitted ones
+    numbers: frozenset[str] = frozenset()  # more headings whose columns hold numbers
 
 
 Block = Table | str | list[str]  # a table, a line, or a group of lines
@@ -170,7 +180,7 @@ def as_text(header: Iterable[object], *blocks: Block) -> str:
 
 
 def as_html(header: Iterable[object], *blocks: Block) -> str:
-    """Return the same content as `as_text`, as static HTML."""
+    """Return the same content as `as_text`, as static HTML; failed rows have their times."""
     body = "".join(_html_table(block) if isinstance(block, Table) else _paragraph(block) for block in blocks)
     return f'<div class="hypergraph" style="{_PAGE}"><p><b>{escape_html(_header(header))}</b></p>{body}</div>'
 
@@ -188,8 +198,9 @@ def _table_lines(table: Table) -> list[str]:
         for column in zip(headings, *rows, strict=True)
     ]
     rule = ["─" * width for width in widths]
-    right = [heading in _RIGHT for heading in headings]
-    right_cells = [heading in _RIGHT or heading in _DURATIONS for heading in headings]
+    numbers = _RIGHT | table.numbers
+    right = [heading in numbers for heading in headings]
+    right_cells = [heading in numbers or heading in _DURATIONS for heading in headings]
     lines = [_line(headings, widths, right), _line(rule, widths, right)]
     lines += [_line(row, widths, right_cells) for row in rows]
     return [*lines, "  " + escape(table.more)] if table.more else lines
@@ -208,10 +219,11 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
 
 
 def _html_table(table: Table) -> str:
-    headings = table.headings
-    head = _html_row([_html_cell("th", heading, heading, _RULE) for heading in headings])
+    headings, right = table.headings, _RIGHT | _DURATIONS | table.numbers
+    sides = ["right" if heading in right else "left" for heading in headings]
+    head = _html_row([_html_cell("th", h, h, side, _RULE) for h, side in zip(headings, sides, strict=True)])
     body = "".join(
-        _html_row([_html_cell("td", heading, cell) for heading, cell in zip(headings, row, strict=True)])
+        _html_row([_html_cell("td", *cell) for cell in zip(headings, row, sides, strict=True)])
         for row in table.rows
     )
     html_table = f'<table style="{_TABLE}"><thead>{head}</thead><tbody>{body}</tbody></table>'
@@ -222,9 +234,8 @@ def _html_row(cells: Sequence[str]) -> str:
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _html_cell(tag: str, heading: str, cell: object, style: str = "") -> str:
-    text = escape_html(cell)
-    side = "right" if heading in _RIGHT | _DURATIONS else "left"
+def _html_cell(tag: str, heading: str, cell: object, side: str, style: str = "") -> str:
+    text = escape_html(execution_time(cell.ms) if isinstance(cell, FailedTime) else cell)
     wrap = _WRAP.get(heading, "white-space:nowrap") if tag == "td" else "white-space:nowrap"
     if heading == "Status" and text.startswith("FAILED"):
         style = _FAILED

@@ -23,7 +23,7 @@
         │       SchemaTooNewError .found .known
         ├── WorkflowError         .workflow_id
         │   ├── InvalidWorkflowIdError, OwnershipLostError, GraphChangedError, ItemChangedError,
-        │   │   WorkflowLockedError .pid .host .since
+        │   │   WorkflowLockedError .pid .host .since, GraphVersionError .pinned .version
         │   └── StepError         .node_name
         │       └── AmbiguousStepError, CrashLoopError
         └── ArtifactMissingError, DecryptionError
@@ -469,6 +469,22 @@ class OwnershipLostError(WorkflowError):
 
 class GraphChangedError(WorkflowError):
     """The graph differs from the recorded one; pass code_change="keep" or "rerun", or use a new id."""
+
+
+class GraphVersionError(WorkflowError):
+    """The workflow is pinned to another version of the code; run it with that version, or migrate it."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        workflow_id: str | None = None,
+        pinned: str | None = None,
+        version: str | None = None,
+    ) -> None:
+        super().__init__(message, workflow_id=workflow_id)
+        self.pinned = pinned  # the version of the workflow
+        self.version = version  # that of the graph that was passed
 
 
 class ItemChangedError(WorkflowError):

@@ -42,6 +42,8 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
+from typing import Any
 
 from hypergraph.structure import strong_components
 
@@ -75,10 +77,11 @@ class Loop:
     first: int = 0  # those that begin the loops inside it that they are in
     early: int = 0  # what it comes by from there before any choice
     opened: int = 0  # controlled nodes that are open when it begins
-    unaided: int = 0  # those of them that no gate outside controls
+    unaided: int = 0  # those of them that no gate outside controls: the others when one has called the loop
     cut: int = 0  # where its rounds start
     gated: bool = True  # whether a gate starts its rounds
     gates: tuple[int, ...] = ()  # all gates inside
+    around: int = 0  # controlled nodes of it that are open when a loop around it begins
     callers: tuple[int, ...] = ()  # gates outside with targets inside
     inner: tuple[int, ...] = ()  # this loop and those inside it, by index
     signals: int = 0  # slots of signals that are given anew in each round
@@ -149,6 +152,19 @@ class Layout:
         self._order(list(self._active()), dict(enumerate(self.leads)), 0, ())
         self._settle_slots()
         self._settle_entries()
+
+    @cached_property
+    def shape(self) -> str:
+        """A digest of what bits and slots mean: equal for layouts of the same graph and scope."""
+        parts = [
+            (
+                *(part.name, part.takes, part.makes, part.emits, part.waits, part.targets, part.default_open),
+                *(sorted(part.feeders.items()), sorted(part.optional), sorted(part.appends)),
+            )
+            for part in self.parts
+        ]
+        rest = (self.scope, self.named, self.uncertain, self.declared, _STORED)
+        return sha256(repr((parts, rest)).encode("utf-8", "surrogatepass")).hexdigest()
 
     def _active(self) -> list[int]:
         return bits(self.scope)
@@ -261,6 +277,7 @@ class Layout:
                 if members >> target & 1:
                     self.heads |= 1 << target
         _Places(self, loop, component, links, around).settle()
+        loop.around = members & _union(self.loops[k].opened for k in around)
         inner = self._sever(loop, component, links)
         self._order(component, inner, ahead, (*around, number))
         loop.inner = tuple(k for k in range(number, len(self.loops)))
@@ -538,7 +555,8 @@ class _Places:
     2. at the nodes no gate controls which have what they take from outside, from defaults or from bindings:
        if they lead to a gate without a choice; at a gate only if there is nothing else;
     3. at the controlled nodes without which no gate of the loop could be asked;
-    4. at the controlled node that can run with what is there.
+    4. at the controlled nodes that a gate outside may choose;
+    5. at the controlled node that can run with what is there.
     """
 
     def __init__(
@@ -692,14 +710,14 @@ class _Places:
         begins = candidates & needed
         if begins:
             return self._as_one(begins), needed
-        alone = {i for i in candidates if i not in self.outside}
+        if called := candidates & self.outside:  # a gate outside says whether and where it begins
+            return called, needed
+        alone = candidates
         if len(alone) > 1:
             alone = {i for i in alone if self._runs_on_given(i)} or alone
         if len(alone) > 1:
             raise self._ambiguity(alone)
-        if alone:
-            return alone, alone | needed
-        return candidates, needed
+        return alone, alone | needed
 
     def _runs_on_given(self, index: int) -> bool:
         """Say whether all that the loop feeds to a node is given."""
@@ -820,6 +838,7 @@ class Standing:
         "quiet",
         "ran",
         "running",
+        "said",
     )
 
     def __init__(self, layout: Layout) -> None:
@@ -829,6 +848,7 @@ class Standing:
         self.idle = layout.scope  # not yet run in this turn and, in a loop, in this entry
         self.entered = layout.named & layout.controlled  # controlled nodes that are open to begin
         self.decisions: dict[int, int] = {}  # by gate: what it has opened
+        self.said: dict[int, int] = {}  # by gate: what its last decision named, until it loses that
         self.owed = 0  # what a decision named that has not started since
         self.ended = 0  # gates that have decided END
         self.held = [0] * len(layout.loops)  # by loop: heads chosen for its next round
@@ -863,12 +883,30 @@ class Standing:
         )
         return (*masks, self.asking, decisions, tuple(self.quiet.items()), *self.held)
 
+    def to_data(self) -> dict[str, object]:
+        """Return it as plain data, for `from_data`."""
+        found = {name: getattr(self, name) for name in _STORED}
+        return {
+            name: [list(pair) for pair in value.items()] if isinstance(value, dict) else value
+            for name, value in found.items()
+        }
+
+    @classmethod
+    def from_data(cls, layout: Layout, data: Mapping[str, Any]) -> Standing:
+        """Return the standing that `to_data` was called on; the layout has the same shape."""
+        found = cls(layout)
+        for name in _STORED:
+            kind = type(getattr(found, name))  # a number, a list, or a dictionary from numbers
+            setattr(found, name, kind(data[name]))
+        return found
+
     def copy(self) -> Standing:
         """Return a standing that goes its own way."""
         other: Standing = object.__new__(Standing)
         for name in Standing.__slots__:
             setattr(other, name, getattr(self, name))
         other.decisions, other.held, other.events = dict(self.decisions), list(self.held), []
+        other.said = dict(self.said)
         return other
 
     # -- what comes next -------------------------------------------------------------------------------
@@ -971,6 +1009,7 @@ class Standing:
         self.fresh |= fed & ~layout.calling[index] | layout.stirs[index] & self.idle
         touched = fed | layout.waiters[index] | layout.stirs[index] | bit
         for gate in bits(fed & layout.gates & ~self.ended):
+            self.said.pop(gate, None)
             if gate in self.decisions:
                 touched |= self._drop(gate)
         for k in layout.entered_by(index, absent) if absent else layout.enters[index]:
@@ -979,26 +1018,31 @@ class Standing:
 
     def decide(self, gate: int, targets: Collection[int], is_end: bool = False) -> None:
         """Note what a gate decided; then it is to `finish`."""
-        layout = self.layout
+        self.said[gate] = _mask(targets)
         touched = self._drop(gate) if gate in self.decisions else 0
-        chosen = _mask(targets)
+        if is_end:
+            self.ended |= 1 << gate
+        self._look_at(touched | self._choose(gate, targets) | 1 << gate)
+
+    def _choose(self, gate: int, targets: Collection[int]) -> int:
+        """Open what a gate has chosen; return the nodes concerned."""
+        layout, chosen = self.layout, _mask(targets)
         self.decisions[gate] = self.decisions.get(gate, 0) | chosen
         self.owed |= chosen
         self.open |= chosen
         self.fresh |= chosen
-        if is_end:
-            self.ended |= 1 << gate
         holds = layout.holds[gate]
         outermost = min((holds[i] for i in targets if i in holds), default=None)
         if outermost is not None:
             self.held[outermost] |= chosen & layout.loops[outermost].members
+        touched = chosen
         for i in targets:
             k = layout.calls[gate].get(i)
             if k is not None:
                 touched |= self._enter(k)
                 if layout.heads >> i & 1:  # the loops inside that it is in begin, too
                     self.fresh |= _union(layout.loops[n].first for n in layout.home[i] if n > k)
-        self._look_at(touched | chosen | 1 << gate)
+        return touched
 
     def ask(self, index: int) -> None:
         """Note that a node that has started waits for an answer."""
@@ -1019,7 +1063,8 @@ class Standing:
         return dropped
 
     def _is_called(self, loop: Loop) -> bool:
-        return any(self.decisions.get(gate, 0) & loop.members for gate in loop.callers)
+        """Say whether a gate outside stands with a decision that names a node of the loop."""
+        return any(self.said.get(gate, 0) & loop.members for gate in loop.callers)
 
     def _enter(self, number: int) -> int:
         """Begin a loop anew; return the nodes concerned."""
@@ -1027,13 +1072,14 @@ class Standing:
         loop = layout.loops[number]
         concerned = loop.members
         for gate in loop.gates:
+            self.said.pop(gate, None)
             decided = self.decisions.pop(gate, 0)
             if stays := decided & self.placed & ~loop.members:  # a round around this loop has begun with them
                 self.decisions[gate] = stays
             concerned |= decided & ~stays
         self.owed &= ~concerned | _union(self.decisions.values())
         self.ended &= ~loop.members
-        self.entered &= ~loop.members
+        self.entered &= ~loop.members | loop.around
         self.idle |= loop.members
         self.placed &= ~loop.members
         for k in loop.inner:
@@ -1105,18 +1151,19 @@ class Standing:
             "pending",
         ):
             setattr(new, name, getattr(new, name) & reached | getattr(self, name) & rest)
+        new.said = {gate: mask for gate, mask in self.said.items() if rest >> gate & 1}
         new.decisions = {gate: mask for gate, mask in self.decisions.items() if rest >> gate & 1}
         new.partial = {i: slots for i, slots in self.partial.items() if rest >> i & 1}
         named = _union(new.decisions.values()) & reached  # by gates that are not asked again
         new.owed |= named | _union(new.decisions.values()) & self.owed
         new.fresh |= named
-        for loop in layout.loops:
-            if loop.members & reached and new._is_called(loop):
-                new.entered |= loop.opened
         for loop in self.layout.loops:
             known = [other.index for other in layout.loops if other.members == loop.members]
             if known and not loop.members & reached:
                 new.held[known[0]] = self.held[loop.index]
+        for gate, mask in new.said.items():  # what it chose begins anew, by the decision that stands
+            new._choose(gate, bits(mask & reached))
+        new.events.clear()
         new._reopen(layout.scope)
         new._look_at(layout.scope)
         return new
@@ -1129,6 +1176,7 @@ class Standing:
             if not layout.before[gate] >> source & 1 or not around.intersection(layout.home[gate]):
                 continue
             chosen = self.decisions.pop(gate, 0) & ~_union(self.decisions.values())
+            self.said.pop(gate, None)
             self.ended &= ~(1 << gate)
             self.owed &= ~chosen
             self.fresh &= ~chosen
@@ -1158,6 +1206,9 @@ class Standing:
         ]
 
 
+_STORED = tuple(name for name in Standing.__slots__ if name not in ("events", "layout"))
+
+
 class Supersteps(dict[int, int]):
     """By node, the last superstep that it was in: one more than the last of what led to it."""
 
@@ -1165,6 +1216,18 @@ class Supersteps(dict[int, int]):
         super().__init__(known or {})
         self.rounds: dict[int, int] = {}  # by loop: the superstep with which its round began
         self.since: dict[int, int] = {}  # by node: the superstep from which on it has what it takes
+
+    def to_data(self) -> list[list[list[int]]]:
+        """Return it as plain data, for `from_data`."""
+        return [[[i, at] for i, at in part.items()] for part in (self, self.rounds, self.since)]
+
+    @classmethod
+    def from_data(cls, data: Sequence[Iterable[tuple[int, int]]]) -> Supersteps:
+        """Return what `to_data` was called on."""
+        known, rounds, since = map(dict, data)
+        found = cls(known)
+        found.rounds, found.since = rounds, since
+        return found
 
     def begin(self, standing: Standing) -> list[tuple[int, bool]]:
         """Note which rounds have begun; return what happened to loops."""

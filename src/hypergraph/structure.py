@@ -25,6 +25,34 @@ def walk(starts: Iterable[str], links: Links, without: Collection[str] = ()) -> 
     return found
 
 
+def leads(start: str, end: str, links: Links) -> bool:
+    """Return whether a way of one link or more leads from one name to another; the nearest names first."""
+    found: dict[str, None] = {}
+    reached: Collection[str] = (start,)
+    while reached:
+        reached = dict.fromkeys(n for name in reached for n in links.get(name, ()) if n not in found)
+        if end in reached:
+            return True
+        found.update(reached)
+    return False
+
+
+def signals_in(structure: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the signals that nodes of a stored graph receive, nested ones included, with their JSON Schemas.
+
+    None is the schema of a value without a type.
+    """
+    found: dict[str, Any] = {}
+    pending = [structure]
+    while pending:
+        for node in pending.pop().get("nodes", ()):
+            if node.get("signal"):
+                found.setdefault(node["signal"], node.get("answer"))
+            if node.get("graph"):
+                pending.append(node["graph"])
+    return found
+
+
 def strong_components(names: Iterable[K], links: Mapping[K, Collection[K]]) -> list[list[K]]:
     """Return the strongly connected components, each after all components it leads to."""
     index: dict[K, int] = {}
@@ -126,7 +154,7 @@ class StoredGraph:
     """
 
     def __init__(self, structure: Any) -> None:
-        checked = _checked(structure)
+        checked = checked_structure(structure)
         listed = [_node(_mapping(entry, "a node"), at) for at, entry in enumerate(_list(checked, "nodes"))]
         edges = [_edge(_mapping(entry, "an edge")) for entry in _list(checked, "edges")]
         spec = _mapping(checked.get("inputs") or {}, "inputs")
@@ -267,7 +295,8 @@ def readable_graph(structure: Any) -> StoredGraph | None:
         return None
 
 
-def _checked(structure: Any) -> Mapping[str, Any]:
+def checked_structure(structure: Any) -> Mapping[str, Any]:
+    """Return a structure. Raises ValueError for what is none, and for one of a newer release."""
     if not isinstance(structure, Mapping):
         raise ValueError(f"A stored graph must be a dict, got {preview(structure)}")
     version = structure.get("version", VERSION)

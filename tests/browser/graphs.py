@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-from hypergraph import END, Graph, RetryPolicy, interrupt, node, route
+from hypergraph import END, Graph, NodeContext, RetryPolicy, interrupt, node, route
 
 MARKUP = '<img src="x" onerror="harmed=1">'
 NASTY = [
@@ -231,3 +232,60 @@ def pull(address: str) -> str:
 
 
 flaky = Graph([pull], name="flaky")
+
+
+@node(output_name="plan")
+def think(question: str, context: NodeContext) -> list[str]:
+    parts: list[str] = context.step("split", question.split)
+    context.record(tokens=120, cost=0.002)
+    return context.step("order", sorted, parts)
+
+
+_calls: list[str] = []
+
+
+def unsteady(part: str) -> str:
+    _calls.append(part)
+    if len(_calls) % 3:
+        raise ConnectionError(f"call {len(_calls)} for {part} was cut off")
+    return part.upper()
+
+
+@node(output_name="found", retry=RetryPolicy(max_attempts=3, initial_delay=0.001))
+def look_up(plan: list[str], context: NodeContext) -> str:
+    context.record(tokens=30)
+    return unsteady(plan[0])
+
+
+thinking = Graph([think, look_up], name="thinking")
+
+
+@node(output_name="slept")
+async def sleep_a_little(number: int) -> int:
+    await asyncio.sleep(0.02)
+    return number
+
+
+sleepers = Graph(
+    [sleep_a_little.with_name(f"sleeper_{n}").with_outputs(slept=f"slept_{n}") for n in range(3)],
+    name="sleepers",
+)
+
+
+@node(output_name="scored")
+def score(total: int, context: NodeContext) -> int:
+    context.record(tokens=total)
+    return total + 1
+
+
+@node(output_name="total")
+def grow(scored: int) -> int:
+    return scored
+
+
+@route(targets=["score", END])
+def tall(total: int, until: int) -> str:
+    return END if total >= until else "score"
+
+
+climb = Graph([score, grow, tall], name="climb").with_entrypoint("score")

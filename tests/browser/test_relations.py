@@ -63,9 +63,10 @@ def test_the_critical_path_and_usual_times_show_where_time_goes(look: Look) -> N
         expect(path.filter(has_text=re.compile("writing / draft"))).to_be_visible()
         shares = [int(text) for text in re.findall(r"(\d+)%", " ".join(path.all_inner_texts()))]
         assert shares == sorted(shares, reverse=True)
-        nodes = page.get_by_role("table", name="Nodes in all runs")
+        nodes = page.get_by_role("table", name="Nodes of the last runs")
         expect(nodes.get_by_role("columnheader", name=re.compile("^p95$"))).to_be_visible()
-        counted = nodes.get_by_role("row").filter(has_text=re.compile("^writing"))
-        expect(counted.get_by_role("cell").nth(5)).to_have_text("47")
+        counted = nodes.get_by_role("row").filter(has=page.get_by_role("cell", name="writing", exact=True))
+        expect(counted.get_by_role("cell").nth(8)).to_have_text("47")
+        expect(nodes.get_by_role("row").filter(has_text="writing / draft")).to_be_visible()
         table.get_by_role("link", name="writing", exact=True).click()
         expect(shown.box("writing")).to_have_attribute("aria-pressed", "true")

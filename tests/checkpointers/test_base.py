@@ -148,6 +148,9 @@ QUESTIONS: dict[str, tuple[Any, ...]] = {
     "appended": ("x",),
     "iterations": ("n",),
     "questions": (),
+    "inner_steps": (),
+    "usage": (),
+    "progress": (),
 }
 
 

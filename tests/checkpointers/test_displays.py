@@ -249,18 +249,21 @@ def test_a_map_shows_its_items_and_why_they_failed() -> None:
 
           Item  Steps  Duration  Status
           ────  ─────  ────────  ──────────────────────────────
-             0      1      3ms   completed
              1      2        —   FAILED: book: ledger is locked
+             0      1      3ms   completed
     """)
 
 
-def test_items_that_failed_come_in_first_when_not_all_have_a_place() -> None:
+def test_items_that_failed_come_first_as_in_the_log_of_a_map() -> None:
     shown = str(a_map(*[an_item(number) for number in range(30)], an_item(30, "failed"))).splitlines()
-    assert shown[-3:] == [
-        "    18      0      3ms   completed",
-        "    30      0        —   FAILED",
-        "  ... and 11 more items",
-    ]
+    assert shown[4:6] == ["    30      0        —   FAILED", "     0      0      3ms   completed"]
+    assert shown[-2:] == ["    18      0      3ms   completed", "  ... and 11 more items"]
+
+
+def test_a_notebook_shows_how_long_failures_took() -> None:
+    shown = a_map(an_item(0), an_item(1, "failed", *BROKEN))
+    assert shown._repr_html_().count(">3ms</td>") == 2
+    assert str(shown).count("3ms") == 1
 
 
 def test_items_that_cannot_be_read_cost_the_table_only() -> None:

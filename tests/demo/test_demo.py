@@ -198,6 +198,17 @@ def test_the_fork_has_the_right_answer_and_the_original_the_wrong_one(told: Told
     assert [step.node_name for step in fork.steps if step.replayed] == ["intake", "classify", "retrieval"]
 
 
+@pytest.mark.slow
+def test_a_failed_run_is_left_that_the_printed_command_can_resume(told: Told) -> None:
+    failed = told.store.workflow("failed-1")
+    assert (failed.status, failed.steps[-1].node_name) == (WorkflowStatus.FAILED, "intake")
+    printed = [line for line in told.text.splitlines() if line.startswith(f"$ hypergraph --db {FILE} ui ")]
+    assert printed == [f"$ hypergraph --db {FILE} ui --app hypergraph.demo.story:DESK"]
+    runner = SyncRunner(checkpointer=told.store)
+    fork = runner.run(support_desk(), message=CORRECTIONS["T-12"], workflow_id="failed-1")
+    assert fork["letter"].startswith("T-12, dear Wes")
+
+
 # --- around it --------------------------------------------------------------------------------------
 
 

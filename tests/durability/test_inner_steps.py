@@ -19,7 +19,8 @@ from support.stored import store_at
 
 from hypergraph import END, AsyncRunner, Graph, NodeContext, RetryPolicy, SyncRunner, node, route
 from hypergraph.checkpointers import Checkpointer, CheckpointPolicy, MemoryCheckpointer
-from hypergraph.exceptions import AmbiguousStepError, NodeTimeoutError, StepUsageError
+from hypergraph.exceptions import AmbiguousStepError, NodeTimeoutError, StepUsageError, WorkflowNotFoundError
+from hypergraph.views.why import why as explained
 
 __all__ = ["durable", "store"]  # fixtures
 
@@ -50,6 +51,50 @@ class Tools:
     async def await_use(self, number: Any) -> dict[str, Any]:
         await asyncio.sleep(0)
         return self.use(number)
+
+
+def test_the_descent_of_a_value_names_the_calls_that_made_it(durable: On, tools: Tools) -> None:
+    def body(ctx: NodeContext) -> int:
+        ctx.step("search", tools.use, 1)
+        ctx.step("read", tools.use, 2)
+        return 3
+
+    @node(output_name="twice")
+    def double(out: int) -> int:
+        return 2 * out
+
+    tools.fails = [2]
+    graph = agent_of(body).add_nodes(double)
+    durable.run(graph, x=1, workflow_id="w", error_handling="continue")
+    tools.fails = []
+    durable.run(graph, workflow_id="w")
+    store: Checkpointer = durable.runner.checkpointer
+    found = {origin.name: origin for origin in store.provenance("w", "twice")}
+    calls = [(call.key, call.args, call.value) for call in found["out"].calls]
+    assert calls == [("search", (1,), {"made": 1}), ("read", (2,), {"made": 2})]
+    assert (found["twice"].calls, found["x"].calls) == ((), ())
+    assert [call["key"] for call in found["out"].to_dict()["calls"]] == ["search", "read"]
+    why = {item["name"]: item for item in explained(store, "w", "twice")["items"]}
+    assert [(call["key"], call["call"]) for call in why["out"]["calls"]] == [
+        ("search", "use(1)"),
+        ("read", "use(2)"),
+    ]
+
+
+def test_parallel_calls_stand_in_the_order_in_which_they_began(store: Checkpointer, tools: Tools) -> None:
+    @node(output_name="out")
+    async def agent(x: int, context: NodeContext) -> int:
+        await context.step("z", tools.await_use, 1)
+        await asyncio.gather(*(context.step(key, tools.await_use, key) for key in "cab"))
+        return x
+
+    asyncio.run(AsyncRunner(checkpointer=store).run(Graph([agent]), x=1, workflow_id="w"))
+    assert [(step.key, step.index) for step in store.inner_steps("w")] == [
+        ("z", 0),
+        ("c", 1),
+        ("a", 2),
+        ("b", 3),
+    ]
 
 
 @pytest.fixture
@@ -524,7 +569,8 @@ def test_deleting_and_retention_reach_inner_steps(tmp_path: Path, tools: Tools) 
         SyncRunner(checkpointer=kept).run(Graph([count, enough]), n=0, workflow_id="w")
         assert kept.inner_steps("w")[0].problem is not None
         kept.delete("w")
-        assert kept.inner_steps("w") == []
+        with pytest.raises(WorkflowNotFoundError):
+            kept.inner_steps("w")
         assert kept.backend.read_inner("w") == []
         kept.close()
 

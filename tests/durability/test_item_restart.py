@@ -59,6 +59,17 @@ def two_steps(bodies: Bodies, failing: set[int]) -> Graph:
 # -- failed items ---------------------------------------------------------------------------------------
 
 
+def test_every_failed_item_says_why_also_after_a_second_failing_run(store: Any, bodies: Bodies) -> None:
+    graph, runner = two_steps(bodies, set(range(12))), SyncRunner(checkpointer=store)
+    options: dict[str, Any] = {"map_over": "x", "workflow_id": "m", "error_handling": "continue"}
+    for _ in range(2):
+        runner.map(graph, {"x": list(range(12))}, **options)
+    found = store.read_overview("m")
+    assert {number: found.child_errors[f"m/item-{number}"].error for number in range(12)} == dict.fromkeys(
+        range(12), "refused"
+    )
+
+
 @pytest.mark.parametrize("key", [None, "x"])
 def test_failed_items_begin_at_their_first_node(on: On, store: Any, bodies: Bodies, key: Any) -> None:
     failing = {1, 3}

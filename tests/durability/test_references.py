@@ -164,6 +164,62 @@ def test_items_of_a_nested_map_share_what_is_not_mapped(on: On, store: Any) -> N
     assert formats(store, "w/looking/item-1") == {"word": False, "words": True}
 
 
+def _read(store: Any, workflow_id: str) -> dict[str, Any]:
+    found = store.encoding.versioned(workflow_id, store.backend.read_inputs(workflow_id))
+    return {name: value for name, (_, value) in found.items()}
+
+
+def _formats(store: Any, workflow_id: str) -> dict[str, str]:
+    return {payload.name: payload.format for payload in store.backend.read_inputs(workflow_id)}
+
+
+def _search(bodies: Bodies, failing: set[str]) -> Graph:
+    @node(output_name="found")
+    def find(word: str, docs: list[str]) -> int:
+        bodies.enter(word)
+        if word in failing:
+            raise RuntimeError("down")
+        return sum(word in doc for doc in docs)
+
+    return Graph([find], name="search")
+
+
+DOCS = [f"page {number} of tea and milk" for number in range(20)]
+
+
+def test_items_of_a_map_share_what_is_not_mapped(on: On, store: Any, bodies: Bodies) -> None:
+    failing = {"milk"}
+    graph, options = _search(bodies, failing), {"map_over": "word", "workflow_id": "m"}
+    values = {"word": ["tea", "milk", "beer"], "docs": DOCS}
+    on.map(graph, values, **options, error_handling="continue")
+    for number in range(3):
+        assert _formats(store, f"m/item-{number}")["docs"] == REFERENCE
+        assert _read(store, f"m/item-{number}") == {"word": values["word"][number], "docs": DOCS}
+    failing.clear()
+    result = on.map(graph, {**values, "word": [*values["word"], "rum"]}, **options)
+    assert [item["found"] for item in result] == [20, 20, 0, 0]
+    assert bodies.take() == ["tea", "milk", "beer", "milk", "rum"]
+    assert _formats(store, "m/item-3")["docs"] == REFERENCE
+
+
+def test_items_with_another_value_than_those_before_have_a_copy(on: On, store: Any, bodies: Bodies) -> None:
+    graph, options = _search(bodies, set()), {"map_over": "word", "workflow_id": "m", "key": "word"}
+    on.map(graph, {"word": ["tea", "milk"], "docs": DOCS}, **options)
+    result = on.map(graph, {"word": ["tea", "beer"], "docs": DOCS[:10]}, **options)
+    assert [item["found"] for item in result] == [10, 0]
+    assert _formats(store, "m/item-2")["docs"] != REFERENCE
+    assert _read(store, "m/item-2")["docs"] == _read(store, "m/item-0")["docs"] == DOCS[:10]
+    assert _read(store, "m/item-1")["docs"] == DOCS
+
+
+def test_a_fork_of_an_item_has_its_inputs(on: On, store: Any, bodies: Bodies) -> None:
+    graph = _search(bodies, set())
+    on.map(graph, {"word": ["tea", "milk"], "docs": DOCS}, map_over="word", workflow_id="m")
+    fork = on.run(graph, word="beer", fork_from=("m/item-0", None), workflow_id="fork")
+    assert fork["found"] == 0
+    assert _read(store, "fork")["docs"] == DOCS
+
+
 def test_what_is_not_kept_or_written_later_is_not_referred_to(tmp_path: Path) -> None:
     @node(output_name="texts", persist=False)
     def make(n: int) -> list[int]:

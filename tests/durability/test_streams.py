@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,7 @@ from hypergraph.checkpointers import (
     SqliteCheckpointer,
     StreamChunk,
 )
+from hypergraph.exceptions import StepUsageError
 from hypergraph.testing import FakeClock
 
 __all__ = ["durable", "store"]  # fixtures
@@ -85,6 +87,52 @@ def test_a_reader_follows_until_the_run_has_ended(store: Checkpointer) -> None:
             go_on.set()
     thread.join()
     assert found == [(0, "first"), (1, "second")]
+
+
+def test_a_reader_in_an_event_loop_follows_while_the_node_writes(store: Checkpointer) -> None:
+    async def main() -> list[Any]:
+        seen = asyncio.Event()
+
+        async def slowly(context: NodeContext) -> str:
+            context.stream("first")
+            await seen.wait()
+            context.stream("second")
+            return "done"
+
+        handle = AsyncRunner(checkpointer=store).start_run(graph_of(slowly), workflow_id="w")
+        await handle.started()
+        reader, found = store.read_stream("w", "slowly"), []
+        async for chunk in reader:
+            found.append((chunk.offset, chunk.value, reader.offset))
+            seen.set()
+        await handle.result()
+        return found
+
+    assert asyncio.run(main()) == [(0, "first", 1), (1, "second", 2)]
+
+
+def test_a_reader_waits_anew_after_each_chunk(store: Checkpointer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its timeout is the time without a chunk, not the time of the whole stream."""
+    go_on = threading.Event()
+
+    def slowly(context: NodeContext) -> str:
+        for word in "abc":
+            context.stream(word)
+        go_on.wait()
+        return "done"
+
+    handle = SyncRunner(checkpointer=store).start_run(graph_of(slowly), workflow_id="w")
+    handle.started()
+    while len(read(store, "w", "slowly")) < 3:
+        time.sleep(0.001)
+    passed, found = iter(range(0, 10_000, 100)), []
+    monkeypatch.setattr("hypergraph.checkpointers.live.time.monotonic", lambda: next(passed))
+    for chunk in store.read_stream("w", "slowly", timeout=250):
+        found.append(chunk.value)
+    monkeypatch.undo()
+    go_on.set()
+    handle.result()
+    assert found == ["a", "b", "c"]
 
 
 def test_a_node_that_is_called_again_begins_a_new_stream(durable: On, store: Checkpointer) -> None:
@@ -179,6 +227,62 @@ def test_a_chunk_that_cannot_be_stored_fails_the_node(durable: On, store: Checkp
 
     with pytest.raises(TypeError, match="cannot store"):
         durable.run(graph_of(odd), workflow_id="w")
+
+
+def test_a_node_does_not_wait_for_a_store_that_is_locked(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = SqliteCheckpointer(tmp_path / "w.db")
+    kept.open()
+    other, begun = sqlite3.connect(tmp_path / "w.db", isolation_level=None), threading.Event()
+    write_chunks = kept.backend.write_chunks
+
+    def note(*args: Any) -> None:
+        begun.set()
+        write_chunks(*args)
+
+    monkeypatch.setattr(kept.backend, "write_chunks", note)
+
+    def speak(context: NodeContext) -> str:
+        context.stream("a")
+        while not read(kept, "w", "speak"):
+            time.sleep(0.001)
+        other.execute("BEGIN IMMEDIATE")
+        begun.clear()
+        context.stream("b")
+        begun.wait()
+        context.stream("c")  # while the thread that writes waits for the lock of the file
+        other.execute("ROLLBACK")
+        return "done"
+
+    SyncRunner(checkpointer=kept).run(graph_of(speak), workflow_id="w")
+    assert read(kept, "w", "speak") == [(0, "a"), (1, "b"), (2, "c")]
+    other.close()
+    kept.close()
+
+
+@pytest.mark.parametrize(
+    "late", [lambda ctx: ctx.stream("x"), lambda ctx: ctx.progress(1, 2)], ids=["stream", "progress"]
+)
+def test_a_node_that_has_ended_shows_nothing_more(store: Checkpointer, late: Any) -> None:
+    kept: list[NodeContext] = []
+
+    @node(output_name="text", stream=True)
+    def first(x: int, context: NodeContext) -> int:
+        kept.append(context)
+        return x
+
+    @node(output_name="end")
+    def second(text: int) -> list[Any]:
+        with pytest.raises(StepUsageError, match="'first' has ended"):
+            late(kept[0])
+        return store.progress("w")
+
+    result = SyncRunner(checkpointer=store).run(Graph([first, second]), x=1, workflow_id="w")
+    assert result["end"] == []
+    with pytest.raises(StepUsageError, match="'first' has ended"):
+        late(kept[0])
+    assert read(store, "w", "first") == []
 
 
 def test_bad_questions_about_streams(store: Checkpointer) -> None:

@@ -55,6 +55,8 @@ def test_items_nested_graphs_and_atomic_ones_add_up(durable: On) -> None:
         (float("nan"), ValueError),
         (-1, ValueError),
         (float("inf"), ValueError),
+        (10**30, ValueError),
+        (1e300, ValueError),
         ("1", TypeError),
         (True, TypeError),
     ],
@@ -229,6 +231,7 @@ def test_services_come_from_the_call_or_the_runner_and_are_not_stored(store: Che
         for runner in (
             SyncRunner(services={"llm": Client("of the runner")}),
             SyncRunner(checkpointer=store, services={"llm": Client("of the runner")}),
+            OnAsync(checkpointer=store, services={"llm": Client("of the runner")}),
         ):
             assert runner.run(graph, x=1)["said"] == "of the runner"
             assert runner.run(graph, x=1, services={"llm": Client("of the call")})["said"] == "of the call"

@@ -86,3 +86,27 @@ def test_nested_graphs_repeat_what_failed_or_all_of_an_atomic_one(tmp_path: Path
         steps = [step.node_name for step in store.steps("second/chapters/item-1")]
         assert steps == ["write", "check", "check", "polish"]
         assert store.backend.read_workflow("second/chapters/item-1/check") is None
+
+
+def test_support_agent_does_nothing_twice_and_loses_nothing(tmp_path: Path) -> None:
+    with follow("support_agent", tmp_path) as type_in:
+        store = SqliteCheckpointer(type_in.folder / "support.db")
+        with sqlite3.connect(type_in.folder / "support.db") as tables:
+            assert tables.execute("SELECT * FROM payments").fetchall() == [(7, 12)]
+        calls = Counter((type_in.folder / "calls.txt").read_text().splitlines())
+        assert calls == {"price 7": 2, "parcel 7": 2, "customer 7": 2} | dict.fromkeys(
+            ("price 8", "parcel 8", "customer 8"), 1
+        )  # ann and cara have asked about order 7
+        assert {workflow.status.value for workflow in store.workflows()} == {"completed"}
+        assert [step.key for step in store.inner_steps("bob")] == [
+            "choose",
+            "price 8",
+            "parcel 8",
+            "customer 8",
+        ]
+        (asked,) = store.steps("bob", node="approve")
+        assert (asked.expired, asked.values["decision"].data) == (
+            True,
+            {"approved": False, "note": "there was no answer in time"},
+        )
+        assert store.usage("ann") == pytest.approx({"cost": 0.0255, "input_tokens": 5, "output_tokens": 23})

@@ -9,7 +9,17 @@ import numpy
 import pytest
 from support.making import make
 
-from hypergraph import END, FunctionNode, Graph, GraphConfigError, GraphWarning, ifelse, node, route
+from hypergraph import (
+    END,
+    FunctionNode,
+    Graph,
+    GraphConfigError,
+    GraphWarning,
+    ifelse,
+    interrupt,
+    node,
+    route,
+)
 from hypergraph.graph import validate_graph
 from hypergraph.graph.validation import RULES
 from hypergraph.graph.wiring import Wiring
@@ -74,7 +84,7 @@ def test_each_finding_has_details_and_ends_with_the_remedy() -> None:
 def test_rules_have_a_docstring_that_cites_their_number() -> None:
     cited = [int(rule.__doc__[1:].split(":")[0].split(",")[0]) for rule in RULES]
     assert cited == sorted(cited)
-    assert set(cited) == set(range(1, 16))
+    assert set(cited) == set(range(1, 17))
 
 
 def test_validate_graph_returns_the_wiring_or_raises() -> None:
@@ -513,3 +523,20 @@ def test_an_accumulator_beside_a_loop_is_a_warning() -> None:
 
     with pytest.warns(GraphWarning, match="'trace' takes its own output .* wait_for='trail'"):
         Graph([make("up", "n", out="n"), gate, make("trace", "n", "trail", out="trail")])
+
+
+def test_an_answer_is_not_the_input_of_a_node_that_no_edge_leads_to() -> None:
+    @interrupt(output_name="approved")
+    def approve(draft: str) -> bool | None:
+        return None
+
+    review = Graph([approve], name="review")
+    send = make("send", "draft, approved", out="sent")
+    for asking in (approve, review.as_node()):
+        (found,) = findings_of(asking, send, edges=[])
+        assert f"'approved' answers {asking.name!r} and is an input of 'send'" in found
+        assert f"add the edge ({asking.name!r}, 'send')" in found
+        Graph([asking, send], edges=[(asking.name, "send")])
+        Graph([asking, send])
+    each = review.as_node().map_over("draft")
+    Graph([each, send], edges=[])  # the answers of its items have other names

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 import networkx as nx
 
-from laws.compare import key
-from laws.reference import END, GIVEN, KEPT, Interpreter, Net, Outcome, Part
+from laws.model import END, Net, Outcome, Part
+from laws.reference import GIVEN, KEPT, Interpreter
+
+
+def key(calls: Iterable[tuple[str, Any]]) -> list[str]:
+    """Return calls or decisions as a multiset that compares and prints."""
+    return sorted(f"{name} {sorted(v.items()) if isinstance(v, dict) else v}" for name, v in calls)
 
 
 def wiring(net: Net) -> nx.MultiDiGraph:
@@ -83,37 +88,36 @@ def at_most_once(net: Net, steps: Sequence[Sequence[str]]) -> str | None:
     return f"{twice} ran twice" if twice else None
 
 
-def nothing_unchosen(net: Net, steps: Sequence[Sequence[str]], out: Outcome, before: set[str]) -> str | None:
-    """L2: a node behind gates outside of its loop runs only if one of its gates named it.
+def nothing_unchosen(net: Net, steps: Sequence[Sequence[str]], out: Outcome) -> str | None:
+    """L2: a node behind gates runs only if one of them named it, except to begin a loop.
 
-    `before` holds the names that gates outside of what this turn reaches chose in earlier turns.
+    A loop that gates outside control, too, begins when one of them has named a node of it.
     """
     parts = {p.name: p for p in net.parts}
     gates = {n: {p.name for p in net.parts if n in p.targets} for n in parts}
     loops = loops_of(net)
     decisions = iter(out.decisions)
     named: Counter[str] = Counter()
+    begun: set[str] = set()  # nodes of loops that a decision from outside has begun
     runs: Counter[str] = Counter()
     for step in steps:
         for n in step:
             runs[n] += 1
             own = next((loop for loop in loops if n in loop), set())
-            if not gates[n] or n in net.entrypoints or n in before:
+            asked = gates_in(net, own)
+            if not gates[n] or n in net.entrypoints or named[n]:
                 continue
-            if not gates[n] & own and not named[n]:
+            if gates[n] - own and not (asked and n in begun):
                 return f"{n} ran unchosen"
-            if (
-                gates[n] & own
-                and not named[n]
-                and (gates[n] - own or runs[n] > 1)
-                and len(gates_in(net, own)) == 1
-            ):
-                return f"{n} ran unchosen"
+            if gates[n] & own and runs[n] > 1 and len(asked) == 1:
+                return f"{n} ran again unchosen"
         for n in step:
             if parts[n].kind == "gate":
                 gate, choice = next(d for d in decisions if "/" not in d[0])
                 assert gate == n
-                named.update(() if choice == END else choice)
+                chosen = () if choice == END else choice
+                named.update(chosen)
+                begun.update(*(loop for loop in loops if n not in loop and loop & set(chosen)))
     return None
 
 
@@ -143,19 +147,6 @@ def rounds(net: Net, steps: Sequence[Sequence[str]]) -> str | None:
     return None
 
 
-def placed(net: Net, run: Interpreter) -> set[str]:
-    """Nodes whose order among themselves matters by L4: of cycles without a gate, and those that append."""
-    loops = {
-        n
-        for paths in run._known.values()
-        for path in paths.values()
-        for x in path
-        for n in x.members
-        if x.is_loop and not x.gated
-    }
-    return loops | {p.name for p in net.parts if p.append}
-
-
 def shuffled(net: Net, seed: int, fixed: Collection[str] = ()) -> Net:
     """The graph with its nodes in another order, those that are fixed in the same one among themselves."""
     parts = list(net.parts)
@@ -165,11 +156,10 @@ def shuffled(net: Net, seed: int, fixed: Collection[str] = ()) -> Net:
     return Net(tuple(parts), net.declared, net.bound, net.entrypoints)
 
 
-def same_in_any_order(net: Net, values: dict[str, Any], seed: int, limit: int) -> str | None:
-    """L4."""
-    run = Interpreter(net, limit)
-    one = run.turn(values)
-    two = Interpreter(shuffled(net, seed, placed(net, run)), limit).turn(values)
+def same_in_any_order(net: Net, values: dict[str, Any], one: Outcome, seed: int, limit: int) -> str | None:
+    """L4: the graph comes to the same as in its own order."""
+    fixed = one.cycles | {p.name for p in net.parts if p.append}  # their order among themselves matters
+    two = Interpreter(shuffled(net, seed, fixed), limit).turn(values)
     if one.ended != two.ended:
         return f"{one.ended} or {two.ended}"
     if one.ended == "infinite":
@@ -205,7 +195,7 @@ def standing_still(net: Net, run: Interpreter, anew: set[str], latest: dict[str,
         if p.name in anew:
             continue
         if p.kind == "gate" and p.name in run.last:
-            choice = run.decided.get(p.name, (0, END))[1]
+            choice = run.decided.get(p.name, END)
             choice = choice if choice == END else tuple(t for t in choice if t in anew)
             targets = tuple(t for t in p.targets if t in anew)
             still = replace(p, inputs=(), defaults={}, wait_for=(), targets=targets)
@@ -246,39 +236,49 @@ def standing_still(net: Net, run: Interpreter, anew: set[str], latest: dict[str,
     return Net(tuple(parts), declared, net.bound, entries)
 
 
-def turn_is_a_fresh_run(net: Net, turns: Sequence[dict[str, Any]], limit: int) -> Iterator[str]:
-    """L5: a turn does what a fresh run does with the last inputs, the new ones and what is remembered."""
-    run = Interpreter(net, limit)
-    for number, given in enumerate(turns):
-        fresh = None
-        if number:
-            anew = reached(net, given)
-            kept = remembered(net, run.ever)
-            there = {
-                x: [(n, v) for n, v in writes if x in kept or n not in anew]
-                for x, writes in run.written.items()
-                if x not in given
-            }
-            latest = {x: writes[-1] for x, writes in there.items() if writes}
-            lists = {x for p in net.parts for x in p.append}
-            handed = {
-                x: v
-                for x, (_, v) in latest.items()
-                if x in lists or (x in kept and any(n in (*anew, GIVEN, KEPT) for n, _ in there[x]))
-            }
-            again = Interpreter(standing_still(net, run, anew, latest), limit)
-            again.written = {x: [(KEPT, value)] for x, value in handed.items() if x not in run.ever}
-            fresh = again.turn({**{x: v for x, v in handed.items() if x in run.ever}, **given})
-        out = run.turn(given, new_turn=number > 0)
-        if fresh is not None:
-            calls = [c for c in fresh.calls if c[0].split("/")[0] in anew]
-            if fresh.ended != out.ended:
-                yield f"turn {number + 1} {out.ended}, fresh run {fresh.ended} {fresh.places}"
-            elif out.ended not in ("completed", "paused"):
-                return
-            elif key(calls) != key(out.calls):
-                yield f"turn {number + 1}: {out.supersteps}, fresh run {fresh.supersteps}"
-            elif out.values != fresh.values:
-                yield f"turn {number + 1}: values {out.values}, fresh run {fresh.values}"
-        if out.ended != "completed":
-            return
+@dataclass(frozen=True)
+class Fresh:
+    """What a fresh run does with the last inputs, the new ones and what is remembered."""
+
+    outcome: Outcome
+    anew: set[str]  # what the news can reach
+    makes: set[str]  # names that nodes make which may run
+
+    def differs(self, out: Outcome) -> str | None:
+        """L5: say how a turn differs from it."""
+        fresh = self.outcome
+        calls = [call for call in fresh.calls if call[0].split("/")[0] in self.anew]
+        if fresh.ended != out.ended:
+            return f"{out.ended}, fresh run {fresh.ended} {fresh.places}"
+        if out.ended not in ("completed", "paused"):
+            return None
+        if key(calls) != key(out.calls):
+            return f"{out.supersteps}, fresh run {fresh.supersteps}"
+        values = {x: v for x, v in out.values.items() if x in self.makes}
+        if values != fresh.values:
+            return f"values {values}, fresh run {fresh.values}"
+        return None
+
+
+def fresh_run(run: Interpreter, given: dict[str, Any]) -> Fresh:
+    """Run a graph afresh, beside a run that is about to take a turn with new values."""
+    net = scoped(run.net)
+    anew = reached(net, given)
+    kept = remembered(net, run.ever)
+    there = {
+        x: [(n, v) for n, v in writes if x in kept or n not in anew]
+        for x, writes in run.written.items()
+        if x not in given
+    }
+    latest = {x: writes[-1] for x, writes in there.items() if writes}
+    lists = {x for p in net.parts for x in p.append}
+    handed = {
+        x: v
+        for x, (_, v) in latest.items()
+        if x in lists or (x in kept and any(n in (*anew, GIVEN, KEPT) for n, _ in there[x]))
+    }
+    again = Interpreter(standing_still(net, run, anew, latest), run.max_rounds)
+    again.lists.update(run.lists)  # also those to which only nodes append that never run
+    again.written = {x: [(KEPT, value)] for x, value in handed.items() if x not in run.ever}
+    out = again.turn({**{x: v for x, v in handed.items() if x in run.ever}, **given})
+    return Fresh(out, anew, {x for p in net.parts for x in p.outputs})

@@ -25,11 +25,14 @@ from hypergraph import (
 )
 from hypergraph.checkpointers import MemoryCheckpointer
 from hypergraph.engine.admission import admit
-from laws import graphs
+from laws import checks, graphs
+from laws.checks import key
 from laws.graphs import FEATURES, Body, Case, Chooser, build, given, make, needed, program
-from laws.reference import Interpreter, Outcome
+from laws.model import Outcome
+from laws.reference import Interpreter
 
 LIMIT = 15  # rounds
+Runs = list[tuple[dict[str, Any], Outcome]]
 RUNNERS = ("sync", "async")
 ENDINGS = {
     RunStatus.COMPLETED: "completed",
@@ -67,28 +70,59 @@ def _short(value: Any) -> str:
     return text if len(text) < 1500 else f"{text[:1500]} ..."
 
 
-def key(calls: Iterable[tuple[str, Any]]) -> list[str]:
-    """Calls or decisions as a multiset that compares and prints."""
-    return sorted(f"{name} {sorted(v.items()) if isinstance(v, dict) else v}" for name, v in calls)
+def reference_runs(case: Case, *, rounds: int = LIMIT) -> Runs:
+    """Run all turns; return the values and the outcome of each call.
 
-
-def reference_runs(case: Case, *, rounds: int = LIMIT) -> Iterator[tuple[dict[str, Any], Outcome]]:
-    """Run all turns, and yield the values and the outcome of each call.
-
-    A turn that pauses is answered once before the next one.
+    A turn that pauses is answered up to three times before the next one. Raises AssertionError for a turn
+    that is not a fresh run that remembers (L5).
     """
-    run = Interpreter(case.net, rounds)
+    run, runs = Interpreter(case.net, rounds), []
     for number, values in enumerate(case.turns):
+        fresh = checks.fresh_run(run, values) if number else None
         out = run.turn(values, new_turn=number > 0)
-        yield values, out
+        runs.append((values, out))
+        broken = fresh and fresh.differs(out)
+        assert not broken, f"turn {number + 1}: {broken}"
         asked = 0
         while out.ended == "paused" and asked < 3:
             asked += 1
             answers = {q: f"{q}@{(number + 1) * graphs.BASE + asked}" for q in out.questions[: asked % 2 + 1]}
             out = run.turn(answers)
-            yield answers, out
+            runs.append((answers, out))
         if out.ended not in ("completed", "paused"):
-            return
+            break
+    return runs
+
+
+class Fault(Exception):
+    """What breaks a call."""
+
+
+class Subject:
+    """The real graphs of a case, built once each, and the calls that their nodes make."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.until_fault = 0  # the call that fails, counted from 1; 0 if none does
+        self._graphs: dict[str, Any] = {}
+
+    def graph(self, runner: str) -> Any:
+        """Return the graph for a runner. Raises `Unfit` when the engine does not take it."""
+        if runner not in self._graphs:
+            try:
+                made = build(self.case.net, self._record, is_async=runner == "async")
+            except (GraphConfigError, ValueError) as error:
+                raise Unfit(str(error)) from error
+            self._graphs[runner] = made
+        return self._graphs[runner]
+
+    def _record(self, name: str, inputs: dict[str, Any]) -> None:
+        if self.until_fault:
+            self.until_fault -= 1
+            if not self.until_fault:
+                raise Fault
+        self.calls.append((name, inputs))
 
 
 def check(
@@ -98,29 +132,21 @@ def check(
     return check_case(make(seed, features), runners)
 
 
-def built(net: graphs.Net, record: graphs.Record, runner: str = "sync") -> Any:
-    """Make the real graph. Raises `Unfit` when the engine does not take it."""
-    try:
-        return build(net, record, is_async=runner == "async")
-    except (GraphConfigError, ValueError) as error:
-        raise Unfit(str(error)) from error
-
-
-def fitted(case: Case) -> Case:
+def fitted(case: Case) -> Subject:
     """Repair a case that the engine refuses. Raises `Unfit` with the reason where that cannot be done."""
     reason = ""
     for _ in range(12):
+        subject = Subject(case)
         try:
-            graph = build(case.net, lambda name, inputs: None)
-            admit(graph, tuple(case.turns[0]), on_internal_override="ignore")
-            return case
+            admit(subject.graph("sync"), tuple(case.turns[0]), on_internal_override="ignore")
+            return subject
         except MissingInputError as error:
             reason = str(error)
             first = case.turns[0] | {x: given(x, 1) for x in error.missing}
             case = replace(case, turns=(first, *case.turns[1:]))
-        except (GraphConfigError, ValueError) as error:
+        except (Unfit, GraphConfigError, ValueError) as error:
             if "with_entrypoint" in str(error):
-                return case
+                return subject
             reason = str(error)
             case = _repaired(case, reason)
     raise Unfit(reason)
@@ -142,37 +168,28 @@ def _repaired(case: Case, reason: str) -> Case:
     if reason.startswith("Deadlock") and any(p.wait_for for p in parts if p.name in names):
         parts = tuple(replace(p, wait_for=()) if p.name in names else p for p in parts)
         return replace(case, net=replace(net, parts=parts))
+    if "and is an input of" in reason and net.declared is not None:
+        return replace(case, net=replace(net, declared=(*net.declared, (names[1], names[2]))))
     raise Unfit(reason)
 
 
-def check_case(
-    case: Case, runners: Iterable[str] = RUNNERS, executor: Any = None, runs: Any = None
-) -> Difference | None:
+def check_case(case: Case, runners: Iterable[str] = RUNNERS) -> Difference | None:
     """Compare on one case. Raises `Unfit` when the engine does not take the graph."""
-    calls: list[tuple[str, dict[str, Any]]] = []
-    runs = list(reference_runs(case)) if runs is None else runs
-    for runner in runners:
-        kind = "sync" if executor is not None else runner  # an executor calls plain functions
-        graph = built(case.net, lambda name, inputs: calls.append((name, inputs)), kind)
-        found = _compare(case, runner, runs, graph, calls, executor)
-        if found is not None:
-            return found
-    return None
+    with asyncio.Runner() as loop:
+        runs = reference_runs(case)
+        found = (compared(Subject(case), runner, runs, loop) for runner in runners)
+        return next(filter(None, found), None)
 
 
-def _compare(  # noqa: PLR0917 - a case, and what is known of it
-    case: Case,
-    runner: str,
-    runs: list[tuple[dict[str, Any], Outcome]],
-    graph: Any,
-    calls: list[tuple[str, dict[str, Any]]],
-    executor: Any,
+def compared(
+    subject: Subject, runner: str, runs: Runs, loop: asyncio.Runner, executor: Any = None
 ) -> Difference | None:
-    store = MemoryCheckpointer()
+    """Compare what a runner does with what the reference did."""
+    store, case, calls = MemoryCheckpointer(), subject.case, subject.calls
     for number, (values, out) in enumerate(runs):
         calls.clear()
         told: list[str] = []
-        result, ended = run_once(graph, runner, store, values, number, case, executor=executor, told=told)
+        result, ended = run_once(subject, runner, store, values, number, loop, executor=executor, told=told)
         difference: tuple[str, Any, Any] | None = None
         if ended != out.ended:
             difference = ("ended", f"{out.ended} {out.places or out.loop or ''}", ended)
@@ -231,24 +248,25 @@ def _questions(result: Any) -> set[str]:
 
 
 def run_once(  # noqa: PLR0917 - one call of a case
-    graph: Any,
+    subject: Subject,
     runner: str,
     store: Any,
     values: dict[str, Any],
     number: int,
-    case: Case,
+    loop: asyncio.Runner,
     *,
     again: bool = False,
     executor: Any = None,
     told: list[str] | None = None,
 ) -> tuple[Any, str]:
     """Call the engine, on a new turn or `again` on the same; return the result and how it ended."""
+    graph = subject.graph("sync" if executor is not None else runner)  # an executor calls plain functions
     options: dict[str, Any] = {
         "workflow_id": "w",
         "max_iterations": LIMIT,
         "error_handling": "continue",
         "on_internal_override": "ignore",
-        "new_turn": number > 0 and values in case.turns and not again,
+        "new_turn": number > 0 and values in subject.case.turns and not again,
     }
     if executor is not None:
         options["executor"] = executor
@@ -258,7 +276,7 @@ def run_once(  # noqa: PLR0917 - one call of a case
             if runner == "sync":
                 result: Any = SyncRunner(checkpointer=store).run(graph, values, **options)
             else:
-                result = asyncio.run(AsyncRunner(checkpointer=store).run(graph, values, **options))
+                result = loop.run(AsyncRunner(checkpointer=store).run(graph, values, **options))
         except InfiniteLoopError:
             return None, "infinite"
         except MissingInputError as error:

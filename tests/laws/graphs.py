@@ -19,7 +19,7 @@ from typing import Any
 
 from hypergraph import END as REAL_END
 from hypergraph import FunctionNode, Graph, GraphConfigError, IfElseNode, InterruptNode, RouteNode
-from laws.reference import END, Net, Part
+from laws.model import END, Net, Part
 
 APPEND_WORKS = True
 BASE = 100  # values given in turn k have a depth of k * BASE
@@ -258,6 +258,7 @@ class Writer:
                 kinds += [self.branch, self.optional_branch, self.fan]
             if self.has("loops"):
                 kinds += [self.do_while, self.while_, self.corrective, self.eight, self.tools, self.fan_loop]
+                kinds += [self.called] * ("gates" in self.features)
             if self.has("cycles"):
                 kinds += [self.cycle]
             if self.has("asks"):
@@ -356,6 +357,15 @@ class Writer:
         else:
             self.gate(inputs, heads, **more)
         self.known += self.rnd.sample(made, min(2, len(made)))
+
+    def called(self) -> None:
+        """A gate outside opens the head of a loop, or passes it by."""
+        outer = self.gate(self.some(), [], ends=True, bound=BASE)
+        place = len(self.parts) - 1
+        self.do_while()
+        head = self.parts[place + 1].name
+        call = replace(outer.call, targets=(head,))  # type: ignore[type-var]  # a Chooser
+        self.parts[place] = replace(outer, targets=(head,), call=call)
 
     def while_(self) -> None:
         seed, head = self.fresh("s"), self.fresh("h")

@@ -13,6 +13,7 @@ import pytest
 from hypergraph import (
     END,
     AsyncRunner,
+    FunctionNode,
     Graph,
     RunStatus,
     SyncRunner,
@@ -512,3 +513,93 @@ def test_a_later_turn_in_which_nothing_runs_says_what_is_lacking(call: Call) -> 
     call(graph, topic="t", address="a", workflow_id="w")
     with pytest.warns(UserWarning, match="Nothing ran in graph 'post': .*'send' lacks 'paper'"):
         call(graph, address="b", workflow_id="w")
+
+
+def test_a_later_turn_that_reaches_only_what_no_gate_has_chosen_says_so(call: Call) -> None:
+    @route(targets=["by_post", "by_mail"])
+    def way(urgent: bool) -> str:
+        return "by_mail" if urgent else "by_post"
+
+    @node(output_name="letter")
+    def by_post(text: str, address: str) -> str:
+        return f"{address}: {text}"
+
+    @node(output_name="mail")
+    def by_mail(text: str) -> str:
+        return text
+
+    graph = Graph([way, by_post, by_mail], name="post")
+    call(graph, urgent=True, text="hello", address="here", workflow_id="w")
+    with pytest.warns(UserWarning, match="Nothing ran in graph 'post': 'by_post' lacks the choice of 'way'"):
+        call(graph, address="there", workflow_id="w")
+
+
+def test_a_turn_begins_a_loop_anew_that_a_gate_outside_of_the_turn_has_chosen(call: Call) -> None:
+    """The router does not look at what is new: it stands with its last decision."""
+    course: list[str] = []
+
+    @route(targets=["ask", "refuse"])
+    def router(user: str) -> str:
+        course.append("router")
+        return "ask" if user == "ada" else "refuse"
+
+    @node(output_name="reply")
+    def ask(said: str, found: str = "") -> str:
+        course.append("ask")
+        return f"{said} {found}".strip()
+
+    @route(targets=["look_up", END])
+    def decide(reply: str) -> Any:
+        course.append("decide")
+        return END if reply.endswith("!") else "look_up"
+
+    @node(output_name="found")
+    def look_up(said: str) -> str:
+        course.append("look_up")
+        return f"{said}!"
+
+    @route(targets=["ask"])
+    def again(found: str) -> str:
+        course.append("again")
+        return "ask"
+
+    @node(output_name="no")
+    def refuse(user: str) -> str:
+        return "no"
+
+    graph = Graph([router, ask, decide, look_up, again, refuse], name="desk")
+    assert call(graph, user="ada", said="hi", workflow_id="w")["reply"] == "hi hi!"
+    assert course == ["router", "ask", "decide", "look_up", "again", "ask", "decide"]
+    course.clear()
+    assert call(graph, said="bye", workflow_id="w")["reply"] == "bye bye!"
+    assert course == ["ask", "decide", "look_up", "again", "ask", "decide"]
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["remembered", "forgotten"])
+def test_a_step_that_failed_runs_on_what_was_there_before_its_sibling_in_every_turn(
+    call: Call, is_kept: bool
+) -> None:
+    """No edge leads from one to the other: both run in one superstep, on what was there before it."""
+    down = [False]
+
+    def add(x: int, total: int = 0) -> int:
+        return x + total
+
+    def make(x: int) -> int:
+        return x
+
+    @node(output_name="seen")
+    def look(x: int, total: int = 0) -> tuple[int, int]:
+        if down[0]:
+            raise ConnectionError
+        return (x, total)
+
+    made = FunctionNode(add if is_kept else make, "make", "total")
+    graph = Graph([made, look], edges=[], name="siblings")
+    seen = []
+    for x in (1, 2, 4):
+        down[0] = True
+        call(graph, x=x, workflow_id="w", error_handling="continue")
+        down[0] = False
+        seen.append(call(graph, x=x, workflow_id="w")["seen"])
+    assert seen == ([(1, 0), (2, 1), (4, 3)] if is_kept else [(1, 0), (2, 0), (4, 0)])

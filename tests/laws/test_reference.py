@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from laws.reference import END, Interpreter, Net, Part
+from laws.model import END, Net, Part
+from laws.reference import Interpreter
 
 
 def fn(signature: str, does: Any, **options: Any) -> Part:

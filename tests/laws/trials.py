@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,16 +11,21 @@ from typing import Any
 
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
 from laws import checks
-from laws.compare import LIMIT, RUNNERS, Unfit, built, check_case, fitted, key, reference_runs, run_once
+from laws.compare import (
+    LIMIT,
+    RUNNERS,
+    Runs,
+    Subject,
+    Unfit,
+    compared,
+    fitted,
+    key,
+    reference_runs,
+    run_once,
+)
 from laws.graphs import FEATURES, Case, make, program
-from laws.reference import Outcome
 
 Stores = Callable[[], Checkpointer]
-Runs = list[tuple[dict[str, Any], Outcome]]
-
-
-class Fault(Exception):
-    """What breaks a call."""
 
 
 # What the library refuses by design: whatever else is refused breaks a law.
@@ -37,112 +43,136 @@ REFUSALS = (
 def tried(
     seed: int,
     *,
-    calls: int = 3,
+    calls: int | None = None,
     elsewhere: bool = False,
-    whole: bool = True,
     stores: Stores = MemoryCheckpointer,
 ) -> str:
-    """Try the graph of a seed, broken at some of its calls; return why it was refused by design, else "".
+    """Try the graph of a seed under every law, broken at so many of its calls, or at each of them.
 
-    With `whole`, under every law; else under half of those that need the reference alone, and broken under
-    one runner. Raises AssertionError with the graph and what does not hold.
+    Return why it was refused by design, else "". Raises AssertionError with the graph and what does not hold.
     """
     rnd = Random(seed)
     features = FEATURES if rnd.random() < 0.5 else [f for f in FEATURES if rnd.random() < 0.6]
     case = make(seed, features)
-    try:
-        case = fitted(case)
-        runs = list(reference_runs(case))
-        difference = check_case(case, runs=runs)
-        assert difference is None, f"{sorted(features)}\n{difference}"
-        for what in law_breaks(case, runs, rnd.randrange(2**32), None if whole else seed):
-            raise AssertionError(f"{what}\n{program(case)}")
-        for runner in RUNNERS if whole else [RUNNERS[seed // 2 % 2]]:
-            for what in interrupted(case, runs, runner, rnd, calls, stores):
-                raise AssertionError(f"{runner}: {what}\n{program(case)}")
-        if elsewhere:
-            with ThreadPoolExecutor(2) as pool:
-                for runner in RUNNERS:
-                    different = check_case(case, [runner], executor=pool, runs=runs)
-                    assert different is None, f"in other threads: {different}"
-    except Unfit as refusal:
-        reason = next((text for text in REFUSALS if text in str(refusal)), None)
-        if reason is None:
-            raise AssertionError(f"refused: {refusal}\n{program(case)}") from refusal
-        return reason
+    with asyncio.Runner() as loop:
+        try:
+            subject = fitted(case)
+            case = subject.case
+            for what in _broken(subject, rnd, loop, calls, elsewhere, stores):
+                raise AssertionError(f"{sorted(features)}\n{what}\n{program(case)}")
+        except Unfit as refusal:
+            reason = next((text for text in REFUSALS if text in str(refusal)), None)
+            if reason is None:
+                raise AssertionError(f"refused: {refusal}\n{program(case)}") from refusal
+            return reason
     return ""
 
 
-def law_breaks(case: Case, runs: Runs, seed: int, number: int | None = None) -> Iterator[str]:
-    """Yield what breaks the laws that need no engine: it does what the reference does.
+def _broken(  # noqa: PLR0917 - a case, and how to try it
+    subject: Subject,
+    rnd: Random,
+    loop: asyncio.Runner,
+    calls: int | None,
+    elsewhere: bool,
+    stores: Stores,
+) -> Iterator[object]:
+    """Yield what breaks a law."""
+    case = subject.case
+    runs = reference_runs(case)
+    yield from law_breaks(case, runs, rnd.randrange(2**32))
+    yield from filter(None, (compared(subject, runner, runs, loop) for runner in RUNNERS))
+    yield from interrupted(subject, runs, rnd, calls, stores, loop)
+    if elsewhere:
+        with ThreadPoolExecutor(2) as pool:
+            for runner in RUNNERS:
+                different = compared(subject, runner, runs, loop, pool)
+                if different is not None:
+                    yield f"in other threads: {different}"
 
-    Of L4 and L5 only one is looked at where a number is given.
-    """
+
+def law_breaks(case: Case, runs: Runs, seed: int) -> Iterator[str]:
+    """Yield what breaks the laws that need no engine: it does what the reference does."""
     values, first = runs[0]
     net = checks.scoped(case.net)
     if first.ended in ("completed", "paused"):
         found = (
             checks.nothing_stale(net, first.supersteps),
             checks.at_most_once(net, first.supersteps),
-            checks.nothing_unchosen(net, first.supersteps, first, set()),
+            checks.nothing_unchosen(net, first.supersteps, first),
             checks.rounds(net, first.supersteps),
         )
         yield from filter(None, found)
-    if number is None or number % 2 == 0:
-        other_order = checks.same_in_any_order(case.net, values, seed, LIMIT)
-        if other_order is not None:
-            yield f"in another order: {other_order}"
-    if number is None or number % 2:
-        yield from checks.turn_is_a_fresh_run(net, case.turns, LIMIT)
+    other_order = checks.same_in_any_order(case.net, values, first, seed, LIMIT)
+    if other_order is not None:
+        yield f"in another order: {other_order}"
 
 
 def interrupted(  # noqa: PLR0917 - a case, and how to break it
-    case: Case, runs: Runs, runner: str, rnd: Random, calls: int, stores: Stores
+    subject: Subject,
+    runs: Runs,
+    rnd: Random,
+    calls: int | None,
+    stores: Stores,
+    loop: asyncio.Runner,
 ) -> Iterator[str]:
-    """L6: yield what differs when one of the calls fails and the graph is called again."""
+    """L6: yield what differs when calls fail and the graph is called again.
+
+    That many calls fail, each in runs of its own; with None also each of them once, one after the other.
+    """
     if any(out.ended not in ("completed", "paused") for _, out in runs):
         return
     total = sum(len(out.calls) for _, out in runs)
-    for broken in sorted(rnd.sample(range(total), min(calls, total))):
-        what = _broken_at(case, runs, runner, broken, stores)
+    for broken in sorted(rnd.sample(range(total), min(calls or 1, total))):
+        runner = RUNNERS[(subject.case.seed // 2 + broken) % 2]
+        what = _broken_at(subject, runs, runner, broken, stores, loop)
         if what is not None:
-            yield f"call {broken} of {total} failed: {what}"
+            yield f"{runner}: call {broken} of {total} failed: {what}"
+    if calls is None and total:
+        runner = RUNNERS[subject.case.seed % 2]
+        what = _broken_at(subject, runs, runner, 0, stores, loop, every=True)
+        subject.until_fault = 0
+        if what is not None:
+            yield f"{runner}: every call failed once: {what}"
 
 
-def _broken_at(case: Case, runs: Runs, runner: str, broken: int, stores: Stores) -> str | None:
-    made: list[tuple[str, dict[str, Any]]] = []
-    failed: list[tuple[str, dict[str, Any]]] = []
-    count = 0
-
-    def record(name: str, inputs: dict[str, Any]) -> None:
-        nonlocal count
-        count += 1
-        if count == broken + 1:
-            failed.append((name, inputs))
-            raise Fault
-        made.append((name, inputs))
-
-    graph = built(case.net, record, runner)
+def _broken_at(  # noqa: PLR0917 - a case, and where it breaks
+    subject: Subject,
+    runs: Runs,
+    runner: str,
+    broken: int,
+    stores: Stores,
+    loop: asyncio.Runner,
+    *,
+    every: bool = False,
+) -> str | None:
+    made = subject.calls
     with _closing(stores()) as store:
+        subject.until_fault = broken + 1
         for number, (values, out) in enumerate(runs):
             made.clear()
-            before = len(failed)
-            result, ended = run_once(graph, runner, store, values, number, case)
-            if len(failed) > before:
+            was_broken = not subject.until_fault
+            armed = not was_broken
+            result, ended = run_once(subject, runner, store, values, number, loop)
+            while armed and not subject.until_fault:
                 if ended != "failed":
                     return f"run {number + 1} {ended} although a call failed"
-                result, ended = run_once(graph, runner, store, values, number, case, again=True)
+                armed = every
+                subject.until_fault = 2 if every else 0  # the call that failed succeeds, the next one fails
+                result, ended = run_once(subject, runner, store, values, number, loop, again=True)
             if ended != out.ended:
                 return f"run {number + 1} {ended}, and {out.ended} without a failure: {result.error}"
             if key(made) != key(out.calls):
-                return (
-                    f"run {number + 1} called {_beside(made, out.calls)}, missed {_beside(out.calls, made)}"
-                )
+                more, less = _beside(made, out.calls), _beside(out.calls, made)
+                return f"run {number + 1} called {more}, missed {less}"
             found = {x: v for x, v in result.values.items() if x in out.values}
             if found != out.values:
                 odd = sorted(x for x in out.values if found.get(x, ...) != out.values[x])
                 made_so = [(x, found.get(x), out.values[x]) for x in odd]
                 return f"run {number + 1} made other values than without a failure: {made_so}"
+            if every:
+                subject.until_fault = 1
+            elif was_broken:
+                break  # one more call after the one that failed has shown what was left behind
     return None
 
 

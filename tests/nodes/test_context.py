@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from typing import Any
 
@@ -75,6 +76,52 @@ def test_it_has_ids_superstep_and_attempt(on: On) -> None:
 
     result = stored(on).run(Graph([first, look]), {"w": 1}, run_id="r", workflow_id="w")
     assert result["seen"] == ["r", "w", "look", 1, 1, "NodeContext('look', superstep=1, attempt=1)"]
+
+
+def test_a_context_that_was_kept_still_belongs_to_its_node(on: On) -> None:
+    kept: list[NodeContext] = []
+
+    def keep(x: int, ctx: NodeContext) -> int:
+        kept.append(ctx)
+        return x + 1
+
+    def forget(x: int, y: int, ctx: NodeContext) -> tuple[str, int]:
+        return ctx.node_name, ctx.superstep
+
+    nodes = [FunctionNode(keep, f"n{i}", f"v{i + 1}", rename_inputs={"x": f"v{i}"}) for i in range(4)]
+    seen = [
+        FunctionNode(forget, f"m{i}", f"w{i}", rename_inputs={"x": f"v{i}", "y": f"v{i + 1}"})
+        for i in range(4)
+    ]
+    result = on.run(Graph([*nodes, *seen]), {"v0": 0})
+    assert [(ctx.node_name, ctx.superstep) for ctx in kept] == [(f"n{i}", i) for i in range(4)]
+    assert [result[f"w{i}"] for i in range(4)] == [(f"m{i}", i + 1) for i in range(4)]
+
+
+def test_a_context_in_a_closure_or_a_thread_is_not_used_again(on: On) -> None:
+    released, names = threading.Event(), []
+
+    def start(x: int, ctx: NodeContext) -> threading.Thread:
+        def later() -> None:
+            released.wait(30)
+            names.append(ctx.node_name)
+
+        thread = threading.Thread(target=later)
+        thread.start()
+        return thread
+
+    def close(thread: threading.Thread, ctx: NodeContext) -> Any:
+        return lambda: (ctx.node_name, ctx.superstep)
+
+    def end(say: Any, thread: threading.Thread, ctx: NodeContext) -> tuple[Any, str]:
+        released.set()
+        thread.join()
+        return say(), ctx.node_name
+
+    named = {"thread": start, "say": close, "said": end}
+    graph = Graph([FunctionNode(function, output_name=name) for name, function in named.items()])
+    assert on.run(graph, {"x": 1})["said"] == (("close", 1), "end")
+    assert names == ["start"]
 
 
 def test_without_a_workflow_there_is_no_workflow_id(on: On) -> None:

@@ -10,15 +10,16 @@ from typing import Any
 
 from support import processes
 
+from hypergraph.checkpointers import overview
 from hypergraph.checkpointers.artifacts import files
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.sql import writes
-from hypergraph.checkpointers.sqlite.database import Connection
+from hypergraph.checkpointers.sqlite.database import Connection, Database
 from hypergraph.durability import code_changes, history, journal, recorder
 from hypergraph.durability.journal import Intents, Journal
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import CallWatch
-from hypergraph.scheduling import Standing
+from hypergraph.scheduling import Past, Standing, bits
 from hypergraph.values.serializers import _TreeSerializer
 
 
@@ -161,6 +162,60 @@ def _restart_inside() -> None:
     )
 
 
+def _wait_on_the_event_loop() -> None:
+    """Let the event loop stand still while another program holds the file."""
+    plain, Database.timeout = Journal._write_out, 1.0
+    Journal._write_out = lambda self, *, wait: plain(self, wait=True)  # type: ignore[method-assign]
+
+
+def _open_what_no_gate_chose() -> None:
+    """Let nodes behind gates run before a gate has chosen them."""
+    plain = Standing.__init__
+
+    def init(self: Standing, layout: Any) -> None:
+        plain(self, layout)
+        self.entered |= layout.controlled
+        self.open |= layout.controlled
+        self._look_at(layout.scope)
+
+    Standing.__init__ = init  # type: ignore[method-assign]
+
+
+def _keep_what_was_cut_off() -> None:
+    """Let what a failed turn has left to do run beside the next turn."""
+    plain = Past.turn
+
+    def turn(self: Past, layout: Any, reached: int) -> None:
+        left = self.standing.due | self.standing.pending
+        plain(self, layout, reached)
+        self.standing.pending |= left
+        self.standing.running |= left
+
+    Past.turn = turn  # type: ignore[method-assign]
+
+
+def _do_not_wait_for_values() -> None:
+    """Let a node run as soon as one of the values that it takes is new."""
+    Standing.ready = lambda self: bits(self.due | self.pending)  # type: ignore[method-assign]
+
+
+def _show_ten_reasons() -> None:
+    """Say of the first ten items alone why they failed."""
+    plain = overview._first_error
+
+    def first_error(store: Any, workflow_id: str, tallies: Any = None) -> Any:
+        number = workflow_id.rpartition("/item-")[2]
+        return None if number.isdigit() and int(number) >= 10 else plain(store, workflow_id, tallies)
+
+    overview._first_error = first_error
+
+
+def _forget_before_a_summary() -> None:
+    """Resume from a summary as if nothing had been decided before."""
+    plain = Standing.to_data
+    Standing.to_data = lambda self: {**plain(self), "held": [0] * len(self.held)}  # type: ignore[method-assign]
+
+
 DEFECTS: dict[str, Callable[[], None]] = {
     "objects are stored that cannot be read": _store_what_cannot_be_read,
     "a turn goes by old decisions": _keep_decisions,
@@ -178,6 +233,12 @@ DEFECTS: dict[str, Callable[[], None]] = {
     "nested graphs copy what they take": _copy_into_nested,
     "a best-effort store stops the run": _stop_at_the_store,
     "failed items do not start over": _restart_inside,
+    "the event loop waits for a lock": _wait_on_the_event_loop,
+    "a node runs that no gate chose": _open_what_no_gate_chose,
+    "a turn runs beside what the last one left": _keep_what_was_cut_off,
+    "a join takes one new and one old value": _do_not_wait_for_values,
+    "ten items say why they failed": _show_ten_reasons,
+    "a summary forgets decisions": _forget_before_a_summary,
     "a commit after the next superstep starts": _commit_late,
     "no fsync before the row of an artifact": _do_not_sync_artifacts,
     "no check of the fence": _do_not_check_fences,

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from proofs import kills, power, races
+from proofs import kills, power, races, sessions
 from proofs.mutations import planted
 from proofs.outcome import Outcome
 from proofs.sample import Manner
@@ -23,6 +23,7 @@ pytestmark = pytest.mark.slow
         ),
         ("no fsync before the row of an artifact", partial(power.prove, 0.02), "a reference leads nowhere"),
         ("no check of the fence", partial(races.prove, 0.01), "the zombie left rows"),
+        ("a recorded step runs again", partial(sessions.prove, 0.01), "Repeat: sessions.once"),
     ],
 )
 def test_a_defect_makes_the_right_suite_fail(

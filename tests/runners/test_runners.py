@@ -8,6 +8,7 @@ import gc
 import inspect
 import re
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
@@ -39,6 +40,7 @@ from hypergraph import (
     route,
 )
 from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph.exceptions import WorkflowLockedError
 from hypergraph.runners import MapHandle, PauseExecution, RunHandle, RunnerCapabilities
 
 __all__ = ["on"]
@@ -714,6 +716,49 @@ def test_an_async_handle_says_whether_it_is_done_and_can_be_asked_again() -> Non
         assert isinstance(AsyncRunner().start_map(LINE, {"a": [1]}, map_over="a"), MapHandle)
 
     asyncio.run(main())
+
+
+def test_a_handle_waits_until_its_run_is_in_the_store(on: On) -> None:
+    released = threading.Event()
+
+    @node(output_name="y", offload=on.is_async)
+    def waits(x: int) -> int:
+        assert released.wait(30)
+        return x
+
+    graph, store = Graph([waits]), MemoryCheckpointer()
+    runner = type(on.runner)(checkpointer=store)
+
+    async def awaited() -> None:
+        handle = runner.start_run(graph, {"x": 1}, workflow_id="w")
+        await handle.started()
+        assert store.workflow("w").status.value == "active"
+        second = runner.start_run(graph, {"x": 1}, workflow_id="w")
+        with pytest.raises(WorkflowLockedError):
+            await second.started()
+        whole = runner.start_map(graph, {"x": [1, 2]}, map_over="x", workflow_id="m")
+        await whole.started()
+        assert store.workflow("m").status.value == "active"
+        released.set()
+        assert ((await handle.result())["y"], (await whole.result())["y"]) == (1, [1, 2])
+        await handle.started()  # as often as you like
+
+    if on.is_async:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            asyncio.run(awaited())
+        return
+    handle = runner.start_run(graph, {"x": 1}, workflow_id="w")
+    handle.started()
+    assert store.workflow("w").status.value == "active"
+    with pytest.raises(WorkflowLockedError):
+        runner.start_run(graph, {"x": 1}, workflow_id="w").started()
+    whole = runner.start_map(graph, {"x": [1, 2]}, map_over="x", workflow_id="m")
+    whole.started()
+    assert store.workflow("m").status.value == "active"
+    released.set()
+    assert (handle.result()["y"], whole.result()["y"]) == (1, [1, 2])
+    SyncRunner().start_run(graph, {"x": 1}).started()  # without a store there is nothing to wait for
 
 
 def test_a_failed_handle_raises_the_same_error_every_time() -> None:

@@ -115,6 +115,16 @@ def test_a_map_log_shows_its_items_and_the_statistics_over_all_of_them() -> None
     assert repr(log) == "MapLog(invoices: 2 items | 1 completed, 1 failed | 750ms | 1 error)"
 
 
+def test_a_notebook_shows_how_long_a_failure_took_and_failed_items_first() -> None:
+    first = run_log(record("book", 0, 290), total=490, item=0)
+    failed = dataclasses.replace(BOOK_FAILED, duration_ms=17)
+    second = run_log(record("read_pdf", 0, 210), failed, total=227, item=1)
+    assert ">17ms</td>" in second._repr_html_()
+    assert "17ms" not in str(second)
+    shown = MapLog("invoices", 750, (first, second))._repr_html_()
+    assert 0 < shown.index(">227ms</td>") < shown.index(">490ms</td>")
+
+
 def test_repr_and_pretty_printing_show_the_table() -> None:
     printed: list[str] = []
 

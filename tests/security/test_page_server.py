@@ -20,6 +20,7 @@ from support.ui_serving import Served, answering, command, environment, serving,
 
 from hypergraph import SqliteCheckpointer
 from hypergraph.ui import process
+from hypergraph.ui.apps import Apps
 from hypergraph.ui.security import Code
 from hypergraph.ui.server import LISTENERS, Live, Server, Setup
 from hypergraph.views.problems import Problem
@@ -249,7 +250,7 @@ def test_a_listener_that_leaves_is_forgotten(server: Served) -> None:
 
 def test_a_listener_that_left_before_its_first_event_is_forgotten(database: Path) -> None:
     store = SqliteCheckpointer(database)
-    setup = Setup(store, "story.db", "token", 1, "0", {})
+    setup = Setup(store, "story.db", "token", 1, "0", Apps(dict))
     headers = [(b"host", b"127.0.0.1:1"), (b"authorization", b"Bearer token")]
     scope = {"type": "http", "method": "GET", "path": "/api/v1/events", "raw_path": b"/api/v1/events",
              "query_string": b"", "headers": headers}  # fmt: skip
@@ -265,7 +266,7 @@ def test_a_listener_that_left_before_its_first_event_is_forgotten(database: Path
         for _ in range(LISTENERS + 8):
             with pytest.raises(BaseException):  # noqa: B017, PT011 - of the transport, not of the limit
                 await server.app(dict(scope), leaving, gone)
-        live = Live(store)
+        live = Live(store, Apps(dict))
         listeners = [live.admit() for _ in range(LISTENERS)]
         with pytest.raises(Problem, match="open already"):
             live.admit()

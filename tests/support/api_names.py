@@ -30,6 +30,7 @@ PAGES = {  # by page: the modules it is about, and the guides to its subject
         ["dbos", "runners"],
     ),
     "testing": (["testing"], ["testing"]),
+    "migration": (["migration"], ["resuming"]),
     "viz": (["viz"], ["graph"]),
     "cli": (["cli"], ["cli"]),
 }

@@ -28,6 +28,7 @@ IDS = ["health", "..", "%2e%2e", 'it\'s "quoted" & <b>', "ünïcødé ☃", "a b
 ASKED: dict[str, dict[str, Any]] = {
     "workflows": {},
     "glances": {"id": ["loop-1", "map-1"]},
+    "running": {"id": "loop-1"},
     "counts": {},
     "workflow": {"id": "loop-1"},
     "steps": {"id": "loop-1"},
@@ -41,6 +42,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "diff": {"a": "loop-1", "b": "health"},
     "why": {"id": "loop-1", "key": "n"},
     "stats": {},
+    "profile": {"last": 5},
     "errors": {},
     "timeline": {"id": "outer-1"},
     "lineage": {"id": "loop-1"},

@@ -22,6 +22,7 @@ from hypergraph import (
 )
 from hypergraph.checkpointers import AesGcmCodec, MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.exceptions import WorkflowNotFoundError
+from hypergraph.graph.structure import structure_of
 from hypergraph.testing import Deviation, ReplayReport, replay
 
 
@@ -426,3 +427,36 @@ def test_every_turn_is_walked(changed: Callable[[], Graph], superstep: int) -> N
     turns(PLAIN, store)
     assert replay(store, PLAIN).ok
     assert first(store, changed()).superstep == superstep
+
+
+# -- histories that cannot be walked as they are ------------------------------------------------------
+
+
+def refusal(store: MemoryCheckpointer, graph: Graph, workflow_id: str) -> str:
+    found = first(store, graph, workflow_id)
+    assert found.kind == "refused"
+    return found.cause
+
+
+def test_a_pruned_history_is_walked_and_what_is_gone_is_not_called(store: MemoryCheckpointer) -> None:
+    whole = replay(store, LOOP, execute=["write"])
+    store.backend.trim("loop", store.encoding, before=99)  # the drafts before the last one are gone
+    report = replay(store, LOOP, execute=["write"])
+    assert report.ok
+    assert report.executed + report.uncalled == whole.executed
+    assert report.uncalled > whole.uncalled == 0
+
+
+def test_a_graph_of_a_newer_release_and_a_damaged_one_are_refused(store: MemoryCheckpointer) -> None:
+    recorded = structure_of(PLAIN)
+    for number, (wrong, cause) in enumerate(
+        [
+            ({**recorded, "version": 99}, "The stored graph has version 99, this release reads up to"),
+            ({**recorded, "version": "x"}, "The stored graph has version 'x'"),
+        ]
+    ):
+        store.create_workflow(f"w{number}", graph_name="plain", graph=wrong, inputs={"text": "a"})
+        assert cause in refusal(store, PLAIN, f"w{number}")
+    former = Graph([split, count, shout], name="plain", formerly={"words_": "words"})
+    store.create_workflow("damaged", graph_name="plain", graph={"nodes": "x"}, inputs={"text": "a"})
+    assert "cannot be matched with today's names" in refusal(store, former, "damaged")

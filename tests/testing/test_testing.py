@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from hypergraph import (
     Graph,
     NodeContext,
     NodeEndEvent,
+    NodeTimeoutError,
     RetryPolicy,
     RunStartEvent,
+    RunTimeoutError,
     SyncRunner,
     node,
     pause_for,
@@ -120,6 +123,110 @@ def test_retries_of_inner_steps_skip_too() -> None:
     with FakeClock(NOON, skip=True):
         assert SyncRunner().run(Graph([FunctionNode(ask, "ask", "x")]))["x"] == 1
     assert attempts == [NOON + timedelta(hours=number) for number in range(3)]
+
+
+def test_a_timeout_passes_by_the_clock_when_a_function_moves_it() -> None:
+    def slow(x: int) -> int:
+        clock.jump(31)
+        return x
+
+    graph = Graph([FunctionNode(slow, "slow", "y", timeout=30.0)])
+    with FakeClock(NOON, skip=True) as clock, pytest.raises(NodeTimeoutError):
+        SyncRunner().run(graph, x=1)
+    with FakeClock(NOON, skip=True) as clock, pytest.raises(RunTimeoutError):
+        SyncRunner().run(Graph([FunctionNode(slow, "slow", "y")]), x=1, timeout=20)
+    with FakeClock(NOON) as clock:  # it is the wall clock that jumps, and no timeout minds
+        assert SyncRunner().run(graph, x=1)["y"] == 1
+
+
+async def _nap(seconds: float) -> float:
+    await asyncio.sleep(seconds)
+    return seconds
+
+
+async def _step(context: NodeContext) -> float:
+    found: float = await context.step("nap", _nap, 3600.0, timeout=60.0)
+    return found
+
+
+def test_sleeps_of_async_nodes_move_the_clock_up_to_their_timeouts() -> None:
+    naps = [
+        FunctionNode(_nap, name, name, rename_inputs={"seconds": f"{name}_s"}) for name in ("long", "short")
+    ]
+    with FakeClock(NOON, skip=True) as clock:
+        result = asyncio.run(AsyncRunner().run(Graph(naps), long_s=86400.0, short_s=60.0))
+        assert clock.time == NOON + timedelta(days=1)
+        assert {step.node_name: step.duration_ms for step in result.log.steps} == {
+            "long": 86400_000.0,
+            "short": 60_000.0,
+        }
+    for graph, options, error, seconds in (
+        (Graph([naps[0].with_name("a")]), {"timeout": 90.0}, RunTimeoutError, 90),
+        (Graph([FunctionNode(_nap, "a", "long", timeout=30.0)]), {}, NodeTimeoutError, 30),
+        (Graph([FunctionNode(_step, "a", "y")]), {}, NodeTimeoutError, 60),
+    ):
+        given = dict.fromkeys(graph.inputs.required, 86400.0)
+        with FakeClock(NOON, skip=True) as clock, pytest.raises(error):
+            asyncio.run(AsyncRunner().run(graph, given, **options))
+        assert clock.time == NOON + timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_run_times_out_during_the_delay_of_a_retry(is_async: bool) -> None:
+    def fails() -> int:
+        raise ConnectionError
+
+    graph = Graph([FunctionNode(fails, "fails", "x", retry=HOURLY)])
+
+    def run() -> None:
+        if is_async:
+            asyncio.run(AsyncRunner().run(graph, timeout=600))
+        else:
+            SyncRunner().run(graph, timeout=600)
+
+    with FakeClock(NOON, skip=True) as clock, pytest.raises(RunTimeoutError):
+        run()
+    assert clock.time == NOON + timedelta(seconds=600)
+
+
+def test_no_time_passes_while_a_thread_is_at_work() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def work() -> int:
+        begun.set()
+        assert may_end.wait(60)
+        return 1
+
+    def release() -> None:
+        assert begun.wait(60)
+        may_end.set()
+
+    async def wait() -> int:
+        return await asyncio.wait_for(asyncio.to_thread(work), timeout=5)
+
+    helper = threading.Thread(target=release)
+    helper.start()
+    with FakeClock(NOON, skip=True) as clock:
+        assert asyncio.run(AsyncRunner().run(Graph([FunctionNode(wait, "wait", "x")])))["x"] == 1
+        assert clock.time == NOON
+    helper.join()
+
+
+def test_a_loop_that_was_under_way_is_freed_at_the_end_of_the_block() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        with FakeClock(NOON, skip=True) as clock:
+            await AsyncRunner().run(Graph([FunctionNode(_nap, "nap", "x")]), seconds=3600.0)
+            assert clock.time == NOON + timedelta(hours=1)
+        assert not {"time", "run_in_executor"} & vars(loop).keys()
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+def test_a_loop_of_another_kind_is_refused() -> None:
+    with FakeClock(skip=True) as clock, pytest.raises(RuntimeError, match="needs an event loop of asyncio"):
+        clock._adopt(object())
 
 
 def test_a_clock_inside_of_one_that_skips_does_not() -> None:

@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from hypergraph import Graph, NodeContext, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer
+from hypergraph.ui.apps import Apps
 from hypergraph.ui.server import Server, Setup
 from hypergraph.ui.streams import asked_for
 from hypergraph.views.problems import Problem
@@ -27,7 +28,7 @@ def write(words: list[str], context: NodeContext) -> str:
 def client(tmp_path: Path) -> TestClient:
     store = SqliteCheckpointer(tmp_path / "runs.db")
     SyncRunner(checkpointer=store).run(Graph([write], name="g"), words=["a", "b\n", "c"], workflow_id="w")
-    server = Server(Setup(store, "runs.db", "token", 8765, "1", {}))
+    server = Server(Setup(store, "runs.db", "token", 8765, "1", Apps(dict)))
     return TestClient(server.app, base_url="http://127.0.0.1:8765", headers={"authorization": "Bearer token"})
 
 

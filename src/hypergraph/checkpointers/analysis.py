@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
+from hypergraph.checkpointers.backend import NodeSurvey, percentile
 from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Workflow, lineage_html
@@ -215,6 +215,9 @@ def survey(
     store: Checkpointer, *, graph: str | None = None, node: str | None = None, since: datetime | None = None
 ) -> dict[str, NodeStats]:
     """Return the figures of each node by name; steps that a fork copied were executed elsewhere."""
+    found = store.backend.survey(graph, node, since)
+    if found is not None:
+        return {each.node: _surveyed(each) for each in sorted(found)}
     by_node: dict[str, list[StepRecord]] = {}
     for step in scan(store, graph=graph, node=node, since=since):
         if not step.replayed:
@@ -231,6 +234,11 @@ def survey(
     return {name: _figures(by_node[name], used.get(name, {})) for name in sorted(by_node)}
 
 
+def _surveyed(found: NodeSurvey) -> NodeStats:
+    _, count, failed, cached, total, middle, high, usage = found
+    return NodeStats(count, middle, high, failed / count, cached / count, total, usage)
+
+
 def _figures(steps: Sequence[StepRecord], usage: dict[str, float]) -> NodeStats:
     times = sorted(
         step.duration_ms
@@ -239,18 +247,13 @@ def _figures(steps: Sequence[StepRecord], usage: dict[str, float]) -> NodeStats:
     )
     return NodeStats(
         count=len(steps),
-        p50_ms=_percentile(times, 0.50),
-        p95_ms=_percentile(times, 0.95),
+        p50_ms=percentile(times, 0.50),
+        p95_ms=percentile(times, 0.95),
         error_rate=sum(step.status is StepStatus.FAILED for step in steps) / len(steps),
         cache_rate=sum(step.cached for step in steps) / len(steps),
         total_ms=sum(step.duration_ms or 0.0 for step in steps),
         usage=usage,
     )
-
-
-def _percentile(ordered: Sequence[float], share: float) -> float | None:
-    """Return the smallest time that at least this share of the times does not exceed."""
-    return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
 
 
 def mentions(store: Checkpointer, text: str, limit: int | None) -> list[StepRecord]:

@@ -4,12 +4,13 @@ A backend keeps records and encoded values; it knows no serializer. Verbs that r
 handed the `Encoding` of the store. All verbs are synchronous and may be called from any thread. Reading an
 unknown id gives nothing, never an error. Trouble with the place itself is a CheckpointError.
 
-Twenty-three verbs are abstract. Those below "with a default" are answered from them, and overridden where a
+Twenty-six verbs are abstract. Those below "with a default" are answered from them, and overridden where a
 backend has a shorter way.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -22,6 +23,7 @@ from hypergraph.checkpointers.records import (
     Claim,
     Commit,
     EncodedAnswer,
+    EncodedSignal,
     EncodedStep,
     NewWorkflow,
     Ownership,
@@ -40,7 +42,7 @@ from hypergraph.exceptions import CheckpointError
 if TYPE_CHECKING:
     from hypergraph.checkpointers.background import Writer
     from hypergraph.checkpointers.encoding import Encoding
-    from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress
+    from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress, StreamOutline
     from hypergraph.checkpointers.policy import CheckpointPolicy
 
 T = TypeVar("T")
@@ -65,6 +67,24 @@ class StepTally(NamedTuple):
     superstep: int  # the highest one
 
 
+class NodeSurvey(NamedTuple):
+    """The figures of one node over many workflows."""
+
+    node: str  # its name
+    steps: int  # how many executions
+    failed: int
+    cached: int
+    total_ms: float  # of all of them
+    p50_ms: float | None  # of those that completed without the cache
+    p95_ms: float | None
+    usage: dict[str, float]  # what they recorded
+
+
+def percentile(ordered: Sequence[float], share: float) -> float | None:
+    """Return the smallest time that at least this share of the times does not exceed."""
+    return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
+
+
 class StepOutline(NamedTuple):
     """The columns of one step that a drawing of a whole history shows."""
 
@@ -80,6 +100,7 @@ class StepOutline(NamedTuple):
     child: str | None = None  # the workflow of a nested graph
     replayed: bool = False
     decision: str | list[str] | None = None  # the targets that a gate chose
+    waited_ms: float | None = None  # for a worker or a free slot, before it began
 
     @classmethod
     def of(cls, step: StepRecord) -> StepOutline:
@@ -88,6 +109,7 @@ class StepOutline(NamedTuple):
             *(step.superstep, step.index, step.node_name, step.status.value),
             *(micros(step.completed_at or step.created_at) or 0, step.duration_ms, step.cached, step.attempt),
             *(step.visit, step.child_workflow_id, step.replayed, step.decision),
+            step.waited_ms,
         )
 
 
@@ -219,6 +241,24 @@ class Backend(ABC):
         """
 
     @abstractmethod
+    def put_signal(self, workflow_id: str, payload: Payload) -> bool:
+        """Keep a value that was sent to a workflow, also to one with an owner.
+
+        Returns False, and keeps nothing, if its index is not the next one of its name, from 1 on.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist.
+            WorkflowError: it has completed.
+        """
+
+    @abstractmethod
+    def take_signal(self, workflow_ids: Sequence[str], name: str, taker: str) -> tuple[str, Payload] | None:
+        """Return the first kept value of a name, of the first of these workflows that has one, and of which.
+
+        From then on it belongs to the taker, who is given the same one again. None if there is none.
+        """
+
+    @abstractmethod
     def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
         """Change the status.
 
@@ -293,6 +333,10 @@ class Backend(ABC):
     def read_progress(self, workflow_id: str) -> list[Progress]:
         """Return how far the running nodes of a workflow are, and of the runs below it."""
 
+    @abstractmethod
+    def read_streams(self, workflow_id: str) -> list[StreamOutline]:
+        """Return the streams of a workflow and of the runs below it, by workflow and node."""
+
     # --- reading ------------------------------------------------------------------------------
 
     @abstractmethod
@@ -352,8 +396,8 @@ class Backend(ABC):
         """Return the latest encoded value of each input given at or before superstep `upto`."""
 
     @abstractmethod
-    def read_turns(self, workflow_id: str) -> list[Turn]:
-        """Return when inputs entered, and which, in order."""
+    def read_turns(self, workflow_id: str, *, after: int = -1) -> list[Turn]:
+        """Return when inputs entered, and which, in order; those after a superstep, else there is a first."""
 
     @abstractmethod
     def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
@@ -369,10 +413,21 @@ class Backend(ABC):
         """
 
     @abstractmethod
+    def read_signals(self, workflow_id: str) -> list[EncodedSignal]:
+        """Return what was sent to a workflow, received or not, by name and in order."""
+
+    @abstractmethod
     def read_usage(self, workflow_id: str) -> list[Usage]:
         """Return what the nodes of a workflow have recorded; what it has copied from another is not there."""
 
     # --- with a default -----------------------------------------------------------------------
+
+    def count_inner(self, workflow_id: str) -> dict[tuple[int, str], int]:
+        """Return how many inner steps each node has, by superstep and node; those without are left out."""
+        found: dict[tuple[int, str], int] = {}
+        for node, payload in self.read_inner(workflow_id):
+            found[payload.superstep, node] = found.get((payload.superstep, node), 0) + 1
+        return found
 
     def total_usage(self, workflow_ids: Iterable[str]) -> dict[str, dict[str, float]]:
         """Return the sums of what was recorded in each workflow and those below it, if there are any."""
@@ -388,6 +443,10 @@ class Backend(ABC):
             if total:
                 found[workflow_id] = total
         return found
+
+    def survey(self, graph: str | None, node: str | None, since: datetime | None) -> list[NodeSurvey] | None:
+        """Return the figures of each node over all workflows, None where records must be read for them."""
+        return None
 
     def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
         """Make commits durable together, each on its own; return the error of each, None for success.
@@ -415,6 +474,21 @@ class Backend(ABC):
     def linked(self, workflow_id: str, payload: Payload) -> Payload:
         """Return one of the payloads that `read_newest` gave with what it extends."""
         return payload
+
+    def read_summary(self, workflow_id: str) -> Payload | None:
+        """Return the encoded summary that was written last, None if there is none.
+
+        A backend may drop a summary at any time, and must when `put_step` changes the history.
+        """
+        return None
+
+    def read_steps_at(
+        self, workflow_id: str, encoding: Encoding, places: Iterable[tuple[int, str]]
+    ) -> list[StepRecord]:
+        """Return the steps of these supersteps and nodes that there are, without their values."""
+        wanted = set(places)
+        found = self.read_steps(workflow_id, encoding, values=False)
+        return [step for step in found if (step.superstep, step.node_name) in wanted]
 
     def read_output(self, workflow_id: str, name: str) -> Payload | None:
         """Return the latest encoded value of one output, with the chain that it extends."""

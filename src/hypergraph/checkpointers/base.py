@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from operator import itemgetter
@@ -24,18 +25,25 @@ from hypergraph.checkpointers.backend import Backend, Position
 from hypergraph.checkpointers.encoding import Encoding, LazyState, Redact, checked_threshold
 from hypergraph.checkpointers.history import Addition, History, Iteration, Origin, additions
 from hypergraph.checkpointers.inner_steps import read_inner_steps
-from hypergraph.checkpointers.live import Progress, StreamChunk, read_stream
+from hypergraph.checkpointers.live import Progress, StreamReader
 from hypergraph.checkpointers.names import check_tags, check_workflow_id
 from hypergraph.checkpointers.overview import Overview, overview_of
 from hypergraph.checkpointers.pending import awaited
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Moment, Query, Status, checked_limit, moment, parse
-from hypergraph.checkpointers.questions import Question, due_runs, open_questions, record_answers
+from hypergraph.checkpointers.questions import (
+    Question,
+    due_runs,
+    open_questions,
+    record_answers,
+    send_signal,
+)
 from hypergraph.checkpointers.records import (
     FINISHED,
     Checkpoint,
     NewWorkflow,
     Payload,
+    Signal,
     StepRecord,
     StoredHistory,
     Turn,
@@ -161,7 +169,14 @@ class Checkpointer:
             _ = self.encoding.store_id  # not inside of the transaction
         return self.backend.snapshot(read)
 
-    # --- closing ------------------------------------------------------------------------------
+    # --- opening and closing ------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Prepare the store now instead of on first use: files and tables that are missing are created.
+
+        Tables of your own can be added to its database from then on.
+        """
+        self.backend.open()
 
     def close(self) -> None:
         """Close files and connections; a later call opens them again."""
@@ -282,6 +297,17 @@ class Checkpointer:
     def step(self, workflow_id: str, index: int) -> StepRecord | None:
         """Return one step with its values, None if the workflow has no such step.
 
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> store.step("sum", 0).values
+            {'total': 3}
+
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
@@ -290,6 +316,17 @@ class Checkpointer:
 
     def checkpoint(self, workflow_id: str, *, superstep: int | None = None) -> Checkpoint:
         """Return values, inputs included, steps, up to and including a superstep, and the next nodes.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> store.checkpoint("sum").values
+            {'total': 3, 'a': 1, 'b': 2}
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
@@ -321,6 +358,17 @@ class Checkpointer:
             workflow_id: The workflow.
             step: A record, an index, or the name of a node, which means its last step.
             graph: The graph of the workflow, for bound values and defaults as they are now.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> store.inputs("sum", "add")
+            {'a': 1, 'b': 2}
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
@@ -378,6 +426,17 @@ class Checkpointer:
     def provenance(self, workflow_id: str, name: str, superstep: int | None = None) -> list[Origin]:
         """Return the descent of a value: itself, then all it was made of, newest first, inputs last.
 
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> [(origin.name, origin.source) for origin in store.provenance("sum", "total")]
+            [('total', 'step'), ('b', 'given'), ('a', 'given')]
+
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
@@ -423,6 +482,17 @@ class Checkpointer:
     def iterations(self, workflow_id: str, node: str) -> list[Iteration]:
         """Return each visit of a node with its inputs, outputs and timing.
 
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> [(visit.inputs, visit.outputs) for visit in store.iterations("sum", "add")]
+            [({'a': 1, 'b': 2}, {'total': 3})]
+
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
@@ -435,25 +505,46 @@ class Checkpointer:
 
         A key that was called again after a failure is there once for each superstep in which it was called.
 
-        >>> MemoryCheckpointer().inner_steps("none")
-        []
+        Example:
+            >>> from hypergraph import Graph, NodeContext, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="answer")
+            ... def ask(question: str, context: NodeContext) -> str:
+            ...     return context.step("search", str.title, question)
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([ask]), question="cats", workflow_id="w")
+            >>> [(step.key, step.args, step.value) for step in store.inner_steps("w")]
+            [('search', ('cats',), 'Cats')]
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
-        return read_inner_steps(self.backend, self.encoding, workflow_id, node, visit)
+        found = read_inner_steps(self.backend, self.encoding, workflow_id, node, visit)
+        return self._known(workflow_id, found)
 
     def usage(self, workflow_id: str) -> dict[str, float]:
         """Return the sums of what nodes recorded with `ctx.record` in a workflow and those below it.
 
         What a fork has copied is counted in its origin only.
 
-        >>> MemoryCheckpointer().usage("none")
-        {}
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
-        return self.backend.total_usage([workflow_id]).get(workflow_id, {})
+        return self._known(workflow_id, self.backend.total_usage([workflow_id]).get(workflow_id, {}))
 
     def questions(self, workflow_id: str) -> list[Question]:
         """Return the open questions of a workflow, those of its nested graphs and items included.
 
         A question with `step.answer` has been answered, and is used when the workflow is run again.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, interrupt
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> approve = interrupt("approved")(lambda draft: None).with_name("approve")
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([approve]), draft="tea", workflow_id="offer")
+            >>> [question.pause.response_key for question in store.questions("offer")]
+            ['approved']
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
@@ -468,8 +559,10 @@ class Checkpointer:
         offset: int = 0,
         follow: bool = True,
         timeout: float | None = None,
-    ) -> Iterator[StreamChunk]:
-        """Yield what a node with `stream=True` gives to `context.stream`, each offset once.
+    ) -> StreamReader:
+        """Iterate over what a node with `stream=True` gives to `context.stream`, each offset once.
+
+        The result is for `for` and, in an event loop, for `async for`; its `offset` is the next one.
 
         A reader that was cut off continues with the offset after the last one it has. An entry of the kind
         "restart" says that the node was called again, one of the kind "gap" that earlier
@@ -490,14 +583,18 @@ class Checkpointer:
         if offset < 0:
             raise ValueError(f"offset must not be negative, got {offset}")
         self.workflow(workflow_id)
-        return read_stream(self, workflow_id, node, offset, follow, timeout)
+        return StreamReader(self, (workflow_id, node), offset, follow, timeout)
 
     def progress(self, workflow_id: str) -> list[Progress]:
-        """Return how far the running nodes of a workflow are, those of nested graphs and items included."""
-        return self.backend.read_progress(workflow_id)
+        """Return how far the running nodes of a workflow are, those of nested graphs and items included.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
+        """
+        return self._known(workflow_id, self.backend.read_progress(workflow_id))
 
     def due_runs(self, graph: str | None = None) -> list[Workflow]:
-        """Return what to run because a deadline has passed or a timer is due, oldest first.
+        """Return what to run, oldest first: a deadline has passed, a timer is due or a signal was sent.
 
         These are workflows, and items of maps, which can be run by themselves under their own ids.
         """
@@ -516,12 +613,16 @@ class Checkpointer:
         return overview_of(self, workflow_id, steps=steps)
 
     def read_history(
-        self, workflow_id: str, since: Callable[[Sequence[Turn]], int] | None = None
+        self,
+        workflow_id: str,
+        since: Callable[[Sequence[Turn]], int] | None = None,
+        *,
+        summaries: bool = False,
     ) -> StoredHistory | None:
         """Return all that a resume needs of a workflow, None if there is none, in one read transaction.
 
         `since` chooses from the turns the superstep from which on steps are read; the last of its turns has
-        steps, else all are read.
+        steps, else all are read. With `summaries`, what a summary covers is read only as far as it names it.
         The record of the workflow, its steps without values, the latest inputs, the turns, and the
         latest state, whose values are decoded on demand.
 
@@ -538,15 +639,28 @@ class Checkpointer:
             turns = _last_turn(inputs)  # mostly it began everything anew, and no other matters
             first, steps = 0 if since is None or len(turns) == 1 else since(turns), []
             checked = self.encoding.verifying()
-            if not first and len(turns) > 1:
-                turns = backend.read_turns(workflow_id)
-                first = 0 if since is None else since(turns)
-            if first:
-                before = (first - 1, _AFTER_ALL)
-                steps = backend.read_steps(workflow_id, checked, after=before, values=False)
-            if not steps:
-                turns = backend.read_turns(workflow_id) if first else turns
-                first, steps = 0, backend.read_steps(workflow_id, checked, values=False)
+            stored = backend.read_summary(workflow_id) if summaries else None
+            summary = self.encoding.read_summary(workflow_id, stored)
+            if summary is not None and summary["last"] >= first:
+                kept = backend.read_steps_at(workflow_id, checked, map(tuple, summary["places"]))
+                after = (summary["last"], _AFTER_ALL)
+                if len(kept) == len(summary["places"]):
+                    steps = [*kept, *backend.read_steps(workflow_id, checked, after=after, values=False)]
+            if steps and summary is not None:
+                later = turns[-1].superstep > summary["last"]
+                turns = backend.read_turns(workflow_id, after=summary["last"]) if later else []
+                first = 0
+            else:
+                summary = None
+                if not first and len(turns) > 1:
+                    turns = backend.read_turns(workflow_id)
+                    first = 0 if since is None else since(turns)
+                if first:
+                    before = (first - 1, _AFTER_ALL)
+                    steps = backend.read_steps(workflow_id, checked, after=before, values=False)
+                if not steps:
+                    turns = backend.read_turns(workflow_id) if first else turns
+                    first, steps = 0, backend.read_steps(workflow_id, checked, values=False)
             link = partial(self.backend.linked, workflow_id)
             return StoredHistory(
                 workflow,
@@ -559,6 +673,7 @@ class Checkpointer:
                 fence=backend.read_fence(workflow_id),
                 versions={payload.name: payload.version for payload in outputs},
                 given={payload.name: payload for payload in inputs} if self.encoding.redact else {},
+                summary=summary,
             )
 
         return self.snapshot(read)
@@ -589,9 +704,20 @@ class Checkpointer:
             parent: The children of this workflow; without it, workflows that have no parent.
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
-            due: Only those with a question whose deadline has passed, or a timer whose time has come.
+            due: Only those to be run: a deadline has passed, a timer is due or a signal was sent.
             limit: At most this many; None for all.
             cursor: The `next_cursor` of the page before.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> [workflow.id for workflow in store.workflows(status="completed", graph="sums")]
+            ['sum']
 
         Raises:
             ValueError: a filter cannot be understood.
@@ -636,7 +762,7 @@ class Checkpointer:
             parent: The children of this workflow; without it, workflows that have no parent.
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
-            due: Only those with a question whose deadline has passed, or a timer whose time has come.
+            due: Only those to be run: a deadline has passed, a timer is due or a signal was sent.
             limit: At most this many; None for all.
             cursor: The `next_cursor` of the page before.
 
@@ -658,7 +784,21 @@ class Checkpointer:
         )
 
     def diff(self, a: str, b: str) -> Difference | None:
-        """Return the first step where two workflows part, and the differences of paths, times and values."""
+        """Return the first step where two workflows part, and the differences of paths, times and values.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> runner = SyncRunner(checkpointer=store)
+            >>> _ = runner.run(Graph([add]), a=1, b=2, workflow_id="sum")
+            >>> _ = runner.run(Graph([add]), a=1, b=3, workflow_id="other")
+            >>> sorted(store.diff("sum", "other").changed)
+            ['b', 'total']
+        """
         return self.snapshot(lambda view: compare(view, a, b))
 
     def lineage(self, workflow_id: str) -> Lineage | None:
@@ -667,6 +807,17 @@ class Checkpointer:
 
     def search(self, text: str, *, limit: int | None = 50) -> list[StepRecord]:
         """Return steps that contain every word of a text, in a name, an error or a value.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> [(step.workflow_id, step.node_name) for step in store.search("total")]
+            [('sum', 'add')]
 
         Raises:
             ValueError: the limit is neither a positive int nor None.
@@ -677,6 +828,17 @@ class Checkpointer:
         self, *, graph: str | None = None, node: str | None = None, since: Moment | None = None
     ) -> dict[str, NodeStats]:
         """Return count, p50, p95, error and cache rate of each node, or of one `node`, in runs of `graph`.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> store.stats(graph="sums")["add"].count
+            1
 
         Raises:
             ValueError: `since` is not a point in time.
@@ -737,6 +899,13 @@ class Checkpointer:
     ) -> dict[str, str]:
         """Set tags of a workflow, `remove` others, and return all it has then; also while it runs.
 
+        Example:
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> store = MemoryCheckpointer()
+            >>> store.create_workflow("order-1", tags={"user": "ann"})
+            >>> store.tag("order-1", {"paid": "yes"}, remove=["user"])
+            {'paid': 'yes'}
+
         Raises:
             ValueError: a tag is not a text.
             WorkflowNotFoundError: the workflow does not exist.
@@ -775,6 +944,54 @@ class Checkpointer:
         """
         self.answer_all(workflow_id, {key: value}, by=by)
 
+    def send(self, workflow_id: str, name: str, value: Any, *, by: str | None = None) -> None:
+        """Send a value to a workflow; the next `receive` node of that name gets it.
+
+        It is kept until then, also if no node waits for it yet. Values of one name are received in the order
+        in which they were sent, each of them once, by nodes of the workflow, of its nested graphs or of its
+        items. Nothing runs: a workflow that waits is due from then on.
+
+        Args:
+            workflow_id: The workflow, or an item of a map.
+            name: The name of the signal.
+            value: The value.
+            by: Who sends it; kept with it.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist.
+            WorkflowError: it has completed, no node of it receives this signal, or it is a nested graph.
+            InvalidAnswerError: the value is not of the type that the node declares.
+            ValueError: this cannot be the name of a signal.
+            TypeError: the value cannot be stored.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, receive
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> store = MemoryCheckpointer()
+            >>> runner = SyncRunner(checkpointer=store)
+            >>> graph = Graph([receive("payment", float)])
+            >>> runner.run(graph, workflow_id="order-1").pause.signal
+            'payment'
+            >>> store.send("order-1", "payment", 9.5)
+            >>> runner.run(graph, workflow_id="order-1")["payment"]
+            9.5
+        """
+        send_signal(self, workflow_id, name, value, by)
+
+    def signals(self, workflow_id: str) -> list[Signal]:
+        """Return what was sent to a workflow, by name and in order; `received_by` says what was received.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
+        """
+        found = [
+            replace(
+                self.encoding.read_signal(workflow_id, payload), received_by=taker.rpartition(":")[0] or None
+            )
+            for payload, taker in self.backend.read_signals(workflow_id)
+        ]
+        return self._known(workflow_id, found)
+
     def answer_all(self, workflow_id: str, answers: Mapping[str, Any], *, by: str | None = None) -> None:
         """Answer several open questions at once: all of the answers are kept, or none.
 
@@ -785,6 +1002,17 @@ class Checkpointer:
             workflow_id: The workflow, or the nested graph or item that asks.
             answers: The answers, by the `response_key` of each question.
             by: Who gives them; kept in the history.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, interrupt
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> approve = interrupt("approved")(lambda draft: None).with_name("approve")
+            >>> store, graph = MemoryCheckpointer(), Graph([approve])
+            >>> runner = SyncRunner(checkpointer=store)
+            >>> _ = runner.run(graph, draft="tea", workflow_id="offer")
+            >>> store.answer_all("offer", {"approved": True}, by="ann")
+            >>> runner.run(graph, workflow_id="offer")["approved"]
+            True
         """
         if self.backend.read_workflow(workflow_id) is None:
             raise self._not_found(workflow_id)
@@ -801,6 +1029,13 @@ class Checkpointer:
     def delete(self, *workflow_ids: str) -> int:
         """Remove workflows and their children, and return how many.
 
+        Example:
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> store = MemoryCheckpointer()
+            >>> store.create_workflow("order-1")
+            >>> store.delete("order-1")
+            1
+
         Raises:
             WorkflowLockedError: a process is running one of them.
         """
@@ -815,6 +1050,17 @@ class Checkpointer:
             older_than: A datetime, an ISO date, or a time ago like "30d".
             keep_failed: Keep those that failed, and maps with failed items.
             dry_run: Only return the ids.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> store.prune("30d", keep_failed=True)
+            []
 
         Raises:
             ValueError: the moment cannot be understood, or there is neither one nor a `ttl`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from base64 import b64decode, b64encode
@@ -22,6 +23,7 @@ from hypergraph.checkpointers.records import (
     ERROR,
     PAUSE,
     STREAM,
+    SUMMARY,
     Claim,
     Commit,
     CommitOptions,
@@ -29,6 +31,7 @@ from hypergraph.checkpointers.records import (
     EncodedStep,
     Payload,
     Place,
+    Signal,
     StepRecord,
     gap,
     owned,
@@ -546,12 +549,44 @@ class Encoding:
         parts = found.data if isinstance(found, Undecodable) else found
         return dict(parts) if isinstance(parts, Mapping) else {}
 
+    def summary(self, workflow_id: str, facts: Mapping[str, Any] | None) -> Payload:
+        """Return a summary of steps as bytes; None takes away the one that is stored."""
+        place = Place(workflow_id)
+        if facts is None:
+            return gap(SUMMARY, 0, "outdated", place)
+        return self.payload(SUMMARY, 0, None, place, raw=json.dumps(facts, separators=(",", ":")).encode())
+
+    def read_summary(self, workflow_id: str, payload: Payload | None) -> dict[str, Any] | None:
+        """Return a stored summary, None if there is none that can be read: then the steps are."""
+        if payload is None or payload.data is None:
+            return None
+        try:
+            found = json.loads(self._raw(workflow_id, payload))
+        except (CheckpointError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
     def answer(self, record: StepRecord, values: Mapping[str, Any], by: str | None) -> EncodedAnswer:
         """Return the answer to the question of a step, encoded. Raises TypeError if it cannot be."""
         node, redact = record.node_name, self.redact
         kept = dict(values) if redact is None else {n: redact(node, n, v) for n, v in values.items()}
         self.serializer.serialize(kept)  # an answer that cannot be stored must not look like one
         return EncodedAnswer(record, self._answer(record, kept, by, now().isoformat()))
+
+    def signal(self, workflow_id: str, name: str, value: Any, by: str | None, place: int) -> Payload:
+        """Return a value that is sent to a workflow, encoded. Raises TypeError if it cannot be."""
+        redact = self.redact
+        kept = value if redact is None else redact(name, name, value)
+        parts = {"value": kept, "by": by, "at": now().isoformat()}
+        raw = self.serializer_of(name).serialize(parts)  # raises: it must not look like one that is stored
+        return self.payload(name, 0, parts, Place(workflow_id, 0, place), raw=raw)
+
+    def read_signal(self, workflow_id: str, payload: Payload) -> Signal:
+        """Return a value that was sent, as it is stored; one that cannot be read says why."""
+        found = self.value(workflow_id, payload)
+        if not isinstance(found, Mapping) or set(found) != {"value", "by", "at"}:
+            return Signal(payload.name, found)
+        return Signal(payload.name, found["value"], found["by"], datetime.fromisoformat(found["at"]))
 
     def _answer(
         self, record: StepRecord, values: Mapping[str, Any], by: str | None, at: str | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +11,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
+from hypergraph.records import InnerStep
 from hypergraph.scheduling import Ambiguity, Done, Layout, Part, Past, Standing
 from hypergraph.structure import StoredGraph, readable_graph
 from hypergraph.values.undecodable import Undecodable
@@ -32,6 +33,7 @@ class Origin:
     step: StepRecord | None  # which made it; None for an input
     source: Source = "given"  # a "step", "given" to the run, "bound" to its graph, or a "default"
     known: bool = True  # False without a value: bound values and defaults are not stored
+    calls: tuple[InnerStep, ...] = ()  # what the step did with `ctx.step` to make it, in order
 
     @property
     def stored(self) -> bool:
@@ -52,6 +54,13 @@ class Origin:
             "sources": jsonable(self.sources),
             "source": self.source,
             "step": self.step.to_dict() if self.step else None,
+            "calls": [
+                {
+                    name: jsonable(getattr(call, name))
+                    for name in ("key", "function", "args", "kwargs", "value")
+                }
+                for call in self.calls
+            ],
         }
 
 
@@ -196,6 +205,8 @@ class History:
         node = None if stored is None else stored.nodes.get(step.node_name)
         names = dict.fromkeys([*(node.inputs if node is not None else ()), *step.input_versions])
         bound = set() if stored is None else set(stored.bound)
+        if graph is not None and workflow is not None:
+            graph = graph.recorded_as(workflow.graph)
         found = {}
         for name in names:
             version = step.input_versions.get(name, 0)
@@ -259,8 +270,15 @@ class History:
         maker = self._makers.get(item)
         if maker is not None:
             maker = self.complete(maker)
-            return Origin(name, version, (maker.values or {}).get(name), maker, "step")
+            calls = tuple(self.calls_of(maker))
+            return Origin(name, version, (maker.values or {}).get(name), maker, "step", calls=calls)
         return self.gift(name, version, superstep)
+
+    def calls_of(self, maker: StepRecord) -> Iterator[InnerStep]:
+        """Yield the calls that a step used: of its visit, with those that an earlier attempt has recorded."""
+        found = self.store.inner_steps(self.workflow_id, node=maker.node_name, visit=maker.visit)
+        last = {call.key: call for call in found if call.superstep <= maker.superstep}
+        yield from (call for call in last.values() if call.status == "completed")
 
     def gift(self, name: str, version: int, superstep: int | None) -> Origin | None:
         """Return a value that was given, at or before a superstep; None if it was not, or is gone."""

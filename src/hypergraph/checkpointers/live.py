@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from hypergraph.checkpointers.questions import child_at
 from hypergraph.checkpointers.records import STREAM, Payload, Place
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _POLL = 0.02  # seconds between looks at a stream that has nothing new
 _BATCHES = 16  # rows that are read at once, of about a megabyte at most
+_ENDLESS = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,15 @@ class ChunkPage(NamedTuple):
 
     kept: int  # the first offset that is there
     batches: list[ChunkBatch]
+
+
+class StreamOutline(NamedTuple):
+    """The stream of a node: how long it is."""
+
+    workflow_id: str  # whose node it is
+    node: str  # which node
+    length: int  # the offset of the next chunk
+    kept: int  # the offset of the first chunk that is kept
 
 
 class Progress(NamedTuple):
@@ -93,29 +104,68 @@ def place_of(store: Checkpointer, workflow_id: str, node: str) -> tuple[str, str
     return workflow_id, name
 
 
-def read_stream(  # noqa: PLR0917 - the arguments of the method of the store
-    store: Checkpointer, workflow_id: str, node: str, offset: int, follow: bool, timeout: float | None
-) -> Iterator[StreamChunk]:
-    """Yield the chunks of a node from an offset on; with `follow`, until the run has ended."""
-    until = None if timeout is None else time.monotonic() + timeout
-    while True:
-        is_over = _is_over(store, workflow_id)  # first: what is written before the end is read after this
-        owner, name = place_of(store, workflow_id, node)
-        before = offset
-        for chunk in _read(store, owner, name, offset):
-            offset = chunk.offset + (0 if chunk.kind == "gap" else 1)
-            yield chunk
-        if offset > before:
-            continue
-        if is_over or not follow or (until is not None and time.monotonic() >= until):
-            return
-        else:
-            time.sleep(_POLL)
+class StreamReader:
+    """The chunks of a node from an offset on, for `for` and for `async for`."""
+
+    def __init__(
+        self, store: Checkpointer, place: tuple[str, str], offset: int, follow: bool, timeout: float | None
+    ) -> None:
+        self.offset = offset  # the next one that is read
+        self._store = store
+        self._place = place  # a workflow and a node
+        self._follow = follow
+        self._timeout = _ENDLESS if timeout is None else timeout
+        self._waits_since: float | None = None
+        self._news: Iterator[StreamChunk] = iter(())
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> StreamChunk:
+        while True:
+            for chunk in self._news:
+                return self._passed(chunk)
+            if not self._look():
+                raise StopIteration
+            if self._waits_since is not None:
+                time.sleep(_POLL)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StreamChunk:
+        import asyncio  # needed in an event loop only
+
+        while True:
+            for chunk in self._news:
+                return self._passed(chunk)
+            if not await asyncio.to_thread(self._look):
+                raise StopAsyncIteration
+            if self._waits_since is not None:
+                await asyncio.sleep(_POLL)
+
+    def _passed(self, chunk: StreamChunk) -> StreamChunk:
+        self.offset = max(self.offset, _next_offset(chunk))
+        return chunk
+
+    def _look(self) -> bool:
+        """Read what is there; return whether there is something, or is going to be."""
+        is_active = self._store.workflow(self._place[0]).status is WorkflowStatus.ACTIVE
+        owner, name = place_of(self._store, *self._place)  # after the status: nothing comes after the end
+        news = _read(self._store, owner, name, self.offset)
+        first = next(news, None)
+        if first is not None and _next_offset(first) > self.offset:  # rows that are damaged may stay behind
+            self._news = chain((first,), news)
+            self._waits_since = None
+            return True
+        now = time.monotonic()
+        if self._waits_since is None:
+            self._waits_since = now
+        return is_active and self._follow and now - self._waits_since < self._timeout
 
 
-def _is_over(store: Checkpointer, workflow_id: str) -> bool:
-    found = store.workflow(workflow_id)
-    return found.status is not WorkflowStatus.ACTIVE
+def _next_offset(chunk: StreamChunk) -> int:
+    return chunk.offset + (0 if chunk.kind == "gap" else 1)
 
 
 def _read(store: Checkpointer, workflow_id: str, node: str, offset: int) -> Iterator[StreamChunk]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import copy
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
 from hypergraph.checkpointers.backend import START, Backend, Owner, Page, Position, StepOutline, position_of
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import Encoding
-from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress
+from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress, StreamOutline
 from hypergraph.checkpointers.names import changed, check_workflow_id, moved
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Query, ordered_by
@@ -26,6 +28,7 @@ from hypergraph.checkpointers.records import (
     Claim,
     Commit,
     EncodedAnswer,
+    EncodedSignal,
     EncodedStep,
     NewWorkflow,
     Ownership,
@@ -34,6 +37,7 @@ from hypergraph.checkpointers.records import (
     Turn,
     Usage,
     Workflow,
+    is_over,
     locked,
     not_asking,
     owned,
@@ -131,12 +135,13 @@ class MemoryBackend(Backend):
             row.inputs += [(commit.at, payload) for payload in commit.inputs]
             row.add_inner(commit.inner)
             row.usage |= {usage[:4]: usage for usage in commit.usage}
+            row.summary = commit.summary or row.summary
             if commit.running is not None:
                 row.intents.add((commit.at, commit.running))
             if commit.code is not None:
                 row.describe(commit.code)
             if commit.status is not None:
-                row.set_status(commit.status, commit.due)
+                row.set_status(commit.status, commit.due, commit.awaits)
             if commit.duration_ms is not None:
                 row.workflow = replace(row.workflow, duration_ms=commit.duration_ms)
 
@@ -176,7 +181,10 @@ class MemoryBackend(Backend):
             items = [each.workflow for each in self._rows.values() if each.workflow.parent_id == workflow_id]
             is_over = all(item.status is WorkflowStatus.COMPLETED for item in items)
             due = min((item.due for item in items if item.due is not None), default=None)
-            row.set_status(WorkflowStatus.COMPLETED if is_over else WorkflowStatus.PAUSED, due)
+            awaits: Counter[str] = Counter()
+            for item in items:
+                awaits.update(item.awaits)
+            row.set_status(WorkflowStatus.COMPLETED if is_over else WorkflowStatus.PAUSED, due, awaits)
 
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Set tags of a workflow, remove those under None, and return what it has then."""
@@ -204,6 +212,37 @@ class MemoryBackend(Backend):
                         raise not_asking(record)
                     if is_checked:
                         row.steps[at] = step._replace(payloads=[*step.payloads, payload])
+
+    def put_signal(self, workflow_id: str, payload: Payload) -> bool:
+        """Keep a value that was sent; see `Backend.put_signal`."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            if row is None:
+                raise unknown(workflow_id)
+            if row.workflow.status is WorkflowStatus.COMPLETED:
+                raise is_over(workflow_id)
+            last = max((idx for name, idx in row.signals if name == payload.name), default=0)
+            if payload.idx != last + 1:
+                return False
+            row.signals[payload.name, payload.idx] = EncodedSignal(payload)
+            return True
+
+    def take_signal(self, workflow_ids: Sequence[str], name: str, taker: str) -> tuple[str, Payload] | None:
+        """Return the next value that was sent; see `Backend.take_signal`."""
+        with self._lock:
+            for row in [row for each in workflow_ids if (row := self._rows.get(each)) is not None]:
+                for wanted in (taker, ""):
+                    for place, sent in sorted(row.signals.items()):
+                        if (place[0], sent.taker) == (name, wanted):
+                            row.signals[place] = sent._replace(taker=taker)
+                            return row.workflow.id, sent.payload
+            return None
+
+    def read_signals(self, workflow_id: str) -> list[EncodedSignal]:
+        """Return what was sent to a workflow, by name and in order."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            return [] if row is None else [sent for _, sent in sorted(row.signals.items())]
 
     def put_step(self, step: EncodedStep, encoding: Encoding) -> None:
         """Record a step of a workflow without an owner, in place of one of the same superstep and node."""
@@ -271,6 +310,16 @@ class MemoryBackend(Backend):
                 if row.workflow.id == workflow_id or row.workflow.id.startswith(f"{workflow_id}/")
             ]
             return sorted((each for row in rows for each in row.progress.values()), key=lambda p: p.at)
+
+    def read_streams(self, workflow_id: str) -> list[StreamOutline]:
+        """Return the streams of a workflow and of the runs below it."""
+        with self._lock:
+            return sorted(
+                StreamOutline(row.workflow.id, node, stream.next, stream.kept)
+                for row in self._rows.values()
+                if row.workflow.id == workflow_id or row.workflow.id.startswith(f"{workflow_id}/")
+                for node, stream in row.streams.items()
+            )
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -351,11 +400,18 @@ class MemoryBackend(Backend):
             row = self._rows.get(workflow_id)
             return latest(row.given() if row else (), upto)
 
-    def read_turns(self, workflow_id: str) -> list[Turn]:
+    def read_turns(self, workflow_id: str, *, after: int = -1) -> list[Turn]:
         """Return when inputs entered, and which, in order."""
         with self._lock:
             row = self._rows.get(workflow_id)
-            return turns_of((at, payload.name) for at, payload in (row.given() if row else ()))
+            given = [(at, payload.name) for at, payload in (row.given() if row else ()) if at > after]
+            return turns_of(given, after)
+
+    def read_summary(self, workflow_id: str) -> Payload | None:
+        """Return the encoded summary that was written last."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            return None if row is None else row.summary
 
     def read_inner(
         self, workflow_id: str, *, node: str | None = None, visit: int | None = None
@@ -384,7 +440,7 @@ class MemoryBackend(Backend):
             matching = [
                 (row.key, workflow)
                 for row, workflow in ((row, row.read()) for row in newest)
-                if query.admits(workflow, row.records)
+                if query.admits(workflow, row.records, self._is_signalled)
             ]
         if query.cursor is not None and not query.cursor.isdecimal():
             raise ValueError(f"Invalid cursor: {query.cursor!r} is not the next_cursor of an earlier list")
@@ -394,6 +450,18 @@ class MemoryBackend(Backend):
         page = rest[: query.limit]
         cursor = str(page[-1][0]) if len(page) < len(rest) else None
         return [workflow for _, workflow in page], len(matching), cursor
+
+    def _is_signalled(self, workflow: Workflow) -> bool:
+        """Say whether a signal is kept that nodes of a workflow, or of its items, wait for."""
+        above = {workflow.id, workflow.parent_id}
+        rows = self._rows.values() if workflow.awaits else ()
+        targets = [(row, workflow.awaits) for row in rows if row.workflow.id in above]
+        targets += [(row, row.workflow.awaits) for row in rows if row.workflow.parent_id == workflow.id]
+        return any(
+            sent.payload.name in awaits and not sent.taker
+            for row, awaits in targets
+            for sent in row.signals.values()
+        )
 
     # --- upkeep -------------------------------------------------------------------------------
 
@@ -498,6 +566,8 @@ class Row:
     progress: dict[str, Progress] = field(default_factory=dict)
     inner: dict[tuple[Any, ...], tuple[str, Payload]] = field(default_factory=dict)
     usage: dict[tuple[Any, ...], Usage] = field(default_factory=dict)
+    summary: Payload | None = None
+    signals: dict[tuple[str, int], EncodedSignal] = field(default_factory=dict)  # by name and place
 
     @classmethod
     def of(cls, key: int, workflow_id: str, new: NewWorkflow) -> Row:
@@ -517,6 +587,7 @@ class Row:
             item=new.item,
             node_hashes=dict(new.node_hashes),
             fingerprint=new.fingerprint,
+            version=new.version,
             load_graph=lambda: copy.deepcopy(new.graph),
         )
         return cls(key, workflow)
@@ -569,6 +640,7 @@ class Row:
             self.workflow,
             graph_hash=found.graph_hash,
             node_hashes=found.node_hashes,
+            version=found.version,
             load_graph=found.load_graph,
         )
 
@@ -577,11 +649,19 @@ class Row:
         if self.owner_since is not None:
             raise locked(self.workflow.id, os.getpid(), HOST, self.owner_since)
 
-    def set_status(self, status: WorkflowStatus, due: datetime | None = None) -> None:
+    def set_status(
+        self,
+        status: WorkflowStatus,
+        due: datetime | None = None,
+        awaits: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         """Change the status; what is due stays so while it is worked on."""
         ended = now() if status in FINISHED else None
         due = self.workflow.due if status is WorkflowStatus.ACTIVE else due
-        self.workflow = replace(self.workflow, status=status, completed_at=ended, due=due)
+        awaits = self.workflow.awaits if status is WorkflowStatus.ACTIVE else awaits
+        self.workflow = replace(
+            self.workflow, status=status, completed_at=ended, due=due, awaits=dict(awaits)
+        )
         if status is WorkflowStatus.COMPLETED:
             self.intents.clear()
 
@@ -593,6 +673,7 @@ class Row:
                 payloads = [_whole(p, self.workflow.id, encoding) for p in later.payloads]
                 self.steps[place(later)] = later._replace(payloads=payloads)
         self.steps[place(step)] = step
+        self.summary = None
 
     def records(self) -> list[StepRecord]:
         """Return the records without what is encoded, in order of their index."""

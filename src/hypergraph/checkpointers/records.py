@@ -8,13 +8,24 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import wraps
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from hypergraph.checkpointers.deltas import stands
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.clock import now
-from hypergraph.display import Table, as_html, as_text, execution_time, first_line, jsonable, plural, run_time
+from hypergraph.display import (
+    FailedTime,
+    Table,
+    as_html,
+    as_text,
+    execution_time,
+    first_line,
+    jsonable,
+    plural,
+    run_time,
+)
 from hypergraph.exceptions import (
     CheckpointError,
     OwnershipLostError,
@@ -207,6 +218,8 @@ class Workflow:
     fingerprint: str | None = None  # of the inputs of an item
     crashes: dict[str, int] = field(default_factory=dict)  # node name -> how often it took the process along
     due: datetime | None = None  # the first deadline of its questions, or when its first timer fires
+    version: str | None = None  # of the code that it is pinned to
+    awaits: dict[str, int] = field(default_factory=dict)  # signal -> how many nodes wait for it
     # Given a superstep, or None for all: the steps up to it, without their values.
     load_steps: Callable[[int | None], Iterable[StepRecord]] | None = field(default=None, compare=False)
     load_graph: Callable[[], Graph | None] | None = field(default=None, compare=False)  # reads the structure
@@ -310,9 +323,9 @@ class Turn(NamedTuple):
     names: frozenset[str] = frozenset()
 
 
-def turns_of(given: Iterable[tuple[int, str]]) -> list[Turn]:
-    """Return the turns of inputs that entered at these supersteps; there is always a first one."""
-    found: dict[int, set[str]] = {0: set()}
+def turns_of(given: Iterable[tuple[int, str]], after: int = -1) -> list[Turn]:
+    """Return the turns of inputs that entered at these supersteps; of all turns there is always a first."""
+    found: dict[int, set[str]] = {0: set()} if after < 0 else {}
     for superstep, name in given:
         found.setdefault(superstep, set()).add(name)
     return [Turn(superstep, frozenset(names)) for superstep, names in sorted(found.items())]
@@ -331,6 +344,7 @@ class StoredHistory(NamedTuple):
     fence: int | None = None  # of the newest claim; None while that is held
     versions: Mapping[str, int] = {}  # the latest version of every output
     given: Mapping[str, Payload] = {}  # the latest inputs as they are stored
+    summary: Mapping[str, Any] | None = None  # of earlier steps; `steps` has those it names, and later ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +370,7 @@ class NewWorkflow:
         False  # or a copy of everything in `forked_from`, up to and including superstep `forked_at`
     )
     keep_steps: bool = False  # also the inner steps of what the copy has not completed
+    version: str | None = None  # of the code
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +408,7 @@ PAUSE = ""  # the name under which the pause of a step is kept; no output can be
 ANSWER = "?"  # likewise, of an answer that is not used yet
 STREAM = "~"  # likewise, of chunks of a stream
 ERROR = "!"  # likewise, of the attributes of an error
+SUMMARY = "#"  # likewise, of a summary of steps
 APART = (PAUSE, ANSWER, ERROR)  # payloads that are not values
 DROPPED = "!dropped by the retention policy"
 
@@ -512,6 +528,8 @@ class Commit(NamedTuple):
     due: datetime | None = None  # with a status: when the workflow has something to do by itself
     inner: tuple[tuple[str, Payload], ...] = ()  # steps inside of nodes, each with the name of the node
     usage: tuple[Usage, ...] = ()
+    summary: Payload | None = None  # of the steps so far, in place of an earlier one
+    awaits: Mapping[str, int] = MappingProxyType({})  # with a status: signals that nodes wait for
 
 
 def each_of(
@@ -539,6 +557,25 @@ class CommitOptions(TypedDict, total=False):
     running: str | None
     code: NewWorkflow | None
     due: datetime | None
+    awaits: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A value that was sent to a workflow; `store.signals(id)` returns them."""
+
+    name: str  # under which it was sent
+    value: Any  # what was sent; an Undecodable if it cannot be read
+    by: str | None = None  # who sent it
+    sent_at: datetime | None = None  # when
+    received_by: str | None = None  # the workflow and the node that received it; None while it is kept
+
+
+class EncodedSignal(NamedTuple):
+    """A value that was sent to a workflow, as it is stored; its index counts those of its name."""
+
+    payload: Payload
+    taker: str = ""  # the visit of a node that received it; empty while it is kept
 
 
 def locked(workflow_id: str, pid: int, host: str, since: datetime) -> WorkflowLockedError:
@@ -577,6 +614,14 @@ def not_asking(record: StepRecord) -> WorkflowError:
         f"Node {record.node_name!r} of workflow {record.workflow_id!r} has been answered already, or does "
         "not ask any more; this answer was not used. Look at the workflow before you answer again.",
         workflow_id=record.workflow_id,
+    )
+
+
+def is_over(workflow_id: str) -> WorkflowError:
+    """Return the error for a signal to a workflow that has completed."""
+    return WorkflowError(
+        f"Workflow {workflow_id!r} has completed, so nothing of it receives a signal any more.",
+        workflow_id=workflow_id,
     )
 
 
@@ -679,9 +724,9 @@ def _items(workflow: Workflow) -> list[Workflow]:
 
 
 def _item_table(items: Sequence[Workflow]) -> Table:
-    """Lay out one row per item; where not all have a place, those that failed come in first."""
+    """Lay out one row per item, those that failed first."""
     failed_first = sorted(range(len(items)), key=lambda place: items[place].status.value != "failed")
-    rows = [_item_row(items[place]) for place in sorted(failed_first[:MAX_ITEMS])]
+    rows = [_item_row(items[place]) for place in failed_first[:MAX_ITEMS]]
     left_out = len(items) - len(rows)
     more = f"... and {plural(left_out, 'more item')}" if left_out else ""
     return Table(("Item", "Steps", "Duration", "Status"), rows, more)
@@ -693,7 +738,7 @@ def _item_row(item: Workflow) -> Sequence[object]:
         return item.item, item.step_count, execution_time(item.duration_ms), status
     failures = [step for step in item.steps if step.status.value == status]
     reason = failed_status(failures[-1].error, failures[-1].node_name) if failures else failed_status(None)
-    return item.item, item.step_count, execution_time(None), reason
+    return item.item, item.step_count, FailedTime(item.duration_ms), reason
 
 
 def _steps(workflow: Workflow) -> Sequence[Table]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from hypergraph.exceptions import TransactionError
@@ -22,13 +23,20 @@ _METHODS = frozenset(
 )
 
 
+@lru_cache(maxsize=256)  # statements have parameters, so most of them are the same text again
+def _ending_in(text: str) -> str | None:
+    """Return the statement in a text that would end the transaction, None if there is none."""
+    found = _REFUSED.search(_COMMENT.sub(" ", text))
+    return None if found is None else found[1].upper()
+
+
 def refuse_ending(node: str, statement: Any) -> None:
     """Raise TransactionError for a statement that would end the transaction, or change how it works."""
     text = statement.decode("utf-8", "replace") if isinstance(statement, bytes) else str(statement)
-    found = _REFUSED.search(_COMMENT.sub(" ", text))
+    found = _ending_in(text)
     if found is not None:
         raise TransactionError(
-            f"Node {node!r} may not execute {found[1].upper()}: its statements and its step are one commit, "
+            f"Node {node!r} may not execute {found}: its statements and its step are one commit, "
             "which the run makes when the function returns. Pass texts as parameters.",
             node_name=node,
         )
@@ -71,10 +79,13 @@ class UserCursor:
 class UserConnection:
     """The connection of a transactional node: that of the store, without what would end the transaction."""
 
-    def __init__(self, node: str, driver: Any, new_cursor: Callable[[], Any]) -> None:
+    def __init__(
+        self, node: str, driver: Any, new_cursor: Callable[[], Any], is_open: Callable[[], bool]
+    ) -> None:
         self._node = node
         self._driver = driver
         self._new_cursor = new_cursor
+        self._is_open = is_open  # whether the transaction still is
         self._is_over = False
 
     def execute(self, statement: Any, *args: Any, **options: Any) -> UserCursor:
@@ -97,7 +108,17 @@ class UserConnection:
         """Raise TransactionError for a statement that would end the transaction."""
         if self._is_over:
             self.cursor()
+        self.check_open()
         refuse_ending(self._node, statement)
+
+    def check_open(self) -> None:
+        """Raise TransactionError if a statement has ended the transaction, as ON CONFLICT ROLLBACK does."""
+        if not self._is_open():
+            raise TransactionError(
+                f"The transaction of node {self._node!r} was rolled back by a statement of its own, and what "
+                "it wrote before is gone. Let the error of that statement pass; use no ON CONFLICT ROLLBACK.",
+                node_name=self._node,
+            )
 
     def refusal(self, name: str) -> TransactionError:
         """Return the error for a method that would end the transaction."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from hypergraph import AsyncRunner, Graph
 from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.cli.output import say
-from hypergraph.cli.targets import graph_at, target_of
+from hypergraph.cli.targets import graph_at, services_at, target_of
 from hypergraph.display import escape, first_line, jsonable
+from hypergraph.durability.code_changes import serves
 from hypergraph.exceptions import WorkflowLockedError
 from hypergraph.views.writes import DueRun, DueRuns
 
@@ -19,27 +21,37 @@ _GLANCE = 0.25  # seconds between looks at the store
 _AT_ONCE = 8  # runs
 
 
-def run_due(store: Checkpointer, targets: Sequence[str], *, watch: bool) -> DueRuns:
-    """Run what is due; with `watch`, until interrupted. Raises Problem for a target that is no graph."""
+def run_due(
+    store: Checkpointer, targets: Sequence[str], *, watch: bool, services: str | None = None
+) -> DueRuns:
+    """Run what is due; with `watch`, until interrupted.
+
+    Raises Problem for a target that is not a graph, and for services that are not there.
+    """
     graphs = [graph_at(target) for target in targets]
+    clients = None if services is None else services_at(services)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return asyncio.run(_Due(store, graphs).run(watch))
+        return asyncio.run(_Due(store, graphs, clients).run(watch))
 
 
 class _Due:
     """The runs of one call, and those that were refused."""
 
-    def __init__(self, store: Checkpointer, graphs: Sequence[Graph]) -> None:
+    def __init__(
+        self, store: Checkpointer, graphs: Sequence[Graph], services: Mapping[str, Any] | None
+    ) -> None:
         self.store = store
         self.graphs = graphs
-        self.runner = AsyncRunner(checkpointer=store, offload_sync=True)
+        self.runner = AsyncRunner(checkpointer=store, services=services, offload_sync=True)
         self.under_way: dict[str, asyncio.Task[None]] = {}
         self.refused: dict[str, datetime | None] = {}  # what is not tried again before it is due anew
+        self.watches = False
         self.ended: list[DueRun] = []
 
     async def run(self, watch: bool) -> DueRuns:
         """Start what is due, until nothing is or for good."""
+        self.watches = watch
         while True:
             found = await asyncio.to_thread(self.store.due_runs)
             for workflow in found:
@@ -54,7 +66,7 @@ class _Due:
     def _is_wanted(self, workflow: Workflow) -> bool:
         if workflow.id in self.under_way or self.refused.get(workflow.id, _NEVER) == workflow.due:
             return False
-        return not self.graphs or any(graph.name == workflow.graph_name for graph in self.graphs)
+        return not self.graphs or any(serves(graph, workflow) for graph in self.graphs)
 
     async def _resume(self, workflow: Workflow) -> None:
         outcome, error = "refused", None
@@ -63,8 +75,12 @@ class _Due:
             result = await self.runner.run(graph, workflow_id=workflow.id, error_handling="continue")
             outcome = result.status.value
             error = None if result.error is None else f"{type(result.error).__name__}: {result.error}"
-        except WorkflowLockedError:
-            return  # another process runs it
+        except WorkflowLockedError:  # another process runs it, and may die
+            if self.watches:
+                await asyncio.sleep(_GLANCE)
+            else:
+                self.refused[workflow.id] = workflow.due
+            return
         except Exception as raised:
             self.refused[workflow.id] = workflow.due
             error = f"{type(raised).__name__}: {raised}"
@@ -75,7 +91,7 @@ class _Due:
 
     def _graph_of(self, workflow: Workflow) -> Graph:
         for graph in self.graphs:
-            if graph.name == workflow.graph_name:
+            if serves(graph, workflow):
                 return graph
         started = workflow if workflow.parent_id is None else self.store.workflow(workflow.parent_id)
         return graph_at(target_of(None, started.tags, workflow.id))

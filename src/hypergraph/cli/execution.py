@@ -16,9 +16,9 @@ from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import PAIRS, given_values
-from hypergraph.cli.output import duration, quoted, say, status, suggested
+from hypergraph.cli.output import duration, quoted, say, status, suggested, until
 from hypergraph.cli.tables import ROWS
-from hypergraph.cli.targets import graph_at, target_of
+from hypergraph.cli.targets import graph_at, services_at, target_of
 from hypergraph.display import Table, escape, plural
 from hypergraph.events import EventProcessor
 from hypergraph.events.rich_progress import RichProgressProcessor
@@ -33,6 +33,9 @@ from hypergraph.runs.log import failed_status, stats_table, step_table
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.run import Failure, ItemView, Output, RunView, map_view, run_view
 
+SERVICES = Option(
+    "--services", "clients for nodes: module:name of a dict, or of a function that returns one", "MODULE:NAME"
+)
 RUN_OPTIONS = (
     Option("--map-over", "run once for each item of this input", "KEY", many=True),
     Option(
@@ -51,6 +54,7 @@ RUN_OPTIONS = (
         choices=("raise", "continue"),
     ),
     Option("--budget", "stop once nodes have recorded this much, like cost=1.5", "NAME=AMOUNT", many=True),
+    SERVICES,
 )
 PROGRESS = Option("--progress", "print lines of progress to stderr even if it is not a terminal")
 RESUME_OPTIONS = (
@@ -110,7 +114,8 @@ def order_of(call: Call, stored: Workflow | None = None) -> Order:
             target, pairs = None, [target, *pairs]
         target = target_of(target, stored.tags, stored.id)
     graph = graph_at(target)
-    values = given_values(graph, given.values, pairs, given.map_over)
+    named = graph if stored is None else graph.recorded_as(stored.graph)
+    values = given_values(named, given.values, pairs, given.map_over)
     options = options_of(given)
     if given.map_over and given.new_turn:
         raise Problem(USAGE, "--new-turn cannot be combined with --map-over")
@@ -131,6 +136,8 @@ def options_of(given: Any) -> dict[str, Any]:
             options[name] = getattr(given, name)
     if pairs := getattr(given, "budget", None):
         options["budget"] = dict(map(_limit, pairs))
+    if getattr(given, "services", None):
+        options["services"] = services_at(given.services)
     return {**options, "select": given.select} if given.select else options
 
 
@@ -146,15 +153,17 @@ def _limit(pair: str) -> tuple[str, float]:
     return name, most
 
 
-def outcome(order: Order, store: Checkpointer | None) -> RunResult | MapResult:
-    """Run an order and return the result, also of a failed run.
+def outcome(
+    order: Order, store: Checkpointer | None, run: Callable[..., RunResult | MapResult] | None = None
+) -> RunResult | MapResult:
+    """Run an order, by `run` if it is given, and return the result, also of a failed run.
 
     Raises:
         Problem: the call is invalid, or the workflow refuses it.
     """
     try:
         with _prints_to(order.quiet), _warnings_as_lines():
-            return _run(order, store)
+            return (run or _run)(order, store)
     except KeyboardInterrupt:
         if store is not None and not order.is_map:
             say(f"Interrupted; to resume: {escape(order.resuming())}")
@@ -264,7 +273,13 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
         elif order.workflow_id:
             yield f"Completed steps are stored. Fix the cause, then resume: {order.resuming()}"
     for asked in view["questions"][:ROWS]:
-        yield f"{asked['node']} waits for an answer: {asked['type']} {asked['text']}"
+        if asked["reason"] == "timer":
+            yield f"{asked['node']} waits until {until(asked['due'])}"
+            if order.workflow_id:
+                yield f"Resume what is due: {suggested('resume', order.target, options=['--due'])}"
+            continue
+        by = "" if asked["due"] is None else f" until {until(asked['due'])}"
+        yield f"{asked['node']} waits for an answer{by}: {asked['type']} {asked['text']}"
         if order.workflow_id:
             keys = [f"{key}=..." for key in asked["keys"]]
             answering = suggested("answer", order.workflow_id, *keys)

@@ -64,6 +64,8 @@ def fitted(name: str, value: Any, declared: Any, *, is_text: bool) -> Any:
 
 def _declared(graph: Graph, name: str, mapped: Collection[str]) -> Any:
     """Return the type of an input or answer, None if the graph declares none."""
+    if graph.renaming is not None:
+        name = graph.renaming.recorded(name)
     head, dot, rest = name.partition(".")
     if dot and re.fullmatch(r"item-\d+", head):
         return _declared(graph, rest, ())  # an answer to one item of a map

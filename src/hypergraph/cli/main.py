@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from hypergraph.cli.arguments import FOR_ALL, Option, parse
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import Screen
-from hypergraph.cli.registry import COMMANDS, READING, module_of
+from hypergraph.cli.registry import COMMANDS, READING, module_of, spelled
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import HypergraphError
 from hypergraph.views.address import without_password
@@ -31,9 +31,7 @@ def overview() -> str:
     for part in dict.fromkeys(command.part for command in COMMANDS.values()):
         lines += ["", f"{part}:"]
         rows = [
-            (name.replace("-", " "), command.summary)
-            for name, command in COMMANDS.items()
-            if command.part == part
+            (spelled(name), command.summary) for name, command in COMMANDS.items() if command.part == part
         ]
         lines += _columns(rows, max(len(name) for name, _ in rows))
     lines += ["", "Help for a command: hypergraph help COMMAND. Output for programs: --json."]
@@ -59,7 +57,7 @@ def manual(name: str, options: Sequence[Option]) -> str:
 
 def usage(name: str, options: Sequence[Option]) -> str:
     """Return the usage line of a command."""
-    words = [f"hypergraph {name.replace('-', ' ')}"]
+    words = [f"hypergraph {spelled(name)}"]
     for option in options:
         if option.is_argument:
             word = option.name + (" ..." if option.many else "")
@@ -171,7 +169,7 @@ def command_of(arguments: list[str]) -> tuple[str, list[str]]:
         return f"{name}-{rest[0]}", rest[1:]
     if name in COMMANDS:
         return name, rest
-    several = [known.replace("-", " ") for known in COMMANDS if known.startswith(f"{name}-")]
+    several = [spelled(known) for known in COMMANDS if known.startswith(f"{name}-")]
     hint = did_you_mean(name, COMMANDS) or "To list the commands: hypergraph --help"
     raise Problem(USAGE, f"Unknown command: {name}", f"Commands: {', '.join(several)}" if several else hint)
 

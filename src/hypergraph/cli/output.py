@@ -28,6 +28,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_-]+")  # a word that no shell changes
 _LEAST = 6  # characters of a cell, in a narrow terminal too
 _READABLE = 12  # characters that make a cell readable
 _AGES = ((60, "s"), (60, "m"), (24, "h"), (10_000_000, "d"))
+_LEFT_OUT_FIRST = frozenset({"Superstep"})  # in a narrow terminal; then columns from the right
 _ESSENTIAL = {"ID", "Node", "Name", "Key", "Step", "Item", "Status", "Value", "Error"}
 
 
@@ -86,9 +87,10 @@ class Screen:
             return table
         rows = [list(table.headings), *([escape(cell) for cell in row] for row in table.rows)]
         widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
-        for place in range(len(widths) - 1, -1, -1):
+        for heading in (*_LEFT_OUT_FIRST.intersection(table.headings), *reversed(table.headings)):
             readable = sum(min(width, _READABLE) for width in widths)
-            if readable > self._room(widths) and rows[0][place] not in _ESSENTIAL:
+            if readable > self._room(widths) and heading not in _ESSENTIAL and heading in rows[0]:
+                place = rows[0].index(heading)
                 del widths[place]
                 for row in rows:
                     del row[place]
@@ -217,14 +219,32 @@ def when(time: str | None) -> str:
 def age(moment: datetime) -> str:
     """Return the age of a time, like "5m ago"."""
     left = (now() - moment).total_seconds()
-    if left < 1:
-        return "now"
+    return "now" if left < 1 else f"{_amount_of_time(left)} ago"
+
+
+def _amount_of_time(left: float, least: int = 1) -> str:
+    """Return a time in the largest unit of which there are at least so many."""
     units = iter(_AGES)
     size, unit = next(units)
-    while left >= size:
+    while left >= size * least:
         left /= size
         size, unit = next(units)
-    return f"{int(left)}{unit} ago"
+    return f"{int(left)}{unit}"
+
+
+def until(time: str | None) -> str:
+    """Return a time to come as local time, and how soon that is."""
+    if not time:
+        return "—"
+    return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M} ({how_soon(time)})"
+
+
+def how_soon(time: str) -> str:
+    """Return how soon a time comes, like "in 3h"; "now" if it has come."""
+    left = (datetime.fromisoformat(time) - now()).total_seconds()
+    return (
+        "now" if left <= 0 else f"in {_amount_of_time(left, 2)}"
+    )  # "in 47h": what is left must not look less
 
 
 class Branch(NamedTuple):

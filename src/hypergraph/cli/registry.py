@@ -80,6 +80,11 @@ COMMANDS = {
             'run shop:orders item=\'["tea", "milk"]\' --map-over item',
         ),
     ),
+    "debug": Command(
+        "run a graph step by step: stop before each node, edit, skip, go back",
+        DO,
+        ("debug shop:orders item=tea", "debug shop:orders --id order-1"),
+    ),
     "resume": Command(
         "resume a failed, stopped or crashed run, or answer a paused one",
         DO,
@@ -89,6 +94,11 @@ COMMANDS = {
         "answer open questions of a workflow, its nested runs and items",
         DO,
         ("answer order-1 approved=true --by ann", "answer batch item-3.approved=false"),
+    ),
+    "send": Command(
+        "send a value to a workflow, for the next node that receives it",
+        DO,
+        ("send order-1 payment 9.5", "send batch/item-3 approved true --by ann"),
     ),
     "fork": Command(
         "start a workflow from the history of another one",
@@ -100,6 +110,11 @@ COMMANDS = {
         DO,
         ("replay runs.db shop:orders", "replay runs.db shop:orders order-1 --execute price --json"),
     ),
+    "migrate": Command(
+        "move unfinished runs to new code, or show what would happen",
+        DO,
+        ("migrate shop:orders --dry-run", "migrate shop:orders", "migrate shop:orders order-1 --accept"),
+    ),
     "cancel": Command("stop a running or paused workflow", DO, ("cancel order-1",)),
     "demo": Command("run a pipeline that fails, pauses, is killed and resumes", DO, ("demo",)),
     "worker": Command(
@@ -108,6 +123,11 @@ COMMANDS = {
         ("worker shop:orders --executor-id w1 --db postgresql://host/runs",),
     ),
     "worker-ls": Command("list the workers, and dead ones that left runs", CLUSTER, ("worker ls",)),
+    "dev-postgres": Command(
+        "start, stop or look for a Postgres for trying out",
+        CLUSTER,
+        ("dev-postgres", "dev-postgres status", "dev-postgres stop"),
+    ),
     "submit": Command(
         "submit a run to a cluster on Postgres",
         CLUSTER,
@@ -179,6 +199,11 @@ READING = frozenset(
         *("db-check", "completion", "doctor", "help", "version"),
     ]
 )
+
+
+def spelled(name: str) -> str:
+    """Return a command as it is typed: a dash in its name is a blank, except for `dev-postgres`."""
+    return name if name == "dev-postgres" else name.replace("-", " ")
 
 
 def module_of(name: str) -> ModuleType:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
-from hypergraph.cli.output import duration, status
+from hypergraph.cli.output import duration, status, until
 from hypergraph.display import Table, bounded, execution_time, first_line, plural, run_time
 from hypergraph.runs.log import failed_status, with_usage
 from hypergraph.views.inner import InnerStepView
 from hypergraph.views.step import QuestionView, Step, StepValue
 from hypergraph.views.values import TEXT, Brief, Part, StepRef, StoredValue, ValueView
-from hypergraph.views.workflow import ChildCounts, NodeRow
+from hypergraph.views.workflow import ChildCounts, NodeRow, SignalView
 from hypergraph.views.workflows import WorkflowSummary
 
 ROWS = 20  # of a table
+_BAR = 20  # characters
 _PACKAGE_FRAME = r'  File "[^"]*[/\\]hypergraph[/\\](engine|runners|executors|durability)[/\\]'
 _STEP_COLUMNS = ("Step", "Superstep", "Node", "Duration", "Status", "Decision", "Run", "Value")
 _STATISTICS = ("Node", "Runs", "Total", "Avg", "Errors", "Cached")
@@ -87,7 +89,7 @@ def decision(step: Step) -> str:
     return "→ " + (", ".join([decided] if isinstance(decided, str) else decided) or "(none)")
 
 
-def node_table(nodes: Iterable[NodeRow]) -> Table:
+def node_table(nodes: Sequence[NodeRow]) -> Table:
     """Return a table with one row per node."""
     rows = [
         (
@@ -96,7 +98,7 @@ def node_table(nodes: Iterable[NodeRow]) -> Table:
         )
         for node in nodes
     ]
-    return Table(_STATISTICS, rows)
+    return with_usage(Table(_STATISTICS, rows), [node["usage"] for node in nodes])
 
 
 def children_table(children: ChildCounts, reasons: dict[str, str]) -> Table:
@@ -232,11 +234,12 @@ def _of_user(traceback: str | None) -> str | None:
 def _waits(question: QuestionView) -> str:
     """Return what a question waits for, until when, and what happens then."""
     kinds = [kind for kind in question["answer_types"].values() if kind != "anything"]
-    what = f"waits for an answer, {'; '.join(kinds)}" if kinds else "waits for an answer"
+    awaited = f"the signal {question['signal']}" if question["signal"] else "an answer"
+    what = f"waits for {awaited}, {'; '.join(kinds)}" if kinds else f"waits for {awaited}"
     if question["due"] is None:
         return what
     after = "the run fails" if question["default"] is None else f"the answer is {question['default']}"
-    return f"{what}, until {question['due']}; then {after}"
+    return f"{what}, until {until(question['due'])}; then {after}"
 
 
 def question_lines(questions: Sequence[QuestionView]) -> list[str]:
@@ -247,12 +250,33 @@ def question_lines(questions: Sequence[QuestionView]) -> list[str]:
         keys = ", ".join(question["response_keys"].values())
         by = f" by {question['answered_by']}" if question["answered_by"] else ""
         if question["reason"] == "timer":
-            lines.append(f"{question['node']} waits until {question['due']}")
+            lines.append(f"{question['node']} waits until {until(question['due'])}")
             continue
         waits = f"answered{by}, resume to use it" if question["answered"] else _waits(question)
-        lines += [f"{question['node']} {waits} (input {keys})", f"  {prompt['type']} {prompt['text']}"]
+        lines.append(f"{question['node']} {waits} (input {keys})")
+        if question["signal"] is None:
+            lines.append(f"  {prompt['type']} {prompt['text']}")
     left_out = len(questions) - ROWS
     return lines + ([f"... and {plural(left_out, 'more question')}"] if left_out > 0 else [])
+
+
+def signal_lines(signals: Sequence[SignalView]) -> list[str]:
+    """Return the values that were sent to a run and wait to be received."""
+    lines = [
+        f"signal {sent['name']}{' by ' + sent['by'] if sent['by'] else ''} is kept until it is received: "
+        f"{sent['value']['type']} {sent['value']['text']}"
+        for sent in signals[:ROWS]
+    ]
+    left_out = len(signals) - ROWS
+    return lines + ([f"... and {plural(left_out, 'more signal')}"] if left_out > 0 else [])
+
+
+def progress_parts(found: Any) -> list[str]:
+    """Return how far a node is: its name, a bar, the numbers, and what it is at."""
+    of = f"{found['done']:g}" if found["total"] is None else f"{found['done']:g}/{found['total']:g}"
+    full = 0 if found["share"] is None else round(found["share"] * _BAR)
+    bar = "" if found["share"] is None else f"[{'#' * full}{'.' * (_BAR - full)}]"
+    return [found["node"], bar, of, found["text"]]
 
 
 def brief_text(value: Brief | None) -> str:

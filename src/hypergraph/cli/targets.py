@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Mapping
 from types import ModuleType
+from typing import Any
 
 from hypergraph import Graph
 from hypergraph.cli.arguments import Option
@@ -42,7 +43,7 @@ def target_of(given: str | None, tags: Mapping[str, str], workflow_id: str) -> s
     if remembered is None:
         hint = "It was not started by `hypergraph run`, so give the graph: module:attribute"
         raise Problem(USAGE, f"Missing argument: TARGET of workflow {workflow_id!r}", hint)
-    known = _known_graphs()
+    known = known_graphs()
     if remembered in known or remembered in known.values() or _is_of_graphs(remembered.partition(":")[0]):
         return remembered
     hint = f"To run code from elsewhere, name it: {remembered}"
@@ -77,9 +78,26 @@ def graph_at(target: str) -> Graph:
     return found
 
 
+def services_at(target: str) -> dict[str, Any]:
+    """Return the services of a target: a dict, or what a function without parameters returns.
+
+    Raises:
+        Problem: it does not exist, cannot be called, or is not a dict from names.
+    """
+    _, found = object_at(target)
+    if callable(found):
+        try:
+            found = found()
+        except Exception as error:  # code of the user
+            raise Problem(USAGE, f"{target}() failed: {type(error).__name__}: {error}") from error
+    if not isinstance(found, Mapping) or not all(isinstance(name, str) for name in found):
+        raise Problem(USAGE, f"{target} is of type {type(found).__name__}, not a dict of services by name")
+    return dict(found)
+
+
 def object_at(target: str) -> tuple[str, object]:
     """Return the module and the object of a target, of any type. Raises Problem if it does not exist."""
-    place = _PLACE.fullmatch(_known_graphs().get(target, target))
+    place = _PLACE.fullmatch(known_graphs().get(target, target))
     if place is None:
         raise _unknown_name(target)
     module_name, attribute = place.groups()
@@ -92,7 +110,8 @@ def object_at(target: str) -> tuple[str, object]:
     return module_name, found
 
 
-def _known_graphs() -> dict[str, str]:
+def known_graphs() -> dict[str, str]:
+    """Return the names and places of `[tool.hypergraph.graphs]`. Raises Problem if it is malformed."""
     graphs = settings().get("graphs", {})
     if isinstance(graphs, dict) and all(isinstance(place, str) for place in graphs.values()):
         return graphs
@@ -102,7 +121,7 @@ def _known_graphs() -> dict[str, str]:
 
 
 def _unknown_name(target: str) -> Problem:
-    known = _known_graphs()
+    known = known_graphs()
     hint = did_you_mean(target, known) or "Give module:attribute, or a name from [tool.hypergraph.graphs]"
     return Problem(NOT_FOUND, f"Graph {target!r} not found", hint, sorted(known))
 

@@ -17,6 +17,7 @@ from hypergraph.demo.processes import Calls, calls_until_killed, printed_by
 
 TAGS = {"made-by": "hypergraph demo"}
 FIRST, BATCH, ASKED, KILLED, WRONG, FORK = "ticket-1", "monday", "refund-1", "killed-1", "card-1", "card-2"
+FAILED = "failed-1"
 DESK = support_desk()
 
 
@@ -31,7 +32,7 @@ def print_story(page: Page, store: SqliteCheckpointer, file: str) -> None:
     _crash(page, store, file)
     _past(page, store)
     _what_if(page, store)
-    _your_turn(page, file)
+    _your_turn(page, store, file)
 
 
 def _one_ticket(page: Page, store: SqliteCheckpointer) -> RunResult:
@@ -188,12 +189,22 @@ def _what_if(page: Page, store: SqliteCheckpointer) -> None:
     ))  # fmt: skip
 
 
-def _your_turn(page: Page, file: str) -> None:
+def _your_turn(page: Page, store: SqliteCheckpointer, file: str) -> None:
     page.chapter("Your turn: inspect the runs, without any of this code")
+    runner = SyncRunner(checkpointer=store)
+    failed = runner.run(
+        DESK,
+        ticket="T-12",
+        message=TICKETS["T-12"],
+        workflow_id=FAILED,
+        error_handling="continue",
+        tags=TAGS,
+    )
+    page.line(f"{FAILED} is left {failed.status.value}: the web page resumes it, with a corrected message.")
     page.line(f"The database: {os.path.abspath(file)}")
     for words in (
         ("ls",),
-        ("show", f"{BATCH}/item-18"),
+        ("show", FAILED),
         ("why", WRONG, "letter"),
         ("diff", WRONG, FORK),
         ("timeline", FIRST),

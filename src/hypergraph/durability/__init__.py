@@ -7,7 +7,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    if name != "WorkflowRecorder":
+    if name not in ("WorkflowRecorder", "structure_before"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 

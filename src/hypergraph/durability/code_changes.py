@@ -12,7 +12,7 @@ from hypergraph.durability.history import Stored
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import Run
-from hypergraph.exceptions import GraphChangedError, WorkflowError
+from hypergraph.exceptions import GraphChangedError, GraphVersionError, WorkflowError
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.structure import structure_of
 from hypergraph.nodes.base import HyperNode
@@ -45,6 +45,27 @@ def refuse_other_graph(graph: Graph, workflow: Workflow, options: RunOptions) ->
             'or code_change="rerun" to continue it with this graph.',
             workflow_id=workflow.id,
         )
+
+
+def serves(graph: Graph, workflow: Workflow) -> bool:
+    """Say whether a graph has the name of a stored workflow, and the version it is pinned to."""
+    return graph.name == workflow.graph_name and workflow.version in (None, graph.version)
+
+
+def refuse_other_version(graph: Graph, workflow: Workflow) -> None:
+    """Raise GraphVersionError for a workflow that is pinned to another version of the code."""
+    if workflow.version is None or workflow.version == graph.version:
+        return
+    own = "has no version" if graph.version is None else f"is of version {graph.version!r}"
+    raise GraphVersionError(
+        f"Workflow {workflow.id!r} is pinned to version {workflow.version!r} of graph "
+        f"{workflow.graph_name or 'unnamed'!r}, and this code {own}. Run it with code of version "
+        f"{workflow.version!r}, move it here with `hypergraph migrate` after a --dry-run, or pass "
+        f"fork_from=({workflow.id!r}, None) to start a new workflow from its history.",
+        workflow_id=workflow.id,
+        pinned=workflow.version,
+        version=graph.version,
+    )
 
 
 def changed_nodes(graph: Graph, stored: Stored) -> list[str]:
@@ -103,9 +124,15 @@ def code_to_record(graph: Graph, stored: Stored, kept: Collection[str]) -> NewWo
     for name, now in node_hashes(graph).items():
         if hashes[name] != now and _makes_more(graph, stored, name):
             hashes[name] = now
-    if hashes == before:
+    version = graph.version or stored.workflow.version
+    if hashes == before and version == stored.workflow.version:
         return None
-    return NewWorkflow(graph_hash=graph.definition_hash, graph=recorded_structure(graph), node_hashes=hashes)
+    return NewWorkflow(
+        graph_hash=graph.definition_hash,
+        graph=recorded_structure(graph),
+        node_hashes=hashes,
+        version=version,
+    )
 
 
 def recorded_structure(graph: Graph) -> dict[str, Any]:
@@ -146,6 +173,7 @@ def described(run: Run | MapRun, options: RunOptions) -> NewWorkflow:
         node_name=run.step_name or None,
         visit=parent.visits(parent.step_of(run.step_name)) if parent is not None else 1,
         tags=dict(options.tags or {}) if parent is None else {},
+        version=graph.version if run.context.root is None else run.context.root.admission.graph.version,
     )
 
 
@@ -185,7 +213,7 @@ def _code_hash(node: HyperNode, outputs: Sequence[str] | None = None) -> str:
         hints = [node.get_input_type(name) for name in node.inputs]
         hints += [node.get_output_type(name) for name in made]
         rules = map(str, getattr(node, "targets", ()))
-        return sha256(*node.code_parts, *wiring, *rules, *forms_of(h for h in hints if h is not None))
+        return sha256(*node.code_shape, *wiring, *rules, *forms_of(h for h in hints if h is not None))
     if node.nested_graph is not None:
         inside = (f"{name}:{known}" for name, known in sorted(node_hashes(node.nested_graph).items()))
         return sha256(*inside, *wiring, str(getattr(node, "map_config", None)))

@@ -9,6 +9,7 @@ from typing import Any
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.names import moved
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
+from hypergraph.checkpointers.references import REFERENCE
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import is_other
 from hypergraph.engine.options import RunOptions
@@ -118,12 +119,19 @@ def begin(
         store.backend.release(claim)
         raise _exists(workflow_id)
     try:
-        inherited = origin.inputs if origin.handed_over else {}
+        inherited = origin.inputs if origin.handed_over else _referred(store, source)
         store.backend.write(
             store.encoding.commit(claim, inputs=inherited, at=0, status=WorkflowStatus.STOPPED)
         )
     finally:
         store.backend.release(claim)
+
+
+def _referred(store: Checkpointer, source: str | None) -> dict[str, tuple[int, Any]]:
+    """Return what a workflow refers to in the one around it: a fork is in no other, and has it itself."""
+    given = [] if source is None else store.backend.read_inputs(source, upto=0)
+    found = store.encoding.versioned(source or "", [p for p in given if p.format == REFERENCE])
+    return {name: known for name, known in found.items() if not isinstance(known[1], Undecodable)}
 
 
 def _exists(workflow_id: str) -> ValueError:

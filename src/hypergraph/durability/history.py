@@ -27,6 +27,7 @@ from hypergraph.values.serializers import JsonSerializer
 from hypergraph.values.undecodable import Undecodable
 
 LookUp = Callable[[Step, str], Any]
+_Row = tuple[int, Step, str | None, Any]  # of a step: its superstep, the node, its child, what it decided
 
 
 @lru_cache(maxsize=256)
@@ -89,12 +90,13 @@ class ResumeState:
     lost: dict[str, str] = field(default_factory=dict)  # node -> why values it made are not there
     reopened: set[int] = field(default_factory=set)  # nested graphs of which only changed nodes run again
     waiting: dict[str, StepRecord] = field(default_factory=dict)  # open questions, by node
-    rows: list[tuple[int, Step, str | None, Any]] = field(
-        default_factory=list
-    )  # what need not run again, its child, and what it decided
+    load_rows: Callable[[], list[_Row]] = list  # finds what need not run again, maybe in the store
+    stored: Stored | None = None  # the history it goes on from, without what is given now
     look_up: LookUp | None = None  # how to find the run of a child
     begins: dict[str, int] = field(default_factory=dict)  # by list: from which superstep on it is stored
     unlisted: set[str] = field(default_factory=set)  # lists of which nothing is stored that could be extended
+    _rows: list[_Row] | None = None
+    _raw: list[Any] | None = None
 
     def round_of(self, step: Step, superstep: int) -> int | None:
         """Return the superstep of a step had nothing failed, None if it only makes values again."""
@@ -114,13 +116,23 @@ class ResumeState:
                     run.journal.versions.update(kept.versions)
         return found
 
+    @property
+    def rows(self) -> list[_Row]:
+        """What need not run again, read on demand."""
+        if self._rows is None:
+            self._rows = self.load_rows()
+        return self._rows
+
     def raw_records(self) -> list[Any]:
         """Return what need not run again, in the form in which a run records what it does."""
+        if self._raw is not None:
+            return self._raw
         raw: list[Any] = []
         for superstep, step, child, decision in self.rows:
             known = tuple(decision) if isinstance(decision, list) else decision
             outcome = _replayed(known) if child is None else Recalled(self, step, child)
             raw += (superstep, step, 0.0, outcome)
+        self._raw = raw
         return raw
 
     def remade_done(self, run: Run, step: Step) -> None:
@@ -160,8 +172,11 @@ class Replay:
         self.past = Past(Standing(admission.layout))
         self.latest: dict[int, StepRecord] = {}  # by step: its last record
         self.first = 0  # the superstep with which the turn began
+        self.remembered: tuple[str, ...] = ()  # what is there without having been given
         waiting = (self.plan.index.get(record.node_name) for record in stored.waiting)
         self.asked = sum(1 << index for index in waiting if index is not None)
+        if stored.summary is not None:
+            self._restore(stored.summary)
 
     @property
     def standing(self) -> Standing:
@@ -175,6 +190,8 @@ class Replay:
 
     def run(self, turns: Sequence[Turn], *, every: bool = False) -> Standing:
         """Run through the turns that matter, or every one, and return where the last one stands."""
+        if self.stored.summary is not None:
+            return self._continue(turns)
         starts = [turn.superstep for turn in turns]
         found: list[list[tuple[Step, StepRecord]]] = [[] for _ in turns]
         for step, record in completed(self.plan, self.stored.records):
@@ -192,6 +209,54 @@ class Replay:
             self.past.follow(steps, self.first, self.asked)
         return self.standing
 
+    def _continue(self, turns: Sequence[Turn]) -> Standing:
+        """Run through what came after the summary: the rest of its turn, and later turns."""
+        starts = [-1, *(turn.superstep for turn in turns)]
+        found: list[list[tuple[Step, StepRecord]]] = [[] for _ in starts]
+        for step, record in completed(self.plan, self.stored.tail):
+            found[bisect_right(starts, record.superstep) - 1].append((step, record))
+        for turn, records in zip((None, *turns), found, strict=True):
+            if turn is not None:
+                self.begin(turn)
+            steps = [done for step, record in records if (done := self._noted(step, record))]
+            self.past.follow(steps, self.first, self.asked)
+        return self.standing
+
+    def to_data(self) -> dict[str, Any] | None:
+        """Return it as plain data to continue from; None while a superstep, or a question, is unfinished."""
+        standing = self.standing
+        if standing.running | standing.asking | standing.pending or self.past.withheld:
+            return None
+        return {
+            "given": sorted(self.given),
+            "remembered": sorted(self.remembered),
+            "first": self.first,
+            "standing": standing.to_data(),
+            "levels": self.levels.to_data(),
+            "versions": self.versions,
+            "visits": [[index, visit] for index, visit in self.visits.items()],
+            "sources": {name: _place(record) for name, record in self.sources.items()},
+            "writes": {name: _last_places(writes) for name, writes in self.writes.items()},
+        }
+
+    def _restore(self, data: Mapping[str, Any]) -> None:
+        """Continue where `to_data` was called; the records have all that it names."""
+        known = {(record.superstep, record.node_name): record for record in self.stored.records}
+
+        def record_at(place: Any) -> StepRecord | None:
+            return None if place is None else EARLIER if place == 0 else known[place[0], place[1]]
+
+        self.given, self.remembered = set(data["given"]), tuple(data["remembered"])
+        self.first = data["first"]
+        layout = self.admission.layout_for(self.given, self.remembered)
+        self.past = Past(Standing.from_data(layout, data["standing"]))
+        self.past.supersteps = Supersteps.from_data(data["levels"])
+        self.versions, self.visits = dict(data["versions"]), dict(data["visits"])
+        self.sources = {name: record_at(place) for name, place in data["sources"].items()}
+        self.writes = {
+            name: [record_at(place) for place in places] for name, places in data["writes"].items()
+        }
+
     def _recall_earlier(self, found: Sequence[Sequence[tuple[Step, StepRecord]]]) -> None:
         """Note which values there were before the records begin, and how often they had been written."""
         written: dict[str, int] = {}
@@ -199,8 +264,9 @@ class Replay:
             for name, version in record.output_versions.items():
                 written.setdefault(name, version)
         for name, version in self.stored.versions.items():
-            self._write(name, EARLIER)
-            self.versions[name] = written.get(name, version + 1) - 1
+            before = self.versions[name] = written.get(name, version + 1) - 1
+            if before:  # a value that was given since is newer than what a step has made
+                self._write(name, None if self.stored.given.get(name, 0) >= before else EARLIER)
 
     def _last_whole(self, turns: Sequence[Turn]) -> int:
         """Return the last turn that began everything anew: what was before matters by its values only."""
@@ -271,7 +337,8 @@ class Replay:
             reached = self.standing.layout.reached_from(turn.names)
         self._forget(reached)
         kept = (name for name in self._accumulated() if name in self.sources and name not in self.given)
-        layout = self.admission.layout_for(self.given, tuple(kept))
+        self.remembered = tuple(kept)
+        layout = self.admission.layout_for(self.given, self.remembered)
         self.past.turn(layout, reached)
         for name in turn.names:
             self._write(name, None)
@@ -287,17 +354,13 @@ class Replay:
     def _forget(self, reached: int) -> None:
         """Take away what steps made that begin anew, but for what is remembered."""
         remembered = self._accumulated() | self.given
-        for name, writes in self.writes.items():
-            last = writes[-1]
-            if last is EARLIER:
-                if name not in remembered:
-                    self.sources.pop(name, None)
-            elif last is not None and name not in remembered and self._is_reached(last, reached):
-                older = [w for w in writes if w is not EARLIER and not self._is_reached(w, reached)]
-                if older:
-                    self.sources[name] = older[-1]
-                else:
-                    self.sources.pop(name, None)
+        for name in [name for name in self.writes if name not in remembered]:
+            left = [w for w in self.writes[name] if w is not EARLIER and not self._is_reached(w, reached)]
+            if left:
+                self.writes[name], self.sources[name] = left, left[-1]
+            else:
+                del self.writes[name]
+                self.sources.pop(name, None)
 
     def _is_reached(self, record: StepRecord | None, reached: int) -> bool:
         return record is not None and bool(reached >> self.plan.index[record.node_name] & 1)
@@ -343,13 +406,34 @@ class Replay:
         return Done(step.index, record.superstep, absent=absent, equal=equal)
 
 
-def active_time(workflow: Workflow, parts: Iterable[StepRecord | Workflow]) -> float:
-    """Return for how many milliseconds a workflow has worked; `parts` are its steps, or items if a map."""
+def _place(record: StepRecord | None) -> Any:
+    """Return the record of a value as plain data: None for an input, 0 for what is older than the records."""
+    if record is None:
+        return None
+    return 0 if record is EARLIER else [record.superstep, record.node_name]
+
+
+def _last_places(writes: Iterable[StepRecord | None]) -> list[Any]:
+    """Return the places of writes, of those of one node the last."""
+    last: dict[Any, Any] = {}
+    for record in writes:
+        place = _place(record)
+        node = place[1] if isinstance(place, list) else place
+        last.pop(node, None)
+        last[node] = place
+    return list(last.values())
+
+
+def active_time(workflow: Workflow, parts: Iterable[StepRecord | Workflow], before: float = 0.0) -> float:
+    """Return for how many milliseconds a workflow has worked; `parts` are its steps, or items if a map.
+
+    `before` is for how long those did that are not among them.
+    """
     known = workflow.duration_ms or 0.0
-    return max(known, _covered(parts)) if workflow.status is WorkflowStatus.ACTIVE else known
+    return max(known, before + covered(parts)) if workflow.status is WorkflowStatus.ACTIVE else known
 
 
-def _covered(parts: Iterable[StepRecord | Workflow]) -> float:
+def covered(parts: Iterable[StepRecord | Workflow]) -> float:
     """Return for how many milliseconds at least one of the parts ran; what a fork has copied did not run."""
     spans = sorted(
         (part.completed_at - timedelta(milliseconds=part.duration_ms), part.completed_at)
@@ -383,6 +467,21 @@ class Stored:
     versions: Mapping[str, int] = field(default_factory=dict)  # the latest version of every output
     edited_at: frozenset[int] = frozenset()  # supersteps before which a fork was given values
     is_hidden: Callable[[str, Any], bool] | None = None  # whether a stored input is a value, redacted
+    # Of earlier steps: `records` has those that still matter, and all later ones; `turns` has the later ones.
+    summary: Mapping[str, Any] | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing that ever ran is left out of account."""
+        return not self.first if self.summary is None else bool(self.summary["whole"])
+
+    @property
+    def tail(self) -> list[StepRecord]:
+        """The records that a summary does not cover."""
+        if self.summary is None:
+            return self.records
+        last = self.summary["last"]
+        return [record for record in self.records if record.superstep > last]
 
     @property
     def given(self) -> dict[str, int]:
@@ -392,7 +491,8 @@ class Stored:
     @property
     def active_time(self) -> float:
         """The milliseconds that it has worked before."""
-        return active_time(self.workflow, self.records)
+        before = 0.0 if self.summary is None else float(self.summary["worked"])
+        return active_time(self.workflow, self.tail, before)
 
     @property
     def finished(self) -> set[str]:
@@ -403,7 +503,7 @@ class Stored:
     @property
     def outputs(self) -> set[str]:
         """The names that recorded steps produced, but for those asked for right now: these are answers."""
-        return produced(self.records) | (self.versions.keys() - self.asked if self.first else set())
+        return produced(self.records) | (set() if self.is_whole else self.versions.keys() - self.asked)
 
     @property
     def questions(self) -> list[StepRecord]:
@@ -421,6 +521,10 @@ class Stored:
         """The names of the answers to them."""
         pauses = [record.pause for record in self.questions if record.pause is not None]
         return {key for pause in pauses for key in pause.response_keys.values()}
+
+    def recorded(self) -> Stored:
+        """Return the steps and turns as they are stored now; what changes here does not change there."""
+        return replace(self, records=list(self.records), inputs={})
 
     def news(
         self, given: Mapping[str, Any], edits: Collection[str] = (), again: Iterable[str] = ()
@@ -442,13 +546,17 @@ class Stored:
         return news
 
 
-def stored_in(store: Checkpointer, workflow_id: str, graph: Graph | None = None) -> Stored | None:
+def stored_in(
+    store: Checkpointer, workflow_id: str, graph: Graph | None = None, *, summaries: bool = True
+) -> Stored | None:
     """Return what is stored under an id, None if nothing is, as of one moment.
 
-    With a graph, steps are read that a resume of this graph needs.
+    With a graph, steps are read that a resume of this graph needs; without summaries, from the last turn on
+    that began everything anew.
     """
     edited = edits_of(store, workflow_id) if graph is None or graph.has_cycles else frozenset()
-    found = store.read_history(workflow_id, None if graph is None else partial(_since, graph, edited))
+    since = None if graph is None else partial(_since, graph, edited)
+    found = store.read_history(workflow_id, since, summaries=summaries and graph is not None)
     if found is None:
         return None
     facts = found._asdict()

@@ -27,12 +27,15 @@ from hypergraph.checkpointers.records import (
     NewWorkflow,
     Ownership,
     StepRecord,
+    Turn,
     Usage,
+    Workflow,
     fast_constructor,
 )
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
-from hypergraph.durability.history import ResumeState, is_other
+from hypergraph.durability.history import ResumeState, Stored, is_other
 from hypergraph.durability.inner_steps import InnerJournal
+from hypergraph.durability.summaries import SummaryWriter
 from hypergraph.engine.inner_steps import usage_inside
 from hypergraph.engine.kernel import NOT_KNOWN
 from hypergraph.engine.lists import items_of
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from hypergraph.durability.live import Live
 
 _STRIKES = 3
+_OVER = frozenset((WorkflowStatus.COMPLETED, WorkflowStatus.STOPPED))  # endings that leave nothing half done
 
 
 class Intents:
@@ -148,7 +152,6 @@ class Journal:
         self.tolerate = tolerate  # whether the run continues after an error of the store, which it reports
         self.is_detached = is_detached  # the store cannot be written: nothing is recorded
         self.run = run
-        self.writer = writer
         self.active_time = active_time  # milliseconds that the workflow has worked before
         self.next_index = 0 if run.resumed is None else run.resumed.next_index
         self.turn = 0 if run.resumed is None else run.resumed.first  # the superstep in which it began
@@ -160,6 +163,8 @@ class Journal:
         self.waiting: dict[str, StepRecord] = {} if run.resumed is None else run.resumed.waiting
         self.numbers: dict[int, int] | None = {} if run.context.kernel.concurrent else None
         self.intents = Intents(self, claim)
+        # After a crash nothing is written behind: what a second crash would lose counts as no progress.
+        self.writer = None if self.intents.wary else writer
         self.growth = growth_of(store, claim.workflow_id, is_new=run.resumed is None)
         self.begins = {} if run.resumed is None else run.resumed.begins
         self.encode = store.encoding.encode
@@ -182,10 +187,13 @@ class Journal:
         self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
         self.last_commit = _clock()
         self._used_before: dict[tuple[int, str, str], dict[str, float]] | None = None
+        self.summaries = None if self.silent else _summaries_of(run)
 
     def before(self, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
         past = self.run.resumed
+        if self.summaries is not None and self.summaries.is_due(superstep):
+            self._summarize()
         if past is not None and not past.is_whole and step.index not in self.visits:
             self.visits[step.index] = self.store.backend.last_visit(self.claim.workflow_id, step.name)
         if past is not None and step.index in past.reopened:
@@ -208,9 +216,18 @@ class Journal:
             LATE.add(self)  # its sibling may take long
         return self._reported() if self.saved else ()
 
+    def _summarize(self) -> None:
+        """Write a summary of the steps so far with the next commit, if nothing is under way."""
+        if self.summaries is None or self.running or self.waits_for_end:
+            return
+        facts = self.summaries.summary()
+        if facts is not None:
+            self.outbox.append({"summary": self.store.encoding.summary(self.claim.workflow_id, facts)})
+
     def _reported(self) -> tuple[int, ...]:
         """Return the steps that have become durable since the last question."""
-        return tuple([self.saved.popleft() for _ in range(len(self.saved))])
+        saved = self.saved
+        return (saved.popleft(),) if len(saved) == 1 else tuple([saved.popleft() for _ in range(len(saved))])
 
     def catch_up(self) -> tuple[int, ...]:
         """Write what had to wait for a locked store; return the indexes of the steps that became durable."""
@@ -233,6 +250,11 @@ class Journal:
 
     def taken(self, name: str, version: int, value: Any) -> None:
         """Record an answer that was taken as an input, among those that came with this turn."""
+        if self.summaries is not None and self.summaries.is_stored:
+            self.summaries = None  # the turn that it covers is another one by now
+            self.outbox.append({"summary": self.store.encoding.summary(self.claim.workflow_id, None)})
+        elif self.summaries is not None:
+            self.summaries.take(self.turn, name)
         commit = self.store.encoding.commit(self.claim, inputs={name: (version, value)}, at=self.turn)
         if not self.concurrent or self.is_detached:
             self.put(commit)
@@ -242,6 +264,8 @@ class Journal:
 
     def put(self, commit: Commit) -> None:
         """Write a commit now; what a best-effort store cannot write is tried once more at the end."""
+        for step in commit.steps if self.summaries is not None else ():
+            self.summaries.add(step)  # type: ignore[union-attr]  # it is there
         if self.is_detached:
             return
         if self.tolerate is None:
@@ -336,7 +360,10 @@ class Journal:
         del self.waiting[step.name]
         if self.numbers is not None:
             self.numbers[step.index] = self._next_index()
-        self.outbox.append(self.encode(replace(asked, status=StepStatus.STOPPED)))
+        given_up = self.encode(replace(asked, status=StepStatus.STOPPED))
+        if self.summaries is not None:
+            self.summaries.add(given_up)
+        self.outbox.append(given_up)
         self.lowest = min(self.lowest, asked.superstep)
         return False
 
@@ -452,6 +479,8 @@ class Journal:
     def _take_back(self, step: Step, before: tuple[Any, ...]) -> None:
         """Forget what was noted of a step whose transaction was rolled back."""
         versions, self.next_index, numbers, waiting = before
+        if self.summaries is not None:
+            self.summaries.discard(step.name, numbers.get(step.index, self.next_index))
         if not self.run.fixed:
             self.versions = versions
         if self.numbers is not None and step.index in numbers:
@@ -498,7 +527,7 @@ class Journal:
         if not self.silent:
             self._add(step, superstep, StepStatus.PAUSED, None, {**_uncommon(outcome), "pause": pause})
 
-    def _add(  # noqa: PLR0917 - the facts of one step
+    def _add(  # noqa: PLR0912, PLR0917 - the facts of one step
         self,
         step: Step,
         superstep: int,
@@ -548,22 +577,23 @@ class Journal:
         if self.live is not None:
             self.live.ended(step.name)
         grows = past is not None or (not run.fixed and self._may_repeat(step))
-        growth = self.growth if grows else None
-        self.outbox.append(self._encoded(record, growth, step.node.artifact))
+        growth, artifact = self.growth if grows else None, step.node.artifact
+        try:
+            encoded = self.encode(record, growth, artifact)
+        except CheckpointError as error:
+            encoded = self._without_values(record, error)
+        if self.summaries is not None:
+            self.summaries.add(encoded)
+        self.outbox.append(encoded)
         self.lowest = min(self.lowest, superstep)  # afterwards: another thread empties both
         if self.running and not self.waits_for_end:
             LATE.add(self)  # what is under way may take long
 
-    def _encoded(self, record: StepRecord, growth: Growth | None, artifact: bool | None) -> EncodedStep:
-        """Return a step with its values as bytes; without them where the place for large values fails."""
-        try:
-            return self.encode(record, growth, artifact)
-        except CheckpointError as error:
-            if self.tolerate is None or not self.tolerate(error, of_value=True):
-                raise
-            return self.encode(
-                replace(record, values={}, lost=dict.fromkeys(record.values or (), str(error)))
-            )
+    def _without_values(self, record: StepRecord, error: CheckpointError) -> EncodedStep:
+        """Return a step without values where the place for large values fails and the run tolerates that."""
+        if self.tolerate is None or not self.tolerate(error, of_value=True):
+            raise error
+        return self.encode(replace(record, values={}, lost=dict.fromkeys(record.values or (), str(error))))
 
     def _added(self, step: Step, superstep: int, results: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a step made, of lists only what it adds; what is made again adds nothing."""
@@ -617,8 +647,9 @@ class Journal:
     def _taken(self) -> Commit:
         """Return the next commit of what is in the outbox; the caller holds the lock."""
         steps: list[EncodedStep] = []
-        while self.outbox:
-            found = self.outbox.popleft()
+        outbox = self.outbox
+        while outbox:
+            found = outbox.popleft()
             if type(found) is dict:
                 return Commit(self.claim, tuple(steps), **found)
             steps.append(found)  # type: ignore[arg-type]  # the other kind
@@ -668,6 +699,7 @@ class Journal:
         full: bool,
         code: NewWorkflow | None = None,
         due: datetime | None = None,
+        awaits: Mapping[str, int] = MappingProxyType({}),
     ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         self.is_closed = True
@@ -678,7 +710,15 @@ class Journal:
             raise self._trouble
         if self.is_detached:
             return ()
-        self.flush(status=status, duration_ms=duration, full=full, code=code, due=due)
+        more: dict[str, Any] = {}
+        if self.summaries is not None and status in _OVER and self.summaries.is_due_at_end:
+            facts = None if self.running else self.summaries.summary()
+            more = (
+                {}
+                if facts is None
+                else {"summary": self.store.encoding.summary(self.claim.workflow_id, facts)}
+            )
+        self.flush(status=status, duration_ms=duration, full=full, code=code, due=due, awaits=awaits, **more)
         if self.writer is not None:
             self.writer.drain(self.claim)
         return (*self._reported(), *self.on_their_way)
@@ -759,6 +799,18 @@ def shared_names(run: Run) -> frozenset[str]:
     return memo["shared"]  # type: ignore[no-any-return]  # put there above
 
 
+def _summaries_of(run: Run) -> SummaryWriter | None:
+    """Return what summarizes the steps of a run, None for one that has as many as its graph has nodes."""
+    past: ResumeState | None = run.resumed
+    if past is not None:
+        return None if past.stored is None else SummaryWriter(run.admission, past.stored)
+    if not run.plan.has_cycles:
+        return None
+    turn = Turn(0, frozenset(run.begun))
+    workflow = Workflow(run.workflow_id or run.run_id, WorkflowStatus.ACTIVE)
+    return SummaryWriter(run.admission, Stored(workflow, [], {}, [turn]))
+
+
 def growth_of(store: Checkpointer, workflow_id: str, *, is_new: bool) -> Growth:
     """Return the last versions of outputs, for the next ones to extend; a new workflow has none."""
 
@@ -789,6 +841,8 @@ def _uncommon(outcome: StepOutcome) -> dict[str, Any]:
         facts["cached"] = True
     if outcome.expired:
         facts["expired"] = True
+    if outcome.answered_by is not None:
+        facts["answered_by"] = outcome.answered_by
     if outcome.attempts > 1:
         facts["attempt"], facts["attempt_errors"] = outcome.attempts, outcome.failed_attempts
     if outcome.inner is not None and outcome.inner.workflow_id is not None:

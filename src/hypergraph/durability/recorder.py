@@ -13,7 +13,15 @@ from typing import Any
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.names import check_workflow_id
-from hypergraph.checkpointers.questions import Question, next_due, record_answers
+from hypergraph.checkpointers.questions import (
+    Question,
+    around,
+    awaited,
+    has_signal,
+    next_due,
+    record_answers,
+    taker_of,
+)
 from hypergraph.checkpointers.records import Claim, NewWorkflow, Ownership, Workflow, taken_over
 from hypergraph.checkpointers.references import Reference
 from hypergraph.checkpointers.status import WorkflowStatus
@@ -26,6 +34,7 @@ from hypergraph.durability.code_changes import (
     outdated_nodes,
     refuse_other_graph,
     refuse_other_rules,
+    refuse_other_version,
     refuse_rerun,
 )
 from hypergraph.durability.history import Stored, active_time, inputs_in, produced, stored_in
@@ -48,11 +57,13 @@ from hypergraph.durability.resume import (
 from hypergraph.engine.admission import answer_names, is_answer, transactional_node
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
+from hypergraph.engine.plan import Step
 from hypergraph.engine.run import RECORD_SIZE, CallContext, Run
 from hypergraph.exceptions import (
     CheckpointError,
     CrashLoopError,
     ItemChangedError,
+    ValueUnreadableError,
     WorkflowError,
     WorkflowLockedError,
 )
@@ -64,6 +75,25 @@ from hypergraph.values.undecodable import Undecodable, public_text
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))  # values that every serializer stores
 _LONG, _MANY = 256, 4  # characters of a text and items of a collection that nested runs do not copy
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
+
+
+def structure_before(store: Checkpointer, options: RunOptions) -> Mapping[str, Any] | None:
+    """Return the recorded structure of what a call continues or forks, None if nothing is stored."""
+    history = options.history if options.checkpoint is None else options.checkpoint.steps
+    source = options.workflow_id
+    if options.fork_from is not None:
+        source = options.fork_from[0]
+    elif history:
+        source = history[-1].workflow_id
+    workflow = store.backend.read_workflow(source) if isinstance(source, str) and source else None
+    if workflow is not None and workflow.graph is not None:
+        return workflow.graph
+    nodes: dict[str, dict[str, Any]] = {}  # what the steps show of it
+    for record in history or ():
+        about = nodes.setdefault(record.node_name, {"name": record.node_name, "inputs": [], "outputs": []})
+        about["inputs"] += record.input_versions
+        about["outputs"] += record.output_versions
+    return {"nodes": list(nodes.values())} if nodes else None
 
 
 class WorkflowRecorder:
@@ -155,6 +185,7 @@ class WorkflowRecorder:
                         "new_turn=True counts the values that are given now as new, and none are given. Pass "
                         "some, or leave new_turn out to resume the workflow."
                     )
+                refuse_other_version(graph, stored.workflow)
                 refuse_other_graph(graph, stored.workflow, self.options)
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
@@ -284,7 +315,7 @@ class WorkflowRecorder:
             return False  # nothing was written down, so nothing can be restored
         if (
             self._has_answers(run, stored)
-            or any(question.is_ripe for question in self._asked(stored))
+            or any(self._is_ripe(question) for question in self._asked(stored))
             or self._news(run, stored)
             or lacks_results(run, stored)
             or has_grown(run.admission.graph, stored)
@@ -296,6 +327,10 @@ class WorkflowRecorder:
             return False
         recall(run, stored, self.store)
         return True
+
+    def _is_ripe(self, question: Question) -> bool:
+        """Say whether a run has something to do at a question: an answer, a deadline or a signal is there."""
+        return question.is_ripe or has_signal(self.store, question.step)
 
     def _asked(self, stored: Stored) -> list[Question]:
         """Return the open questions of a workflow."""
@@ -381,6 +416,34 @@ class WorkflowRecorder:
             )
         return True
 
+    def receive(self, run: Run, step: Step, superstep: int) -> tuple[Any, ...]:
+        """Return the next value that was sent under the signal of a node, nothing if there is none.
+
+        The visit of the node is what takes it, so that a run after a crash is given the same value.
+        """
+        holder, name, place = run, step.name, [step.name]
+        while holder.journal is None and holder.parent is not None:  # a nested graph without a history
+            name, holder = holder.step_name, holder.parent
+            place.insert(0, name)
+        journal: Journal | None = holder.journal
+        if journal is None or journal.is_detached:
+            return ()
+        visit = str(journal.visits.get(holder.step_of(name).index, 1))
+        if holder is not run:
+            visit += f".{'/'.join(run.trail)}.{superstep}"
+        workflow_id = journal.claim.workflow_id
+        taker = taker_of(workflow_id, "/".join(place), visit)
+        found = self.store.backend.take_signal(around(workflow_id), step.node.signal, taker)
+        if found is None:
+            return ()
+        value = self.store.encoding.read_signal(*found).value
+        if isinstance(value, Undecodable):
+            raise ValueUnreadableError(
+                f"The signal {step.node.signal!r} of workflow {found[0]!r} cannot be read: {value.reason}",
+                workflow_id=found[0],
+            )
+        return (value,)
+
     @staticmethod
     def stream(run: Run, name: str, chunk: Any) -> None:
         """Keep a chunk of a node, for readers in other processes."""
@@ -415,8 +478,8 @@ class WorkflowRecorder:
             full = _is_outermost(run) or bool(run.asked)
             code = self._code_since(run) if run in self.reruns else None
             started = perf_counter()
-            due = next_due(run.pauses)
-            saved = journal.close(WorkflowStatus(run.status.value), full=full, code=code, due=due)
+            status, due, awaits = WorkflowStatus(run.status.value), next_due(run.pauses), awaited(run.pauses)
+            saved = journal.close(status, full=full, code=code, due=due, awaits=awaits)
             if full:
                 self.store.backend.commit_seconds = perf_counter() - started
             return saved
@@ -437,8 +500,8 @@ class WorkflowRecorder:
 
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""
-        stored, before = self.reruns.pop(run), len(run.resumed.rows)
-        ran = {step.name for step in run.records[1::RECORD_SIZE][before:]}
+        stored = self.reruns.pop(run)
+        ran = {step.name for step in run.records[1::RECORD_SIZE]}
         return code_to_record(run.admission.graph, stored, stored.finished - ran)
 
     def open_map(self, map_run: MapRun) -> None:
@@ -467,6 +530,8 @@ class WorkflowRecorder:
         }
         if run.parent is not None:
             inputs = self._referring(run, run.parent, inputs)
+        elif run.map_run is not None:
+            inputs |= self.maps.shared.get(run.map_run, {})
         if run.map_run is None:
             return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
         number, key = run.map_run.number_of(run.item_index), self.maps.key_of(run)
@@ -491,9 +556,13 @@ class WorkflowRecorder:
             value: Any = given.get(inner)
             version = journal.version_of(outer)
             if inner not in mapped and version and outer in kept and _is_large(value):
-                size = len(value) if type(value) in _SIZED else -1  # of others it may take long, or raise
-                given[inner] = Reference(up, outer, version, size)
+                given[inner] = Reference(up, outer, version, _length(value))
         return given
+
+
+def _length(value: Any) -> int:
+    """Return how long a value is, -1 if that may take long, or raise."""
+    return len(value) if type(value) in _SIZED else -1
 
 
 _SIZED = frozenset((str, bytes, list, tuple, dict, set, frozenset))
@@ -537,6 +606,7 @@ class MapRecorder:
         self.active_time: dict[MapRun, float] = {}  # milliseconds that maps have worked before
         self.keys: dict[MapRun, list[str]] = {}
         self.others: dict[MapRun, set[WorkflowStatus]] = {}  # of items that are not among those given
+        self.shared: dict[MapRun, dict[str, Reference]] = {}  # inputs of all items that the map itself stores
 
     def open(self, map_run: MapRun) -> None:
         """Start or resume the history of a map; items of one that completed are looked up, not run."""
@@ -558,10 +628,15 @@ class MapRecorder:
             without_answered_items(self.store, map_run, asked)
         if stored is not None and self._is_complete(map_run, stored, items):
             return
-        new = described(map_run, self.options)
+        shared = self._shared(map_run)
+        new = replace(described(map_run, self.options), inputs=shared)
         claim = self.claims[map_run] = self.store.backend.claim(
             map_run.workflow_id, new, self.store.encoding, force=self.options.force
         )
+        if claim.existing is not None and shared:  # of other values than those of the first call are copies
+            changed = inputs_in(self.store, claim.existing).news(shared)
+            shared = {name: value for name, value in shared.items() if name not in changed}
+        self.shared[map_run] = {name: Reference(1, name, 1, _length(value)) for name, value in shared.items()}
         if claim.existing is None:
             self.fresh.add(map_run)
             return
@@ -572,6 +647,17 @@ class MapRecorder:
         if claim.existing.status is not WorkflowStatus.ACTIVE:
             self.store.backend.write(self.store.encoding.commit(claim, status=WorkflowStatus.ACTIVE))
 
+    def _shared(self, map_run: MapRun) -> dict[str, Any]:
+        """Return the larger values that all items of an outermost map take: the map keeps them once.
+
+        A redaction goes by the names that nodes have for them.
+        """
+        if map_run.parent is not None or len(map_run.items) < 2 or self.store.encoding.redact is not None:
+            return {}
+        names = map_run.admission.given.difference(map_run.map_over, map_run.admission.answers)
+        found = {name: map_run.items[0][name] for name in names if name in map_run.items[0]}
+        return {name: value for name, value in found.items() if _is_large(value)}
+
     def _checked_items(self, map_run: MapRun, stored: Workflow | None) -> list[Workflow]:
         """Return the stored items of a map; raises for a call that does not fit them."""
         parent = map_run.parent
@@ -581,6 +667,7 @@ class MapRecorder:
         if stored is not None:
             _refuse_run(stored)
             if parent is None:
+                refuse_other_version(map_run.admission.graph, stored)
                 refuse_other_graph(map_run.admission.graph, stored, self.options)
         if self.options.key is not None and parent is None:
             map_run.numbers = self._numbers(map_run, items)
@@ -638,6 +725,7 @@ class MapRecorder:
         """Write down how the map ended."""
         claim = self.claims.pop(map_run, None)
         self.fresh.discard(map_run)
+        self.shared.pop(map_run, None)
         if claim is None:
             return
         try:
@@ -650,6 +738,7 @@ class MapRecorder:
                     duration_ms=duration,
                     full=outermost,
                     due=next_due(map_run.pauses),
+                    awaits=awaited(map_run.pauses),
                 )
             )
         finally:

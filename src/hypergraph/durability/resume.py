@@ -16,6 +16,7 @@ from hypergraph.checkpointers.questions import (
     answer_at,
     answered,
     child_at,
+    has_signal,
     is_due,
     placed,
     was_answered,
@@ -33,6 +34,7 @@ from hypergraph.durability.history import (
     is_other,
     stored_in,
 )
+from hypergraph.durability.summaries import begun_at, fits, shift_of, with_turn
 from hypergraph.engine.admission import admit
 from hypergraph.engine.lists import Mark
 from hypergraph.engine.nested import MapRun
@@ -144,15 +146,17 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     if run.fixed:
         run.unfix()
     plan = run.plan
+    if stored.summary is not None and not fits(stored.summary, run.admission):
+        _read_whole(stored, store, run.admission.graph)
+    before = stored.recorded()
     stored.inputs |= news
     stored.records = grown(stored, run.admission.graph)
     replay = Replay(run.admission, stored)
     replay.run(stored.turns)
-    begun = [turn.superstep for turn in stored.turns if replay.news_in(turn)]
-    past = run.resumed = ResumeState(first=max(begun, default=0))
+    past = run.resumed = ResumeState(first=begun_at(replay), stored=before)
     past.last = max((record.superstep for record in stored.records), default=-1)
     past.next_index = max((record.index for record in stored.records), default=-1) + 1
-    kept: list[StepRecord] = []  # the last records of nodes that this turn does not reach
+    outside: set[str] = set()  # nodes that this turn does not reach
     reached = 0
     past.entry = past.last + 1
     if news or outdated:
@@ -165,7 +169,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         replay.begin(turn, reached)
         past.reopened = _reopened(run, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
-        kept = list({r.node_name: r for r in stored.records if r.node_name in outside}.values())
+        before.turns = with_turn(before, turn)
     standing = replay.standing
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
@@ -174,7 +178,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     past.begins = {name: stored.state.begin(name) for name in plan.lists if name in stored.state}
     past.begins |= dict.fromkeys(plan.lists.intersection(news), past.first)
     past.unlisted = {name for name in plan.lists if _is_unlisted(stored, name)}
-    past.is_whole = not stored.first
+    past.is_whole = stored.is_whole
     if any(step.kind == "graph" for step in plan.steps):
         _count_visits(run, stored, store)
         _pass_over_given_up(run, stored, store, reached)
@@ -184,8 +188,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     _add_new_nodes(run, stored, outdated)
     _restore_values(run, stored, replay, store, news)
     latest = {record.node_name: record for record in current}
-    late = [record.superstep - record.retry_of for record in current if record.retry_of is not None]
-    past.shift = max(late, default=0)
+    past.shift = shift_of(stored, past.first)
     if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
         next_ones = standing.copy()
         batch = next_ones.ready()
@@ -196,12 +199,32 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     past.waiting = {  # also from an earlier turn; those that this one gives up are not asked any more
         r.node_name: r for r in stored.waiting if not reached >> plan.index.get(r.node_name, 0) & 1
     }
-    past.rows = [
-        (r.superstep, s, r.child_workflow_id, r.decision) for s, r in completed(plan, [*kept, *current])
-    ]
-    run.records += past.raw_records()
-    _ask_again(run, past.waiting.values())
+    known = stored.records if stored.summary is None else None  # a long history is read when its log is
+    past.load_rows = partial(_rows, run, store, stored.workflow.id, known, outside)
+    _ask_again(run, past.waiting.values(), store)
     return past
+
+
+def _rows(
+    run: Run, store: Checkpointer, workflow_id: str, known: list[StepRecord] | None, outside: Collection[str]
+) -> list[tuple[int, Step, str | None, Any]]:
+    """Return what a resumed run need not run again: this turn's steps, and the last ones of nodes outside."""
+    past = run.resumed
+    if known is None:
+        found = store.steps(workflow_id, values=False)
+        known = [record for record in found if record.index < past.next_index]
+    kept = list({r.node_name: r for r in known if r.node_name in outside}.values())
+    current = [record for record in known if record.superstep >= past.first]
+    done = completed(run.plan, [*kept, *current])
+    return [(r.superstep, s, r.child_workflow_id, r.decision) for s, r in done]
+
+
+def _read_whole(stored: Stored, store: Checkpointer, graph: Graph) -> None:
+    """Read all that a summary covers: the graph is not the one that it was made for."""
+    found = stored_in(store, stored.workflow.id, graph, summaries=False)
+    if found is not None:
+        stored.records, stored.turns, stored.first = found.records, found.turns, found.first
+        stored.versions, stored.fence, stored.summary = found.versions, found.fence, None
 
 
 def _has_gaps(stored: Stored) -> bool:
@@ -224,7 +247,7 @@ def _is_unlisted(stored: Stored, name: str) -> bool:
 
 def _count_visits(run: Run, stored: Stored, store: Checkpointer) -> None:
     """Count how often nested graphs have run that the records do not show."""
-    for step in run.plan.steps if stored.first else ():
+    for step in () if stored.is_whole else run.plan.steps:
         if step.kind == "graph" and step.index not in run.resumed.visits:
             run.resumed.visits[step.index] = store.backend.last_visit(stored.workflow.id, step.name)
 
@@ -249,9 +272,14 @@ def _pass_over_given_up(run: Run, stored: Stored, store: Checkpointer, reached: 
         index = run.plan.index.get(child.node_name or "")
         if index is not None:
             turns = [turn.superstep for turn in stored.turns if layout.reached_from(turn.names) >> index & 1]
-            begun = past.first if reached >> index & 1 else max(turns, default=0)
+            begun = past.first if reached >> index & 1 else max(turns, default=_since_summary(stored))
             if (child.parent_superstep or 0) < begun:
                 past.visits[index] = max(child.visit, past.visits.get(index, 0))
+
+
+def _since_summary(stored: Stored) -> int:
+    """Return the first superstep after a summary: what began before and has not ended was given up."""
+    return 0 if stored.summary is None else stored.summary["last"] + 1
 
 
 def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
@@ -262,7 +290,7 @@ def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
         run.standing.hush(sum(1 << i for i in added))
 
 
-def _ask_again(run: Run, latest: Collection[StepRecord]) -> None:
+def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer) -> None:
     """Leave questions open that nothing has answered or given up: they are not asked anew."""
     standing = run.standing
     for record in latest:
@@ -273,7 +301,8 @@ def _ask_again(run: Run, latest: Collection[StepRecord]) -> None:
             continue
         step = run.plan.steps[index]
         answered = any(name in run.answers for name in step.outputs)
-        if step.kind != "interrupt" or answered or is_due(record.pause):
+        is_ripe = is_due(record.pause) or has_signal(store, record)
+        if step.kind != "interrupt" or answered or is_ripe:
             standing.pending |= standing.asking & 1 << index
             standing.asking &= ~(1 << index)
         elif (standing.due | standing.asking | standing.pending) >> index & 1:
@@ -310,11 +339,12 @@ def _restore_values(
     for name in [name for name in run.values if name not in known]:
         del run.values[name]
     lost: dict[str, Lost] = {}
+    before = _before_withheld(run, stored, replay, store)
     for name, record in replay.sources.items():
         if record is None:
             value = stored.inputs[name][1] if name in stored.inputs else _UNKNOWN
         elif record is EARLIER and name in needed:
-            value = stored.state.get(name, _UNKNOWN)
+            value = before.get(name, stored.state).get(name, _UNKNOWN)
         elif record is not EARLIER and name in needed:
             value = _made(run, stored, store, record, name)
         else:
@@ -335,6 +365,15 @@ def _restore_values(
         wanted += [(None, name) for name in run.admission.returns]
     run.resumed.remade = _Remaking(run, stored, replay, lost).steps(wanted)
     run.resumed.lost = {found.record.node_name: found.reason for found in lost.values() if found.record}
+
+
+def _before_withheld(
+    run: Run, stored: Stored, replay: Replay, store: Checkpointer
+) -> dict[str, Mapping[str, Any]]:
+    """Return by name, where a later value is withheld, the state with what is older than the records."""
+    withheld = {name: kept for kept in run.resumed.withheld.values() for name in kept.results}
+    names = [name for name in withheld if replay.sources.get(name) is EARLIER]
+    return {name: store.state(stored.workflow.id, superstep=withheld[name].superstep - 1) for name in names}
 
 
 def _restore_lists(

@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hypergraph import clock
 from hypergraph.engine.kernel import Expired, is_cancellation
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ class AsyncKernel:
         self.quick = max_concurrency is None and not self.overlaps
         self._sleepers: set[asyncio.Future[None]] = set()
         self._limit = asyncio.Semaphore(max_concurrency) if max_concurrency is not None else None
+        # Executors work in real time: their timeouts must not pass while they do.
+        adopts = clock.adopt is not None and executors is None
+        self._is_virtual = adopts and clock.adopt(asyncio.get_running_loop())  # type: ignore[misc]  # as above
 
     async def yield_control(self) -> None:
         """Let the loop run its other tasks once."""
@@ -61,7 +65,8 @@ class AsyncKernel:
         self._sleepers.add(sleeper := asyncio.get_running_loop().create_future())
         try:
             if context.stop_request is None:  # later requests end the sleep
-                await asyncio.wait([sleeper], timeout=min(seconds, context.remaining()))
+                left = min(seconds, context.remaining())
+                await asyncio.wait([sleeper], timeout=left if self._is_virtual else clock.waited(left))
         finally:
             self._sleepers.discard(sleeper)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import sys
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from datetime import datetime
@@ -10,12 +10,12 @@ from functools import partial
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from hypergraph.clock import now, waited
+from hypergraph.clock import now, skips
 from hypergraph.display import preview
 from hypergraph.engine.concurrent import course_of
-from hypergraph.engine.kernel import NOT_KNOWN, Carried, Expired, PauseExecution, original
+from hypergraph.engine.kernel import HALTED, NOT_KNOWN, Carried, Expired, PauseExecution, SyncKernel, original
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of, refuse_replace
-from hypergraph.engine.run import RECORD_SIZE, CallWatch, Run, StepOutcome, clock
+from hypergraph.engine.run import CallWatch, Run, StepOutcome, clock, monotonic
 from hypergraph.engine.scheduler import ASKED, differs
 from hypergraph.exceptions import (
     CancellationError,
@@ -28,9 +28,11 @@ from hypergraph.exceptions import (
     annotate,
     safe_text,
 )
+from hypergraph.nodes.context import NodeContext
 from hypergraph.nodes.gate import END
 from hypergraph.nodes.interrupt import InterruptNode
 from hypergraph.nodes.options import Replace, RetryPolicy
+from hypergraph.nodes.receive import ReceiveNode
 from hypergraph.nodes.signature import MISSING
 from hypergraph.nodes.timer import TimerNode
 from hypergraph.records import PauseInfo, RunStatus
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
     from hypergraph.durability.recorder import WorkflowRecorder
     from hypergraph.runners.observer import EventObserver
 
+_UNSHARED = 2  # references to an object that only a variable and the question about them hold
+# Since 3.14 the loads of a variable may not count, and elsewhere nothing may: then nothing is used twice.
+_counts = sys.version_info < (3, 14) and hasattr(sys, "getrefcount")
+_references: Callable[[Any], int] = sys.getrefcount if _counts else lambda _: _UNSHARED + 1
 _GLANCE = 1.0  # seconds between looks at the clock while a timer waits: it may jump
 _PATIENCE = 0.05  # seconds between checks of a workflow that another process is running
 
@@ -61,6 +67,8 @@ async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
         await context.kernel.sleep(_PATIENCE, context)
         if clock() >= context.halt_at:
             raise context.halt_error(run.path_of(""), was_executing=False)
+    if context.begun is not None:
+        context.begun()
     course = _closing(run, recorder) if left else _nothing()
     if context.observer is None:
         return await course
@@ -131,7 +139,7 @@ async def _observed(run: Run, observer: EventObserver, course: Coroutine[Any, An
 async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: calls would cost too much
     context, values, record = run.context, run.values, run.records.extend
     watched, journal = frozenset() if run.fixed else run.watched, run.journal
-    step, course, quick, extra = None, iter(course_of(run)), context.quick, None
+    step, course, quick, extra, spare = None, iter(course_of(run)), context.quick, None, None
     run.started = now = clock()
     breath = now + context.kernel.stride
     try:
@@ -159,6 +167,15 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                     value = step.func(values[step.arg])
                 elif step.getter is not None:
                     value = step.func(*step.getter(values))
+                elif step.seen is not None or step.sees is not None:
+                    if spare is None or _references(spare) > _UNSHARED:
+                        spare = NodeContext(run, step.name, superstep)
+                    else:  # the function before has not kept it
+                        spare._name, spare.superstep = step.name, superstep
+                    if step.seen is not None:
+                        value = step.func(values[step.seen], spare)
+                    else:
+                        value = step.func(*step.sees(values), spare)
                 else:
                     value = step.call(values, run, superstep)
                 if step.is_async:
@@ -220,6 +237,12 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         return
     observer, journal, outcome = run.context.observer, run.journal, StepOutcome()
     saved: tuple[int, ...] = ()
+    given = NOT_KNOWN
+    if run.context.stepper is not None:
+        given = await run.context.stepper.before(run, step, superstep)
+        if given is HALTED:
+            run.halt(step, superstep)
+            return
     if step.appends:
         past = run.resumed
         run.lists.begin(step.index, superstep if past is None else past.round_of(step, superstep))
@@ -238,7 +261,10 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
     try:
         if step.kind == "graph" and journal is not None and journal.shared:
             journal.hand_out(step)
-        value = await producers[step.kind](run, step, superstep, outcome)
+        if given is NOT_KNOWN:
+            value = await producers[step.kind](run, step, superstep, outcome)
+        else:
+            value, outcome.answered_by = given, "debugger"
         duration = 0.0 if outcome.cached else clock() - started - outcome.waited
         outcome.decision = value if step.is_gate else None
     except PauseExecution as signal:
@@ -296,6 +322,11 @@ async def _call_function(run: Run, step: Step, superstep: int, outcome: StepOutc
         known = await run.context.kernel.settle(partial(run.journal.known_result, step, superstep))
         if known is not NOT_KNOWN:
             return _resolved(step, known)
+    if step.direct and type(run.context.kernel) is SyncKernel and run.context.deadline is None:
+        outcome.called = True
+        if run.journal is not None and run.journal.shared:
+            run.journal.hand_out(step)
+        return _transact(run, step, superstep, outcome)
     return await _through_cache(run, step, superstep, outcome, _attempts)
 
 
@@ -336,7 +367,7 @@ async def _attempts(run: Run, step: Step, superstep: int, outcome: StepOutcome) 
             outcome.failed_attempts += (f"{type(error).__name__}: {safe_text(error)}",)
             if context.observer is not None:
                 await context.observer.node_retried(run, step, outcome.attempts, error, delay)
-            await kernel.sleep(waited(delay), context)
+            await kernel.sleep(delay, context)
             if clock() >= context.halt_at:
                 raise context.halt_error(run.path_of(step.name), was_executing=True) from error
             outcome.attempts += 1
@@ -365,7 +396,7 @@ async def _attempt(run: Run, step: Step, superstep: int, outcome: StepOutcome, a
     outcome.waited += started - asked
     timeout: float | None = getattr(step.node, "timeout", None)
     if timeout is not None or attempt > 1 or run.attempts is not None:
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else monotonic() + timeout
         run.note_attempt(step.name, attempt, deadline)
     remaining = run.context.halt_at - started if run.context.deadline is not None else None
     try:
@@ -482,12 +513,18 @@ async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> An
     before = _asked_before(run, step)
     if isinstance(step.node, TimerNode):
         return await _wait(run, step, superstep, outcome, before)
+    if isinstance(step.node, ReceiveNode) and run.context.recorder is not None:
+        take = partial(run.context.recorder.receive, run, step, superstep)
+        found = await run.context.kernel.settle(take)
+        if found:
+            return step.node.as_answers(found)[0]
     if before is not None and before.due is not None and before.due <= now():
         answers = await _after_deadline(run, step, outcome, before)
         return answers[0] if step.output is not None else answers
-    answer = await _through_cache(run, step, superstep, outcome, _handle)
-    if answer is not NO_ANSWER:
-        return answer
+    if not isinstance(step.node, ReceiveNode):
+        answer = await _through_cache(run, step, superstep, outcome, _handle)
+        if answer is not NO_ANSWER:
+            return answer
     raise PauseExecution(_question(run, step, before))
 
 
@@ -537,7 +574,7 @@ async def _wait(
     while (left := (due - now()).total_seconds()) > 0:
         if context.recorder is not None and left > node.hold.total_seconds():
             raise PauseExecution(_question(run, step, PauseInfo(step.name, "", due=due)))
-        await context.kernel.sleep(min(waited(left), _GLANCE), context)
+        await context.kernel.sleep(left if skips() else min(left, _GLANCE), context)
         if clock() >= context.halt_at:
             raise context.halt_error(run.path_of(step.name), was_executing=True)
     outcome.waited += clock() - started
@@ -567,12 +604,19 @@ def _question(run: Run, step: Step, before: PauseInfo | None) -> PauseInfo:
         value=next(iter(inputs.values()), None),
         output_params=step.outputs if len(step.outputs) > 1 else None,
         values=inputs if len(inputs) > 1 else None,
-        reason="timer" if isinstance(node, TimerNode) else "interrupt",
+        reason=_reason(node),
         path=run.trail,
         schemas=node.answer_schemas or None,
         due=due,
         default=", ".join(map(preview, node.default)) if has_default else None,
+        signal=node.signal if isinstance(node, ReceiveNode) else None,
     )
+
+
+def _reason(node: InterruptNode) -> str:
+    if isinstance(node, TimerNode):
+        return "timer"
+    return "signal" if isinstance(node, ReceiveNode) else "interrupt"
 
 
 producers.update({"function": _call_function, "gate": _call_function, "interrupt": _ask})
@@ -620,16 +664,25 @@ def _left_undone(run: Run) -> list[str]:
     past = run.resumed
     if run.outcome().keys() - run.admission.given if past is None else past.first != past.entry:
         return []
-    idle = {parts[i].name: _quoted(standing.lacks(i)) for i in bits(standing.layout.scope & standing.idle)}
-    listed = "; ".join(f"{name!r} lacks {names}" for name, names in idle.items() if names)
+    reasons = [_idle_because(standing, i) for i in bits(standing.layout.scope & standing.idle)]
+    listed = "; ".join(filter(None, reasons))
     return [f"Nothing ran in graph {_name(run)}: {listed}. Give one of them what it lacks."] if listed else []
+
+
+def _idle_because(standing: Standing, index: int) -> str:
+    """Return why a node has not run in this turn: an input is missing, or no gate has chosen it."""
+    layout, missing = standing.layout, standing.lacks(index)
+    name = repr(layout.parts[index].name)
+    if missing:
+        return f"{name} lacks {_quoted(missing)}"
+    gates = [] if standing.open >> index & 1 else layout.controllers[index]
+    return f"{name} lacks the choice of {_quoted(layout.parts[g].name for g in gates)}" if gates else ""
 
 
 def _ran(run: Run) -> Iterator[tuple[Step, Any]]:
     """Yield the steps of the turn, those that an earlier call has made included."""
     first = 0 if run.resumed is None else run.resumed.first
-    for start in range(0, len(run.records), RECORD_SIZE):
-        superstep, step, _, outcome = run.records[start : start + RECORD_SIZE]
+    for superstep, step, _, outcome in run.all_records():
         if superstep >= first:
             yield step, outcome
 

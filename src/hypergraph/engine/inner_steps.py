@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypergraph import values  # a serializer is loaded on first access
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _clock = time.perf_counter
 _LONGEST_KEY = 512  # characters
 _SHOWN = 300  # characters of arguments in an error
+_LARGEST = 10**15  # amounts up to here are added up exactly, and their sums can be stored
 _ADDING = threading.Lock()  # amounts may come from several threads
 
 
@@ -120,7 +122,8 @@ class Visit:
         self.usage: dict[str, float] | None = None  # outside of inner steps
         self.calls: dict[str, Opened | None] = {}  # by key, for the log; None for what was replayed
         self._numbers: dict[str, int] = {}  # of automatic keys
-        self._thread = threading.get_ident()
+        self._places = count()  # of calls, in the order in which they began
+        self._thread: int | None = None  # that calls without keys
         self._open: set[str] = set()
         self._entries: dict[str, Entry] | None = None
         self._ledger: InnerJournal | None = None
@@ -149,7 +152,7 @@ class Visit:
         context = self.run.context
         if _clock() >= context.halt_at:
             raise context.halt_error(self.path, was_executing=True)
-        index = len(self.entries) if entry is None else entry.index
+        index = next(self._places) if entry is None else entry.index
         opened = Opened(self, key, func, (args, kwargs), options, index)
         if (earlier := self.calls.get(key)) is not None and earlier.usage is not None:
             opened.usage = dict(earlier.usage)  # of a call that failed in this visit
@@ -171,6 +174,8 @@ class Visit:
             if self.run.journal is not None:
                 self._ledger = self.run.journal.inner(self.step_of, self.superstep)
             self._entries = {} if self._ledger is None else self._ledger.recorded()
+            if self._entries:
+                self._places = count(max(entry.index for entry in self._entries.values()) + 1)
         return self._entries
 
     def again(self) -> None:
@@ -179,7 +184,9 @@ class Visit:
         self._open.clear()  # what an interrupted attempt left
 
     def _automatic(self, func: Callable[..., Any]) -> str:
-        if threading.get_ident() != self._thread:
+        thread = threading.get_ident()
+        self._thread = self._thread or thread
+        if thread != self._thread:
             raise self._error(
                 "calls ctx.step without a key from a second thread, where the order of calls is not the same "
                 "every time. Give each call a key: ctx.step('name', function, ...)"
@@ -301,7 +308,7 @@ class Visit:
                 finally:
                     _INSIDE.reset(token)
                 context = self.run.context
-                context.awake.wait(min(waited(delay), context.remaining()))
+                context.awake.wait(waited(min(delay, context.remaining())))
                 self._go_on(opened)
         finally:
             if not handed_on:
@@ -334,7 +341,7 @@ class Visit:
                     return value
                 finally:
                     _INSIDE.reset(token)
-                await kernel.sleep(waited(delay), context)
+                await kernel.sleep(delay, context)
                 self._go_on(opened)
         finally:
             self._open.discard(opened.key)
@@ -460,8 +467,8 @@ def check_amount(name: str, amount: Any) -> None:
     """Raise TypeError for what is not a number, ValueError for NaN, infinite and negative ones."""
     if isinstance(amount, bool) or not isinstance(amount, (int, float)):
         raise TypeError(f"ctx.record({name}=...) takes a number, got {type(amount).__name__}")
-    if not 0 <= amount < float("inf"):
-        raise ValueError(f"ctx.record({name}=...) takes a number from 0 on, got {amount!r}")
+    if not 0 <= amount <= _LARGEST:
+        raise ValueError(f"ctx.record({name}=...) takes a number from 0 to {_LARGEST:.0e}, got {amount!r}")
 
 
 def added(found: dict[str, float] | None, more: Mapping[str, float]) -> dict[str, float]:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from types import coroutine
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
+from hypergraph.clock import waited
 from hypergraph.exceptions import HypergraphError, reraise
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ class Kernel(Protocol):
 
 
 NOT_KNOWN: Any = object()  # returned by Journal.known_result for an unknown result
+HALTED: Any = object()  # returned by a debugger before a step that is not to be performed any more
 
 
 T = TypeVar("T")
@@ -156,7 +158,7 @@ class SyncKernel:
 
     async def sleep(self, seconds: float, context: CallContext) -> None:
         """Block until the time is over, a stop request or the deadline."""
-        context.awake.wait(min(seconds, context.remaining()))
+        context.awake.wait(waited(min(seconds, context.remaining())))
 
     async def within(self, call: Awaitable[T], seconds: float | None) -> T:
         """Await the call: without suspension there is no timeout."""

@@ -101,6 +101,8 @@ class MapRun:
         recorder = self.context.recorder if self.items else None
         if recorder is not None:
             await stored(self, partial(recorder.open_map, self))
+            if self.context.begun is not None:
+                self.context.begun()
         else:
             self.refuse_answers_to_no_item()
         self.started = clock()

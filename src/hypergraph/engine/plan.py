@@ -60,6 +60,17 @@ def getter_of(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Any] | No
     return itemgetter(*names) if len(names) > 1 else None
 
 
+def takes_context_last(node: CallableNode) -> bool:
+    """Say whether the function takes its inputs by position and, behind them, the context."""
+    params = node.signature.parameters
+    return (
+        not node.signature.by_keyword
+        and bool(node.inputs)
+        and [p.is_context for p in params] == [False] * len(node.inputs) + [True]
+        and all(p.kind in _BY_POSITION and p.default is MISSING for p in params)
+    )
+
+
 def prepare_call(
     node: CallableNode, other: Callable[..., Any] | None = None, lists: Collection[str] = ()
 ) -> Call:
@@ -67,9 +78,6 @@ def prepare_call(
 
     Each call gets copies of `lists`, and empty ones for those to which nothing was added yet.
     """
-    quick = _context_call(node) if other is None and not lists else None
-    if quick is not None:
-        return quick
     func = other or node.func
     names = dict(zip((p.name for p in node.params), node.inputs, strict=True))
     parts = [
@@ -108,22 +116,6 @@ def _place(param: Parameter, value: Any, args: list[Any], kwargs: dict[str, Any]
         kwargs[param.name] = value
     else:
         args.append(value)
-
-
-def _context_call(node: CallableNode) -> Call | None:
-    """Return a shorter call for the usual shape: one input and, behind it, the context."""
-    params = node.signature.parameters
-    plain = all(p.kind in _BY_POSITION and p.default is MISSING for p in params)
-    if not plain or node.signature.by_keyword or [p.is_context for p in params] != [False, True]:
-        return None
-    func, arg, name, new = node.func, node.inputs[0], node.name, object.__new__
-
-    def call(values: Mapping[str, Any], run: RunFacts, superstep: int) -> Any:
-        context = new(NodeContext)  # past its constructor: one call less for every call of the node
-        context._run, context._name, context.superstep = run, name, superstep
-        return func(values[arg], context)
-
-    return call
 
 
 def _copier(node: CallableNode, param: Parameter) -> Callable[[], Any]:
@@ -273,6 +265,7 @@ class Step:
         "appends",
         "arg",
         "call",
+        "direct",
         "func",
         "getter",
         "index",
@@ -287,6 +280,8 @@ class Step:
         "outputs",
         "plain",
         "resolve",
+        "seen",
+        "sees",
         "signals",
         "suspends",
         "target_index",
@@ -296,6 +291,8 @@ class Step:
     kind: Kind
     arg: str | None
     getter: Callable[[Any], Any] | None
+    seen: str | None  # the only input of a function that takes the context behind it,
+    sees: Callable[[Any], Any] | None  # or all of them
     call: Call | None
     resolve: Callable[[Any], Any] | None
     func: Callable[..., Any]
@@ -316,7 +313,8 @@ class Step:
         self.lists: frozenset[str] = frozenset()  # inputs that are such lists
         self.inward: frozenset[str] = frozenset()  # what goes round inside a nested graph
         self.arg = self.getter = self.call = self.resolve = None
-        self.plain = False
+        self.seen = self.sees = None
+        self.plain = self.direct = False
         self.suspends = node.is_async or self.kind == "graph"
         if isinstance(node, CallableNode):
             self._prepare(node)
@@ -328,6 +326,9 @@ class Step:
             self.getter = getter_of(node.inputs)
         else:
             self.call = prepare_call(node)
+            if takes_context_last(node):
+                self.seen = node.inputs[0] if len(node.inputs) == 1 else None
+                self.sees = getter_of(node.inputs)
         if isinstance(node, GateNode):
             self.resolve = decider(node)
             self.plain = not (node.cache or node.retry or node.timeout)
@@ -339,6 +340,7 @@ class Step:
             elif len(self.outputs) > 1:
                 self.resolve = unpacker(node.name, self.outputs, node.original_outputs, self.appends)
             special = node.cache or node.retry or node.timeout or node.offload or node.is_generator
+            self.direct = node.transaction and not special
             special = special or node.transaction
             self.plain = not special and node.repeatable and not self.appends
             self.suspends = self.suspends or node.offload
@@ -347,7 +349,7 @@ class Step:
         """Let each call have a copy of these inputs, to which nodes append."""
         self.lists = frozenset(names)
         if isinstance(self.node, CallableNode):
-            self.arg = self.getter = None
+            self.arg = self.getter = self.seen = self.sees = None
             self.call = prepare_call(self.node, lists=self.lists)
 
     def invoke(self, values: Mapping[str, Any], run: RunFacts, superstep: int) -> Any:
@@ -356,6 +358,10 @@ class Step:
             return self.func(values[self.arg])
         if self.getter is not None:
             return self.func(*self.getter(values))
+        if self.seen is not None:
+            return self.func(values[self.seen], NodeContext(run, self.name, superstep))
+        if self.sees is not None:
+            return self.func(*self.sees(values), NodeContext(run, self.name, superstep))
         return self.call(values, run, superstep)  # type: ignore[misc]  # one of the three is set
 
     def __repr__(self) -> str:

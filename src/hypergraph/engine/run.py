@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hypergraph.engine.admission import Admission
 from hypergraph.engine.inner_steps import Visit, added, late
@@ -41,9 +41,17 @@ if TYPE_CHECKING:
     from hypergraph.durability.recorder import WorkflowRecorder
     from hypergraph.runners.observer import EventObserver
 
-clock = time.perf_counter
+clock = time.perf_counter  # these two are replaced by a clock for tests
+monotonic = time.monotonic
 NEVER = float("inf")
 DEFAULT_LIMIT = 1000
+
+
+class Gate(Protocol):
+    """What a run asks before each step: a debugger, or what keeps steps from being performed."""
+
+    async def before(self, run: Run, step: Step, superstep: int) -> Any:
+        """Return NOT_KNOWN to perform the step, HALTED to end the run, or what the step makes instead."""
 
 
 class CallContext:
@@ -56,10 +64,12 @@ class CallContext:
     halt_at = NEVER
     stop_request: StopRequested | None = None
     root: Any = None  # the outermost Run or MapRun
+    stepper: Gate | None = None  # what is asked before each step, if a debugger drives the run
     quick = True  # whether plain functions may be called in place
     services: Mapping[str, Any] = MappingProxyType({})  # what nodes ask for by name
     budget: Mapping[str, float] | None = None
     spent: dict[str, float] | None = None  # of what the budget limits, earlier runs of the workflow included
+    begun: Callable[[], None] | None = None  # called once the run is in the store, for a handle that waits
     _awake: threading.Event | None = None
 
     def __init__(
@@ -77,7 +87,7 @@ class CallContext:
         self.observer, self.options, timeout = observer, options, options.timeout
         self.budget = options.budget
         if timeout is not None:
-            self.halt_at, self.deadline = clock() + timeout, time.monotonic() + timeout
+            self.halt_at, self.deadline = clock() + timeout, monotonic() + timeout
         # A plain call in place emits no events and cannot be cut off by a deadline.
         if observer is not None or (timeout is not None and self.kernel.concurrent):
             self.quick = False
@@ -150,6 +160,7 @@ class StepOutcome:
     cut_off = False  # whether a timeout interrupted the call
     lost_worker = False  # whether a worker died with an earlier attempt
     waited = 0.0  # seconds spent waiting for the concurrency limit
+    answered_by: str | None = None  # what has given its outputs in place of its function
     expired = False  # whether a question took its default, because its deadline has passed
     replayed = False  # restored from history instead of executed
     failed_attempts: tuple[str, ...] = ()  # "Type: message" of each
@@ -407,22 +418,31 @@ class Run:
         context, (_, node_deadline) = self.context, self.attempt_of(name)
         if clock() >= context.halt_at:
             raise context.halt_error(self.path_of(name), was_executing=True)
-        if node_deadline is not None and time.monotonic() >= node_deadline:
+        if node_deadline is not None and monotonic() >= node_deadline:
             raise NodeTimeoutError(self.path_of(name), self.step_of(name).node.timeout)
 
-    def stream(self, name: str, chunk: Any) -> None:
-        """Emit a chunk, if there are event processors; keep it, if the node streams into a store."""
+    def stream(self, name: str, chunk: Any, superstep: int | None = None) -> None:
+        """Emit a chunk, if there are event processors; keep it, if the node streams into a store.
+
+        Raises StepUsageError for a chunk to keep of a node that has ended; without superstep it has not.
+        """
         if self.context.observer is not None:
             self.context.observer.chunk(self, name, chunk)
         if self.context.recorder is not None and self.step_of(name).node.stream:
+            if superstep is not None:
+                self.visit(name, superstep)
             self.context.recorder.stream(self, name, chunk)
 
-    def progress(self, name: str, done: float, total: float | None, text: str) -> None:
-        """Show how far a node is, to event processors and in the store."""
+    def progress(self, name: str, how_far: tuple[float, float | None, str], superstep: int) -> None:
+        """Show how far a node is, to event processors and in the store.
+
+        Raises StepUsageError for a node that has ended.
+        """
+        self.visit(name, superstep)
         if self.context.observer is not None:
-            self.context.observer.progress(self, name, done, total, text)
+            self.context.observer.progress(self, name, *how_far)
         if self.context.recorder is not None:
-            self.context.recorder.show_progress(self, name, done, total, text)
+            self.context.recorder.show_progress(self, name, *how_far)
 
     # -- endings ---------------------------------------------------------------------------------------
 
@@ -533,11 +553,24 @@ class Run:
         )
 
     def _last_decision(self, name: str) -> str:
-        for start in range(len(self.records) - RECORD_SIZE, -1, -RECORD_SIZE):
-            _, step, _, extra = self.records[start : start + RECORD_SIZE]
-            if step.name == name:
-                return repr(extra.decision if isinstance(extra, StepOutcome) else extra)
+        for records in self._all_records():
+            for start in range(len(records) - RECORD_SIZE, -1, -RECORD_SIZE):
+                _, step, _, extra = records[start : start + RECORD_SIZE]
+                if step.name == name:
+                    return repr(extra.decision if isinstance(extra, StepOutcome) else extra)
         return "nothing"
+
+    def _all_records(self) -> Iterator[list[Any]]:
+        """Yield the records of this call, then those of the earlier calls that it goes on from."""
+        yield self.records
+        if self.resumed is not None:
+            yield self.resumed.raw_records()
+
+    def all_records(self) -> Iterator[list[Any]]:
+        """Yield the records of this call, then earlier ones: superstep, step, seconds and outcome of each."""
+        for records in self._all_records():
+            for start in range(0, len(records), RECORD_SIZE):
+                yield records[start : start + RECORD_SIZE]
 
     def refuse(self, error: Exception) -> None:
         """End the run before it starts, because its inputs were rejected."""

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from hypergraph.display import did_you_mean, finding, plural
 from hypergraph.exceptions import GraphConfigError
 from hypergraph.graph.describe import describe
+from hypergraph.graph.formerly import Renaming, checked_formerly, recorded_as
 from hypergraph.graph.inputs import InputSpec, compute_input_spec, indispensable_inputs
 from hypergraph.graph.mermaid import to_mermaid
 from hypergraph.graph.networks import flat_network, network
@@ -72,6 +73,8 @@ class Graph(Frozen):
         edges: all edges, instead of inferring them from names; see `chain`
         name: the name in logs and stores; required to nest the graph
         strict_types: check the type annotations along every edge
+        formerly: maps former names of nodes and values to those of today, for runs recorded under them
+        version: the version of the code; a stored run is continued only by code of the version it began with
     """
 
     name: str | None  # as given
@@ -80,6 +83,9 @@ class Graph(Frozen):
     selected: tuple[str, ...] | None  # the outputs that a run returns; None for all
     entrypoints_config: tuple[str, ...] | None  # the nodes at which runs start; None for all
     _bound: dict[str, Any]
+    formerly: Mapping[str, str]  # former names of nodes and values -> those of today
+    version: str | None  # of the code; None for any
+    renaming: Renaming | None  # of a graph under the names of a recorded run
     memo: dict[str, Any]  # results computed once per graph
 
     def __init__(
@@ -89,14 +95,24 @@ class Graph(Frozen):
         edges: Iterable[Any] | None = None,
         name: str | None = None,
         strict_types: bool = False,
+        formerly: Mapping[str, str] | None = None,
+        version: str | None = None,
     ) -> None:
         listed = _checked_nodes(nodes)
         if name is not None and not isinstance(name, str):
             raise TypeError(f"The name of a graph must be a string, got {got(name)}")
+        wiring = validate_graph(listed, edges=edges, name=name, strict_types=strict_types)
+        findings: list[str] = []
+        former = {} if formerly is None else checked_formerly(formerly, wiring, findings)
+        if findings:
+            raise GraphConfigError.from_findings(findings)
         self.__dict__.update(
             name=name,
             strict_types=bool(strict_types),
-            wiring=validate_graph(listed, edges=edges, name=name, strict_types=strict_types),
+            wiring=wiring,
+            formerly=former,
+            version=_checked_version(version),
+            renaming=None,
             selected=None,
             entrypoints_config=None,
             _bound={},
@@ -295,7 +311,9 @@ class Graph(Frozen):
                     f"The binding of {name!r} is no longer valid after add_nodes: it was an input and is now "
                     f"produced by {grown.wiring.data_producers[name]}. Call unbind({name!r}) first."
                 )
-        return grown._copy(_bound=self._bound, selected=self.selected)
+        return grown._copy(
+            _bound=self._bound, selected=self.selected, formerly=self.formerly, version=self.version
+        )
 
     def replace(self, replacements: Mapping[str, HyperNode | Callable[..., Any]]) -> Self:
         """Return a graph with other nodes in these places; nested ones are named by path.
@@ -322,8 +340,26 @@ class Graph(Frozen):
             strict_types=self.strict_types,
         )
         return changed._copy(
-            _bound=self._bound, selected=self.selected, entrypoints_config=self.entrypoints_config
+            _bound=self._bound,
+            selected=self.selected,
+            entrypoints_config=self.entrypoints_config,
+            formerly=self.formerly,
+            version=self.version,
         )
+
+    def recorded_as(self, structure: Mapping[str, Any] | None) -> Graph:
+        """Return this graph under the names in a stored structure: itself where `formerly` changes nothing.
+
+        >>> count = FunctionNode(lambda words: len(words), "count", "total")
+        >>> before = Graph([FunctionNode(lambda words: len(words), "measure", "total")])
+        >>> graph = Graph([count], formerly={"measure": "count"})
+        >>> from hypergraph.graph.structure import structure_of
+        >>> list(graph.recorded_as(structure_of(before)).nodes)
+        ['measure']
+
+        Raises GraphChangedError if several former names of one node or value are recorded.
+        """
+        return recorded_as(self, structure)
 
     def as_node(
         self,
@@ -378,6 +414,14 @@ class Graph(Frozen):
     def __repr__(self) -> str:
         size = plural(len(self.wiring.nodes), "node")
         return f"Graph({self.name or 'unnamed'}, {size}, outputs={self.outputs})"
+
+
+def _checked_version(version: Any) -> str | None:
+    if version is not None and not isinstance(version, str):
+        raise TypeError(f'The version of a graph must be a string such as "2026-11", got {got(version)}')
+    if version is not None and (not version.strip() or not version.isprintable() or len(version) > 100):
+        raise ValueError(f"The version of a graph must be 1 to 100 printable characters, got {version!r}")
+    return version
 
 
 def _checked_nodes(nodes: Any) -> list[HyperNode]:

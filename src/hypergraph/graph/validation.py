@@ -23,7 +23,7 @@ from hypergraph.nodes.gate import GateNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.names import shown
 from hypergraph.nodes.signature import fingerprint
-from hypergraph.structure import Links, cyclic_components, walk
+from hypergraph.structure import Links, cyclic_components, leads, walk
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
@@ -220,7 +220,7 @@ def producers_append_or_none_does(draft: Draft) -> Iterator[str]:
 
 def _first_clash(wiring: Wiring, producers: Sequence[str], links: Links) -> tuple[str, str] | None:
     """Return two producers that are neither ordered nor exclusive."""
-    if all(b in walk(links[a], links) for a, b in pairwise(producers)):
+    if all(leads(a, b, links) for a, b in pairwise(producers)):
         return None  # a chain: no need to look at all pairs
     branches = [_branches(wiring, gate) for gate in wiring.gates.values() if not gate.multi_target]
     after = {name: set(producers).intersection(walk(links[name], links)) for name in producers}
@@ -238,6 +238,30 @@ def _branches(wiring: Wiring, gate: GateNode) -> dict[str, str]:
     reached = {t: set(walk([t], wiring.successors, without=closed - {t})) for t in targets}
     paths = Counter(name for found in reached.values() for name in found)
     return {name: target for target, found in reached.items() for name in found if paths[name] == 1}
+
+
+def answers_are_not_inputs(draft: Draft) -> Iterator[str]:
+    """B16: a given value is an answer to a question or an input, never either of them."""
+    wiring = draft.wiring
+    for asking in draft.nodes if wiring.explicit else ():
+        for name in _answers_of(asking):
+            for taker in wiring.consumers.get(name, ()):
+                if not wiring.feeders(taker, name):
+                    yield finding(
+                        f"{name!r} answers {asking.name!r} and is an input of {taker!r}",
+                        f"no edge leads from {asking.name!r} to {taker!r}, so a given value could be either",
+                        fix=f"add the edge ({asking.name!r}, {taker!r}), or rename one of them.",
+                    )
+
+
+def _answers_of(node: HyperNode) -> tuple[str, ...]:
+    """Return the outputs of a node under which answers to questions may be given."""
+    if node.is_interrupt:
+        return node.data_outputs
+    if not isinstance(node, GraphNode) or node.map_config is not None or not node.graph.has_interrupts:
+        return ()
+    inside = {name for inner in node.graph.iter_nodes() for name in _answers_of(inner)}
+    return tuple(o for o, i in zip(node.outputs, node.inner_outputs, strict=True) if i in inside)
 
 
 def wait_for_names_exist(draft: Draft) -> Iterator[str]:
@@ -437,6 +461,7 @@ RULES: tuple[Rule, ...] = (  # in the order in which findings are reported
     wait_for_names_exist,
     types_fit,
     producers_append_or_none_does,
+    answers_are_not_inputs,
 )
 _NAME_RULES: tuple[Rule, ...] = (  # the rules that apply if names are repeated
     node_names_are_unique,

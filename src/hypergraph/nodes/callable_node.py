@@ -20,6 +20,7 @@ from hypergraph.nodes.signature import (
     Parameter,
     Signature,
     captured_fingerprint,
+    code_form,
     code_identity,
     read_signature,
     safe_getattr,
@@ -102,6 +103,16 @@ class CallableNode(Frozen, HyperNode, Generic[P, R_co]):
         appended = [str(number) for number, name in enumerate(self.data_outputs) if name in self.append]
         code = code_identity(self.func)
         return (code, f"append {' '.join(appended)}") if appended else (code,)
+
+    @property
+    def code_shape(self) -> tuple[str, ...]:
+        """The same as `code_parts`, in a form that a rename does not change."""
+        return (code_form(self.func, self._known_targets), *self.code_parts[1:])
+
+    @property
+    def _known_targets(self) -> tuple[str, ...]:
+        """What the function of a gate calls its targets; for subclasses."""
+        return ()
 
     @cached_property
     def data_outputs(self) -> tuple[str, ...]:

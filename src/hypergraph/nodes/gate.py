@@ -7,6 +7,7 @@ decision is a target name, END, a list of names or None.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NoReturn, Self
 
 from hypergraph.display import did_you_mean
@@ -49,6 +50,7 @@ class GateNode(CallableNode[P, R_co]):
     default_open: bool  # whether a cycle can start at one of its targets, before its first decision
     multi_target = False  # whether it chooses a list of targets
     fallback: Target | None = None  # the target for the result None
+    _aliases: Mapping[str, str] = MappingProxyType({})  # what the function calls a target -> its name
 
     def _set_up_gate(self, func: Any, name: str | None, targets: Iterable[Target], **options: Any) -> None:
         checked = dict.fromkeys(map(_checked_target, targets))
@@ -63,6 +65,22 @@ class GateNode(CallableNode[P, R_co]):
         changed._refuse_generator()
         return changed
 
+    def with_targets(self, names: Mapping[str, str]) -> Self:
+        """Return a copy whose targets have other names; its function still returns those that it knows."""
+        changed = {old: new for old, new in names.items() if old in self.target_names}
+        if not changed:
+            return self
+        aliases = {known: changed.get(target, target) for known, target in self._aliases.items()}
+        copy = self._copy(
+            _aliases={**changed, **aliases},
+            targets=[_among(changed, target) for target in self.targets],
+            descriptions={_among(changed, target): text for target, text in self.descriptions.items()},
+        )
+        for option in ("fallback", "when_true", "when_false"):
+            if option in copy.__dict__:
+                copy.__dict__[option] = _among(changed, copy.__dict__[option])
+        return copy
+
     def _refuse_generator(self) -> None:
         if self.is_generator:
             raise TypeError(
@@ -74,6 +92,11 @@ class GateNode(CallableNode[P, R_co]):
     def target_names(self) -> tuple[str, ...]:
         """The targets that are nodes: all except END."""
         return tuple(t for t in self.targets if isinstance(t, str))
+
+    @property
+    def _known_targets(self) -> tuple[str, ...]:
+        known = {target: name for name, target in self._aliases.items()}
+        return tuple(known.get(name, name) for name in self.target_names)
 
     @property
     def definition_hash(self) -> str:
@@ -96,6 +119,8 @@ class GateNode(CallableNode[P, R_co]):
         return {**super().nx_attrs, "branch_data": self.branch_data}
 
     def _check_target(self, result: Any) -> Any:
+        if self._aliases and isinstance(result, str):
+            result = self._aliases.get(result, result)
         for target in self.targets:
             if target is result or (isinstance(result, str) and target == result):
                 return target
@@ -108,6 +133,10 @@ class GateNode(CallableNode[P, R_co]):
         raise ValueError(
             f"Gate {self.name!r} returned an invalid target: {what}. Valid targets: {self.targets}. {hint}"
         )
+
+
+def _among(names: Mapping[str, str], target: Any) -> Any:
+    return names.get(target, target) if isinstance(target, str) else target
 
 
 def _checked_target(target: Any) -> Target:

@@ -186,6 +186,17 @@ class GraphNode(Frozen, HyperNode):
             changed.has_default_for(param)  # fills the memo, as for a new node
         return changed
 
+    def with_names_inside(self, graph: Graph, names: Mapping[str, str]) -> Self:
+        """Return a copy that runs the same graph, whose values have other names inside."""
+        return self._copy(
+            graph=graph,
+            nested_graph=graph,
+            inner_inputs=tuple(names.get(name, name) for name in self.inner_inputs),
+            inner_outputs=tuple(names.get(name, name) for name in self.inner_outputs),
+            _indispensable=graph.indispensable,
+            _liftable={outer: names.get(inner, inner) for outer, inner in self._liftable.items()},
+        )
+
     @property
     def inner_map_params(self) -> list[str]:
         """The mapped parameters under their names in the inner graph."""

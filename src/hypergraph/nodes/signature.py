@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import functools
 import hashlib
 import inspect
+import linecache
 import pickle
 import re
+import textwrap
 import types
 import typing
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import urandom
 from typing import Any
@@ -169,6 +172,9 @@ def _is_context_hint(hint: Any) -> bool:
 
 _captures: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
 _codes: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
+_forms: weakref.WeakKeyDictionary[types.FunctionType, dict[tuple[str, ...], str]] = (
+    weakref.WeakKeyDictionary()
+)
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial, staticmethod)
 _Known = dict[int, tuple[Any, str]]  # id -> the value, kept alive so that its id is not reused, and its text
@@ -211,9 +217,14 @@ def code_identity(func: Callable[..., Any]) -> str:
         # Several lambdas can share one line of source, so their bytecode counts. Source is looked up by
         # code object: for a function that wraps another, inspect would return the source of the other.
         code = target.__code__
-        source = _source(code) if code.co_name != "<lambda>" else None
+        source = _source(code) if code.co_name != "<lambda>" and _has_source(code) else None
         _codes[target] = source or f"code:{_describe_code(code, {})}"
     return _codes[target]
+
+
+def _has_source(code: types.CodeType) -> bool:
+    """Say whether it is worth looking for the source: code that `exec` made mostly has none."""
+    return code.co_filename != "<string>" or code.co_filename in linecache.cache
 
 
 def _source(target: Any) -> str | None:
@@ -221,6 +232,54 @@ def _source(target: Any) -> str | None:
         return f"source:{inspect.getsource(target)}"
     except Exception:  # defined at run time, or built in
         return None
+
+
+_OWN = frozenset(
+    ("node", "route", "ifelse", "interrupt")
+)  # decorators whose options are compared by themselves
+
+
+def code_form(func: Callable[..., Any], targets: Sequence[str] = ()) -> str:
+    """Return the code of a callable in a form that a rename does not change.
+
+    Comments, the layout and this package's own decorators do not count, nor does what the function, its
+    parameters and the targets of a gate are called. Without source it is `code_identity`.
+    """
+    target = _code_holder(func)
+    code = safe_getattr(target, "__code__")
+    known = code_identity(func)
+    if not isinstance(target, types.FunctionType) or not known.startswith("source:") or code is None:
+        return known
+    forms = _forms.setdefault(target, {})
+    if tuple(targets) not in forms:
+        try:
+            tree = ast.parse(textwrap.dedent(known.removeprefix("source:"))).body[0]
+            forms[tuple(targets)] = f"form:{_form(tree, tuple(targets))}"
+        except (SyntaxError, ValueError, IndexError, RecursionError):  # part of a line, as of a lambda
+            forms[tuple(targets)] = known
+    return forms[tuple(targets)]
+
+
+def _form(tree: ast.stmt, targets: Sequence[str]) -> str:
+    if isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef):
+        tree.decorator_list = [each for each in tree.decorator_list if _last_name(each) not in _OWN]
+        taken = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
+        names = {argument.arg: f"${place}" for place, argument in enumerate(taken)}
+        names.setdefault(tree.name, "$")
+        tree.name = "$"
+        for part in ast.walk(tree):
+            if isinstance(part, ast.Name):
+                part.id = names.get(part.id, part.id)
+            elif isinstance(part, ast.arg):
+                part.arg = names.get(part.arg, part.arg)
+            elif isinstance(part, ast.Constant) and isinstance(part.value, str) and part.value in targets:
+                part.value = f"${targets.index(part.value)}"
+    return ast.dump(tree)
+
+
+def _last_name(decorator: ast.expr) -> str:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
 
 
 def _code_holder(func: Any) -> Any:

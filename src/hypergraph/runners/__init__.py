@@ -8,22 +8,25 @@ from hypergraph.records import InnerStep, NodeRecord, PauseInfo, RunStatus
 from hypergraph.runners.base import BaseRunner, RunnerCapabilities
 from hypergraph.runners.handles import MapHandle, RunHandle
 from hypergraph.runners.options import ErrorHandling
+from hypergraph.runners.stepping import NodeStop, RunDebugger
 from hypergraph.runners.sync import SyncRunner
 from hypergraph.runs import MapLog, MapResult, NodeStats, RunLog, RunResult
 
 if TYPE_CHECKING:  # the types of what `__getattr__` returns
-    from hypergraph.runners.async_ import AsyncRunner
+    from hypergraph.runners.async_ import AsyncRunDebugger, AsyncRunner
     from hypergraph.runners.async_ import Handover as Handover
     from hypergraph.runners.sync_on_loop import finish_on_loop as finish_on_loop
     from hypergraph.runners.sync_on_loop import kernel_for as kernel_for
     from hypergraph.runners.sync_on_loop import steps_on_loop as steps_on_loop
 
 _LAZY = {  # names and modules that only AsyncRunner, and SyncRunner with an executor, need
+    "AsyncRunDebugger": "async_",
     "AsyncRunner": "async_",
     "Handover": "async_",
     **dict.fromkeys(("finish_on_loop", "kernel_for", "steps_on_loop"), "sync_on_loop"),
 }
 __all__ = [
+    "AsyncRunDebugger",
     "AsyncRunner",
     "BaseRunner",
     "ErrorHandling",
@@ -35,8 +38,10 @@ __all__ = [
     "NodeExecution",
     "NodeRecord",
     "NodeStats",
+    "NodeStop",
     "PauseExecution",
     "PauseInfo",
+    "RunDebugger",
     "RunHandle",
     "RunLog",
     "RunResult",

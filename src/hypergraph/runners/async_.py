@@ -37,9 +37,10 @@ from hypergraph.runners.base import (
     RunnerCapabilities,
     chosen_executor,
 )
-from hypergraph.runners.handles import LEFT, MapHandle, RunHandle, finished
+from hypergraph.runners.handles import LEFT, Beginning, MapHandle, RunHandle, finished
 from hypergraph.runners.observer import Deliver, EventObserver
-from hypergraph.runners.options import split_keywords, takes
+from hypergraph.runners.options import split_keywords, takes, takes_step
+from hypergraph.runners.stepping import Call, NodeStop, Stepper, split_step
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult, RunResult
 
@@ -136,8 +137,10 @@ class Handover(Generic[T]):
 _background: set[asyncio.Task[Any]] = set()  # an event loop keeps only weak references to tasks
 
 
-def as_task(work: Coroutine[Any, Any, T]) -> tuple[Callable[[], bool], Callable[[], Awaitable[T]]]:
-    """Start work as a task; return functions that tell whether it is done and that await its result."""
+def as_task(
+    work: Coroutine[Any, Any, T], beginning: Beginning
+) -> tuple[Callable[[], bool], Callable[[], Awaitable[T]], Callable[[], Awaitable[None]]]:
+    """Start work as a task; return functions for its handle: is it done, await its result, and its start."""
     task = asyncio.create_task(work)
     _background.add(task)
     task.add_done_callback(_background.discard)
@@ -145,7 +148,15 @@ def as_task(work: Coroutine[Any, Any, T]) -> tuple[Callable[[], bool], Callable[
     async def result() -> T:
         return await task
 
-    return task.done, result
+    async def started() -> None:
+        try:
+            await asyncio.shield(asyncio.wrap_future(beginning.reached))
+        except BaseException:
+            if task.done() and not task.cancelled():
+                task.exception()  # it is raised here, so asyncio need not log it
+            raise
+
+    return task.done, result, started
 
 
 class AsyncRunIterator:
@@ -197,6 +208,67 @@ class AsyncRunIterator:
         return finished(self._run, self._is_over)
 
 
+class AsyncRunDebugger:
+    """A run that stops before each node, under AsyncRunner: iterate with `async for`."""
+
+    def __init__(
+        self,
+        stepper: Stepper,
+        begin: Callable[[], tuple[Run, AsyncGenerator[NodeStop, None], Callable[[], RunResult]]],
+    ) -> None:
+        self._stepper = stepper
+        self._is_over = False
+        self._closing = asyncio.Lock()
+        self._run, self._steps, self._conclude = begin()
+        self._stops = self._iterate(begin)
+
+    async def _iterate(
+        self, begin: Callable[[], tuple[Run, AsyncGenerator[NodeStop, None], Callable[[], RunResult]]]
+    ) -> AsyncGenerator[NodeStop, None]:
+        try:
+            while True:
+                async with aclosing(self._steps) as stops:
+                    async for stop in stops:
+                        yield stop
+                if not self._stepper.again():
+                    break
+                self._run, self._steps, self._conclude = begin()
+        finally:
+            self._is_over = True
+        self._conclude()
+
+    async def __aiter__(self) -> AsyncIterator[NodeStop]:
+        try:
+            async for stop in self._stops:
+                yield stop
+        finally:  # runs when an abandoned loop is collected: aclose() may be running already
+            if not self._closing.locked():
+                await self.aclose()
+
+    async def __anext__(self) -> NodeStop:
+        return await anext(self._stops)
+
+    async def aclose(self) -> None:
+        """Stop the run unless it has ended, and wait for its end."""
+        async with self._closing:
+            await self._stops.aclose()
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run; after a step back, of the fork."""
+        return self._run.run_id
+
+    @property
+    def workflow_id(self) -> str | None:
+        """The id of the stored run; after a step back, of the fork."""
+        return self._run.workflow_id
+
+    @cached_property
+    def result(self) -> RunResult:
+        """The result of the run. Raises RuntimeError before its end."""
+        return finished(self._run, self._is_over)
+
+
 _OF_RESULTS = names_of(RunResult, MapResult)
 
 
@@ -240,6 +312,7 @@ class AsyncRunner(BaseRunner):
         max_iterations: rounds that a loop may take each time it is entered; 1000 by default
         logger: the logger that nodes get as NodeContext.logger
         executor: what calls the nodes: an Executor, or a dict from node names to executors
+        services: clients and other objects for nodes, by name: NodeContext.service; never stored
         offload_sync: call every sync function in a worker thread
     """
 
@@ -251,9 +324,17 @@ class AsyncRunner(BaseRunner):
         max_iterations: int | None = None,
         logger: logging.Logger | None = None,
         executor: Executor | Mapping[str, Executor] | None = None,
+        services: Mapping[str, Any] | None = None,
         offload_sync: bool = False,
     ) -> None:
-        super().__init__(cache, checkpointer, max_iterations=max_iterations, logger=logger, executor=executor)
+        super().__init__(
+            cache,
+            checkpointer,
+            max_iterations=max_iterations,
+            logger=logger,
+            executor=executor,
+            services=services,
+        )
         self._offload_sync = bool(offload_sync)
 
     @property
@@ -301,16 +382,19 @@ class AsyncRunner(BaseRunner):
         await self._drive(map_run, dispatcher)
         return self._conclude_map(map_run, options.error_handling)
 
-    @takes(BaseRunner.run)
-    def iter(
-        self, /, graph: Graph, values: Mapping[str, Any] | None = None, **keywords: Any
-    ) -> AsyncRunIterator:
+    @takes_step(BaseRunner.run, AsyncRunIterator, AsyncRunDebugger)
+    def iter(self, /, graph: Graph, values: Mapping[str, Any] | None = None, **keywords: Any) -> Any:
         """Run a graph and iterate over its events with `async for`; `.result` holds the result afterwards.
 
         Takes the parameters of `run` and raises the same errors, failures after the last event. Leaving the
         loop early stops the run.
+
+        With `step=True`, iterate over stops instead, one before each node: see `NodeStop`.
         """
+        step, keywords = split_step(graph, keywords)
         options, inputs = split_keywords(keywords, RUN_OPTIONS)
+        if step:
+            return self._debug(graph, Call(values, inputs, options))
         dispatcher, events = EventDispatcher(options.event_processors), Handover["Event"]()
 
         async def deliver(event: Event) -> None:
@@ -323,6 +407,23 @@ class AsyncRunner(BaseRunner):
             events.take(run, lambda: self._drive(run, dispatcher)),
             lambda: self._conclude(run, options.error_handling),
         )
+
+    def _debug(self, graph: Graph, call: Call) -> AsyncRunDebugger:
+        stepper = Stepper(self, graph, call)
+
+        def begin() -> tuple[Run, AsyncGenerator[NodeStop, None], Callable[[], RunResult]]:
+            runner, (values, inputs, options) = cast("AsyncRunner", stepper.runner), stepper.call
+            stops = Handover[NodeStop]()
+            stepper.give = stops.give
+            run, dispatcher = runner._begin(graph, values, inputs, options)
+            run.context.stepper, run.context.quick = stepper, False
+            return (
+                run,
+                stops.take(run, lambda: runner._drive(run, dispatcher)),
+                lambda: runner._conclude(run, options.error_handling),
+            )
+
+        return AsyncRunDebugger(stepper, begin)
 
     @takes(BaseRunner.map)
     def map_iter(
@@ -365,12 +466,14 @@ class AsyncRunner(BaseRunner):
         """
         options, inputs = split_keywords(keywords, RUN_OPTIONS)
         run, dispatcher = self._begin(graph, values, inputs, options)
+        beginning = Beginning(run)
 
         async def work() -> RunResult:
-            await self._drive(run, dispatcher)
+            with beginning.watched():
+                await self._drive(run, dispatcher)
             return self._conclude(run, options.error_handling)
 
-        return RunHandle(run, *as_task(work()))
+        return RunHandle(run, *as_task(work(), beginning))
 
     @takes(BaseRunner.map)
     def start_map(
@@ -388,12 +491,14 @@ class AsyncRunner(BaseRunner):
         """
         options, inputs = split_keywords({"map_over": map_over, **keywords}, MAP_OPTIONS)
         map_run, dispatcher = self._begin_map(graph, values, inputs, options)
+        beginning = Beginning(map_run)
 
         async def work() -> MapResult:
-            await self._drive(map_run, dispatcher)
+            with beginning.watched():
+                await self._drive(map_run, dispatcher)
             return self._conclude_map(map_run, options.error_handling)
 
-        return MapHandle(map_run, *as_task(work()))
+        return MapHandle(map_run, *as_task(work(), beginning))
 
     # -- the parts -------------------------------------------------------------------------------------
 

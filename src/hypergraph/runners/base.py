@@ -32,6 +32,7 @@ from hypergraph.engine.run import DEFAULT_LIMIT, CallContext, Run
 from hypergraph.events.dispatcher import EventDispatcher
 from hypergraph.events.processor import EventProcessor
 from hypergraph.exceptions import (
+    CheckpointError,
     IncompatibleRunnerError,
     InfiniteLoopError,
     MissingInputError,
@@ -40,6 +41,7 @@ from hypergraph.exceptions import (
     attach_evidence,
     reraise,
 )
+from hypergraph.graph.formerly import has_former_names, recorded_as
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.graph_node import checked_clone
 from hypergraph.nodes.names import got
@@ -74,7 +76,8 @@ class RunnerCapabilities:
     supports_checkpointing: bool = False  # whether it has a store
 
 
-_Known = tuple[Mapping[str, Any], "WorkflowRecorder | None"]  # the inputs of a run, and its recorder
+# The graph and options of a run under the names it is stored with, its inputs, and its recorder.
+_Known = tuple[Graph, RunOptions, Mapping[str, Any], "WorkflowRecorder | None"]
 
 
 class BaseRunner(ABC):
@@ -321,10 +324,12 @@ class BaseRunner(ABC):
         known: _Known | None = None,
     ) -> Run:
         """Check everything that can be checked before a node runs, and return the run to execute."""
+        graph, options, given, recorder = known or self._known(graph, values, inputs, options)
         kernel = self._kernel(graph, options)
-        given, recorder = known or self._known(graph, values, inputs, options)
         admission = self._admit(graph, tuple(given), inputs, options)
         context = self._context(kernel, options, observer, recorder)
+        if observer is not None:
+            observer.renaming = graph.renaming
         run = context.root = Run(context, admission, given)
         if options is not DEFAULTS:
             run.run_id = options.run_id
@@ -334,14 +339,43 @@ class BaseRunner(ABC):
     def _known(
         self, graph: Graph, values: Mapping[str, Any] | None, inputs: dict[str, Any], options: RunOptions
     ) -> _Known:
-        """Return the inputs of a run, given and stored, and its recorder; reads the store."""
+        """Return what a run begins with: its inputs are those given and those stored; reads the store."""
         given = merged_inputs(graph, values, inputs, options)
+        graph, options, given = self._as_recorded(graph, options, given)
         if isinstance(graph, Graph) and graph.has_interrupts:
             check_answers(graph, given)
         recorder = self._recorder(graph, options)
         if recorder is not None:
             given = recorder.inputs_for(graph, options.workflow_id, given)
-        return given, recorder
+        return graph, options, given, recorder
+
+    def _as_recorded(
+        self, graph: Graph, options: RunOptions, given: Mapping[str, Any]
+    ) -> tuple[Graph, RunOptions, Mapping[str, Any]]:
+        """Return graph, options and inputs under the names of the stored run that a call continues."""
+        store = self.checkpointer
+        if store is None or not isinstance(graph, Graph) or not has_former_names(graph):
+            return graph, options, given
+        try:
+            named = recorded_as(graph, durability.structure_before(store, options))
+        except CheckpointError:
+            if isinstance(store, checkpointers.Checkpointer) and store.policy.durability == "best-effort":
+                return graph, options, given  # nothing is known of the workflow
+            raise
+        if named.renaming is None:
+            return graph, options, given
+        names, more = named.renaming, dict(vars(options))
+        for option in ("select", "map_over", "clone", "key"):
+            if option in more:
+                more[option] = _renamed(more[option], names.recorded)
+        if callable(key := options.key):
+            more["key"] = lambda item: key(names.named(item))
+        if options.entrypoint is not None:
+            more["entrypoint"] = names.recorded_node(options.entrypoint)
+        executor = self._executor if options.executor is None else options.executor
+        if isinstance(executor, Mapping):
+            more["executor"] = {names.recorded_node(node): one for node, one in executor.items()}
+        return named, RunOptions(**more), names.recorded_inputs(given)
 
     def _prepared_before(self, kernel: Kernel, graph: Graph, given: Mapping[str, Any]) -> Run | None:
         """Return the run of a call without options, if a call with the same names was admitted before."""
@@ -366,7 +400,11 @@ class BaseRunner(ABC):
         dispatcher = dispatcher_for(options.event_processors)
         observer = self._observer(dispatcher) if dispatcher is not None else None
         check_graph(graph, type(self).__name__, self.capabilities)
-        answers, given = split_answers(graph, merged_inputs(graph, values, inputs, options))
+        merged = merged_inputs(graph, values, inputs, options)
+        graph, options, merged = self._as_recorded(graph, options, merged)
+        if observer is not None:
+            observer.renaming = graph.renaming
+        answers, given = split_answers(graph, merged)
         names = [options.map_over] if isinstance(options.map_over, str) else list(options.map_over)
         check_mapped(graph, names, given)
         if graph.has_interrupts:
@@ -475,6 +513,15 @@ class BaseRunner(ABC):
             if run is not None and run.failure is None:
                 report(run)
         return result
+
+
+def _renamed(given: Any, rename: Callable[[str], str]) -> Any:
+    """Return an option that holds one name, or several, under other names."""
+    if isinstance(given, str):
+        return rename(given)
+    if isinstance(given, (list, tuple)):
+        return [rename(name) if isinstance(name, str) else name for name in given]
+    return given
 
 
 def dispatcher_for(processors: Any) -> EventDispatcher | None:

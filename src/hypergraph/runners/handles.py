@@ -6,6 +6,7 @@ import contextvars
 import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -23,12 +24,19 @@ R = TypeVar("R")
 
 
 class Handle(Generic[R]):
-    """A call in progress; `result()` returns the result, under AsyncRunner a coroutine."""
+    """A call in progress; `started()` and `result()` wait for it, under AsyncRunner as coroutines."""
 
-    def __init__(self, run: Run | MapRun, done: Callable[[], bool], result: Callable[[], R]) -> None:
+    def __init__(
+        self,
+        run: Run | MapRun,
+        done: Callable[[], bool],
+        result: Callable[[], R],
+        started: Callable[[], Any],
+    ) -> None:
         self._run = run
         self._done = done
         self._result = result
+        self._started = started
 
     @property
     def run_id(self) -> str:
@@ -44,6 +52,13 @@ class Handle(Generic[R]):
         """Ask the run to stop before its next node."""
         self._run.context.stop(info)
 
+    def started(self) -> Any:
+        """Wait until the run has begun: from then on it is found in the store under its id.
+
+        Raises the error of a run that could not begin, like WorkflowLockedError.
+        """
+        return self._started()
+
     def result(self) -> R:
         """Wait for the run to end and return its result. Raises the errors of `run` or `map`."""
         return self._result()
@@ -58,6 +73,32 @@ class RunHandle(Handle[R]):
 
 class MapHandle(Handle[R]):
     """A map that was started in the background."""
+
+
+class Beginning:
+    """The moment when a run is in the store, or what kept it from that."""
+
+    def __init__(self, run: Run | MapRun) -> None:
+        self.reached: Future[None] = Future()
+        if run.context.recorder is None:
+            self._reach()
+        else:
+            run.context.begun = self._reach
+
+    def _reach(self) -> None:
+        if not self.reached.done():
+            self.reached.set_result(None)
+
+    @contextmanager
+    def watched(self) -> Generator[None, None, None]:
+        """Note the error of a run that ends before it has begun."""
+        try:
+            yield
+        except BaseException as error:
+            if not self.reached.done():
+                self.reached.set_exception(error)
+            raise
+        self._reach()
 
 
 def in_thread(work: Callable[[], T]) -> Future[T]:

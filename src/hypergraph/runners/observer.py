@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypergraph import events
@@ -19,6 +20,7 @@ from hypergraph.runs.log import RunLog
 
 if TYPE_CHECKING:
     from hypergraph.events.types import Event
+    from hypergraph.graph.formerly import Renaming
 
 
 Deliver = Callable[["Event"], Awaitable[None]]
@@ -30,16 +32,38 @@ class EventObserver:
     def __init__(self, deliver: Deliver, *, values: bool = False) -> None:
         self._deliver = deliver
         self.values = values  # whether a processor wants inputs and outputs
+        self.renaming: Renaming | None = None  # of a run that is stored under former names
         self.backlog: deque[Event] = deque()
 
     async def _emit(self, event: Event) -> None:
         await self.drain()
-        await self._deliver(event)
+        await self._deliver(self.shown(event))
 
     async def drain(self) -> None:
         """Deliver the backlog."""
         while self.backlog:
-            await self._deliver(self.backlog.popleft())
+            await self._deliver(self.shown(self.backlog.popleft()))
+
+    def shown(self, event: Event) -> Event:
+        """Return an event under the names of today."""
+        if self.renaming is None:
+            return event
+        fields: dict[str, Any] = {
+            name: found
+            for name in ("path", "node_name", "inputs", "outputs", "decision", "response_param")
+            if (found := getattr(event, name, None))
+        }
+        around = self.renaming.inside(fields.get("path", ()))
+        shown: dict[str, Callable[[Any], Any]] = {
+            "path": self.renaming.path,
+            "node_name": around.node,
+            "inputs": around.named,
+            "outputs": around.named,
+            "decision": around.decision,
+            "response_param": around.value,
+        }
+        changes = {name: shown[name](found) for name, found in fields.items()}
+        return replace(event, **changes) if changes else event
 
     async def run_started(self, run: Run) -> None:
         """Open the span of a run."""
@@ -303,4 +327,4 @@ class SyncObserver(EventObserver):
     def flush(self) -> None:
         """Deliver the backlog at once."""
         while self.backlog:
-            self._dispatcher.emit(self.backlog.popleft())
+            self._dispatcher.emit(self.shown(self.backlog.popleft()))

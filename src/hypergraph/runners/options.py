@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, cast, overload
 
 from hypergraph.display import closest
 from hypergraph.durability.options import HISTORY_OPTIONS, checked_history
@@ -18,6 +18,9 @@ RESERVED = frozenset(("graph", "values", *_DEFAULTS))  # the options of all call
 
 P = ParamSpec("P")
 R = TypeVar("R")
+D = TypeVar("D")
+R_co = TypeVar("R_co", covariant=True)
+D_co = TypeVar("D_co", covariant=True)
 
 
 def takes(
@@ -40,6 +43,52 @@ def takes(
         return cast("Callable[Concatenate[Any, P], R]", method)
 
     return declare
+
+
+def takes_step(
+    parameters: Callable[Concatenate[Any, P], Any],
+    events: type[R],
+    debugger: type[D],
+    *,
+    without: Collection[str] = (),
+) -> Callable[[Callable[..., Any]], IterMethod[P, R, D]]:
+    """Give `iter` the signature of another method and the option `step`, which makes it return a debugger."""
+
+    def declare(method: Callable[..., Any]) -> IterMethod[P, R, D]:
+        declared: Any = takes(parameters, without=without)(method)
+        signature = declared.__signature__
+        step = inspect.Parameter("step", inspect.Parameter.KEYWORD_ONLY, default=False, annotation="bool")
+        *shown, inputs = signature.parameters.values()
+        returned = f"{events.__name__} | {debugger.__name__}"
+        declared.__signature__ = signature.replace(
+            parameters=[*shown, step, inputs], return_annotation=returned
+        )
+        return cast("IterMethod[P, R, D]", declared)
+
+    return declare
+
+
+class BoundIter(Protocol[P, R_co, D_co]):
+    """The method `iter` of a runner, for type checkers."""
+
+    @overload
+    def __call__(
+        self,
+        graph: Graph,
+        values: Mapping[str, Any] | None = None,
+        /,
+        *,
+        step: Literal[True],
+        **keywords: Any,
+    ) -> D_co: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
+class IterMethod(Protocol[P, R_co, D_co]):
+    """`iter` as an attribute of the class of a runner, for type checkers."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> BoundIter[P, R_co, D_co]: ...
 
 
 def split_keywords(keywords: dict[str, Any], own: Collection[str]) -> tuple[RunOptions, dict[str, Any]]:

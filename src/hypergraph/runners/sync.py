@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hypergraph import runners
 from hypergraph.engine.execute import execute
@@ -21,9 +21,10 @@ from hypergraph.runners.base import (
     RunnerCapabilities,
     chosen_executor,
 )
-from hypergraph.runners.handles import MapHandle, RunHandle, RunIterator, in_thread, until_left
+from hypergraph.runners.handles import Beginning, MapHandle, RunHandle, RunIterator, in_thread, until_left
 from hypergraph.runners.observer import EventObserver, SyncObserver
-from hypergraph.runners.options import split_keywords, takes
+from hypergraph.runners.options import split_keywords, takes, takes_step
+from hypergraph.runners.stepping import Call, NodeStop, RunDebugger, Stepper, split_step
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult, RunResult
 
@@ -92,14 +93,19 @@ class SyncRunner(BaseRunner):
         self._drive(map_run, dispatcher)
         return self._conclude_map(map_run, options.error_handling)
 
-    @takes(BaseRunner.run, without=_ASYNC_ONLY)
-    def iter(self, /, graph: Graph, values: Mapping[str, Any] | None = None, **keywords: Any) -> RunIterator:
+    @takes_step(BaseRunner.run, RunIterator, RunDebugger, without=_ASYNC_ONLY)
+    def iter(self, /, graph: Graph, values: Mapping[str, Any] | None = None, **keywords: Any) -> Any:
         """Run a graph and iterate over its events; `.result` holds the result after the last one.
 
         Takes the parameters of `run` and raises the same errors, failures after the last event. Leaving the
         loop early stops the run.
+
+        With `step=True`, iterate over stops instead, one before each node: see `NodeStop`.
         """
+        step, keywords = split_step(graph, keywords)
         options, inputs = split_keywords(keywords, _RUN_OPTIONS)
+        if step:
+            return self._debug(graph, Call(values, inputs, options))
         dispatcher = EventDispatcher(options.event_processors)
 
         handover, give = self._outlet(options)
@@ -112,6 +118,22 @@ class SyncRunner(BaseRunner):
         return RunIterator(
             run, self._steps(run, dispatcher, handover), lambda: self._conclude(run, options.error_handling)
         )
+
+    def _debug(self, graph: Graph, call: Call) -> RunDebugger:
+        stepper = Stepper(self, graph, call)
+
+        def begin() -> tuple[Run, Iterator[NodeStop], Callable[[], RunResult]]:
+            runner, (values, inputs, options) = cast("SyncRunner", stepper.runner), stepper.call
+            handover, stepper.give = runner._outlet(options)
+            run, dispatcher = runner._begin(graph, values, inputs, options)
+            run.context.stepper, run.context.quick = stepper, False
+            return (
+                run,
+                runner._steps(run, dispatcher, handover),
+                lambda: runner._conclude(run, options.error_handling),
+            )
+
+        return RunDebugger(stepper, begin)
 
     @takes(BaseRunner.map, without=_ASYNC_ONLY)
     def map_iter(
@@ -153,13 +175,15 @@ class SyncRunner(BaseRunner):
         """
         options, inputs = split_keywords(keywords, _RUN_OPTIONS)
         run, dispatcher = self._begin(graph, values, inputs, options)
+        beginning = Beginning(run)
 
         def work() -> RunResult:
-            self._drive(run, dispatcher)
+            with beginning.watched():
+                self._drive(run, dispatcher)
             return self._conclude(run, options.error_handling)
 
         future = in_thread(work)
-        return RunHandle(run, future.done, future.result)
+        return RunHandle(run, future.done, future.result, beginning.reached.result)
 
     @takes(BaseRunner.map, without=_ASYNC_ONLY)
     def start_map(
@@ -177,13 +201,15 @@ class SyncRunner(BaseRunner):
         """
         options, inputs = split_keywords({"map_over": map_over, **keywords}, _MAP_OPTIONS)
         map_run, dispatcher = self._begin_map(graph, values, inputs, options)
+        beginning = Beginning(map_run)
 
         def work() -> MapResult:
-            self._drive(map_run, dispatcher)
+            with beginning.watched():
+                self._drive(map_run, dispatcher)
             return self._conclude_map(map_run, options.error_handling)
 
         future = in_thread(work)
-        return MapHandle(map_run, future.done, future.result)
+        return MapHandle(map_run, future.done, future.result, beginning.reached.result)
 
     # -- the parts -------------------------------------------------------------------------------------
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
-from hypergraph.engine.run import RECORD_SIZE, Run, StepOutcome
-from hypergraph.exceptions import safe_text
+from hypergraph.engine.run import Run, StepOutcome
+from hypergraph.exceptions import NodeError, safe_text
+from hypergraph.graph.formerly import Renaming
 from hypergraph.nodes.gate import END
 from hypergraph.records import Decision, NodeRecord, NodeStatus, RunStatus
 from hypergraph.runs.log import MapLog, RunLog
@@ -40,8 +41,9 @@ class EngineResult(RunResult):
         run, selected = self._run, self._run.admission.selected
         ran = [(step, outcome.inner) for _, step, _, outcome in records_of(run) if outcome.inner is not None]
         ran.extend(run.waits_in)
+        names = run.admission.graph.renaming
         return {
-            step.name: inner_result(inner)
+            step.name if names is None else names.node(step.name): inner_result(inner)
             for step, inner in dict(ran).items()
             if selected is None or not set(selected).isdisjoint(step.outputs)
         }
@@ -54,27 +56,48 @@ def result_of(run: Run) -> RunResult:
     """Return the result of a run that has ended."""
     result = EngineResult.__new__(EngineResult)  # skips the constructor: most fields keep their defaults
     result._run = run
-    result.values = run.outcome()
+    names = run.admission.graph.renaming
+    result.values = run.outcome() if names is None else names.named(run.outcome())
     if run.workflow_id is not None:
         result.workflow_id = run.workflow_id
     if run.status is not RunStatus.COMPLETED:
         result.status, result.error = run.status, run.error
         result.pauses, result.failure = run.pauses, run.failure
+        around = run.context.root.admission.graph.renaming if run.context.root is not None else names
+        if around is not None:
+            result.pauses = tuple(map(around.pause, run.pauses))
         if run.failure is not None:
             run.failure.result = result
+            if around is not None:
+                _rename(run.failure, around)
             if isinstance(run.failure.map_result, MapRun):
                 run.failure.map_result = map_result_of(run.failure.map_result)
     return result
 
 
+def stored_names(result: RunResult) -> dict[str, str]:
+    """Return the names of the values of a result, each with the name under which a store keeps it."""
+    names = result._run.admission.graph.renaming if isinstance(result, EngineResult) else None
+    return {name: name if names is None else names.recorded(name) for name in result.values}
+
+
+def _rename(failure: NodeError, names: Renaming) -> None:
+    """Put the names of today into the evidence about a failure; once more changes nothing."""
+    *path, _ = failure.node_name.split("/")
+    inside = names.inside(path)
+    failure.node_name = names.node(failure.node_name)
+    failure.inputs, failure.partial_state = inside.named(failure.inputs), inside.named(failure.partial_state)
+
+
 def map_result_of(map_run: MapRun) -> MapResult:
     """Return the results of all items that ran in a map that has ended."""
     results = tuple(result_of(run) for run in map_run.runs if run is not None)
+    names = map_run.admission.graph.renaming
     return MapResult(
         results,
         map_run.run_id if map_run.items else None,
         (map_run.stopped_at - map_run.started) * 1000,
-        map_run.map_over,
+        map_run.map_over if names is None else tuple(map(names.value, map_run.map_over)),
         map_run.mode,
         map_run.admission.graph.name or "",
         map_run.workflow_id,
@@ -88,8 +111,7 @@ def inner_result(inner: Run | MapRun) -> RunResult | MapResult:
 
 def records_of(run: Run) -> Iterator[tuple[int, Step, float, StepOutcome]]:
     """Iterate over the raw records by superstep and graph order, each with its outcome."""
-    raw, size = run.records, RECORD_SIZE
-    rows = [raw[start : start + size] for start in range(0, len(raw), size)]
+    rows = list(run.all_records())
     rows.sort(key=lambda row: (row[0], row[1].index))
     for superstep, step, seconds, extra in rows:
         if isinstance(extra, StepOutcome):
@@ -105,20 +127,23 @@ def records_of(run: Run) -> Iterator[tuple[int, Step, float, StepOutcome]]:
 def log_of(run: Run) -> RunLog:
     """Return the log of a run that has ended; it is built once."""
     if run.log is None:
+        names = run.admission.graph.renaming
         run.log = RunLog(
             graph_name=run.graph_name,
             run_id=run.run_id,
             total_duration_ms=(run.stopped_at - run.started) * 1000,
-            steps=tuple(_node_record(*row) for row in records_of(run)),
+            steps=tuple(_node_record(*row, names) for row in records_of(run)),
             item_index=run.item_index,
         )
     return run.log  # type: ignore[no-any-return]  # typed Any in the engine
 
 
-def _node_record(superstep: int, step: Step, seconds: float, outcome: StepOutcome) -> NodeRecord:
-    error = outcome.error
+def _node_record(
+    superstep: int, step: Step, seconds: float, outcome: StepOutcome, names: Renaming | None
+) -> NodeRecord:
+    error, decision = outcome.error, decision_text(outcome.decision)
     return NodeRecord(
-        node_name=step.name,
+        node_name=step.name if names is None else names.node(step.name),
         superstep=superstep,
         duration_ms=max(round(seconds * 1000, 3), 0.001)
         if seconds > 0
@@ -126,7 +151,7 @@ def _node_record(superstep: int, step: Step, seconds: float, outcome: StepOutcom
         status=_status(outcome),
         error=None if error is None else safe_text(error) or type(error).__name__,
         cached=outcome.cached,
-        decision=decision_text(outcome.decision),
+        decision=decision if names is None else names.decision(decision),
         span_id=outcome.span_id,
         attempt=outcome.attempts,
         log=None if outcome.inner is None else inner_log(outcome.inner),

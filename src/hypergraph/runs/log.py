@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from hypergraph.display import (
+    FailedTime,
     Table,
     as_html,
     as_text,
@@ -225,7 +226,7 @@ class MapLog:
             status = failed_status(item.errors[0].error, item.errors[0].node_name)
         else:
             status = failed_status(self.outcomes[position][1])
-        return index, nodes, execution_time(None), status
+        return index, nodes, FailedTime(item.total_duration_ms), status
 
 
 def _normalise(log: RunLog | MapLog, rows: str) -> None:
@@ -339,7 +340,7 @@ def step_table(steps: Iterable[NodeRecord]) -> Table:
 def _inner_row(step: InnerStep) -> tuple[object, ...]:
     failed = step.status == "failed"
     status = failed_status(step.error) if failed else "recorded before" if step.replayed else step.status
-    return "", f"  {step.key}", execution_time(None if failed else step.duration_ms), status, ""
+    return "", f"  {step.key}", _time(step), status, ""
 
 
 def stats_table(stats: dict[str, NodeStats]) -> Table:
@@ -353,15 +354,16 @@ def stats_table(stats: dict[str, NodeStats]) -> Table:
 
 
 def with_usage(table: Table, used: Sequence[Mapping[str, float]]) -> Table:
-    """Return a table with a column for each amount that one of its rows has."""
-    names = list(dict.fromkeys(name for usage in used for name in usage))
+    """Return a table with a column for each amount that one of its rows has, in order of their names."""
+    names = sorted({name for usage in used for name in usage})
     if not names:
         return table
     rows = [
         (*row, *(amount_text(usage.get(name)) for name in names))
         for row, usage in zip(table.rows, used, strict=True)
     ]
-    return table._replace(headings=(*table.headings, *map(amount_heading, names)), rows=rows)
+    amounts = [*map(amount_heading, names)]
+    return table._replace(headings=(*table.headings, *amounts), rows=rows, numbers=frozenset(amounts))
 
 
 def amount_heading(name: str) -> str:
@@ -388,8 +390,12 @@ def _step_row(step: NodeRecord) -> tuple[object, ...]:
     if step.log is not None:
         inner = step.log.steps if hasattr(step.log, "steps") else step.log.items
         status += f" ({len(inner)} inner)"
-    # The time of a failure says nothing about the node; the record keeps it.
-    return step.superstep, step.node_name, execution_time(None if failed else step.duration_ms), status
+    return step.superstep, step.node_name, _time(step), status
+
+
+def _time(step: NodeRecord | InnerStep) -> object:
+    """Return the cell of the duration; that of a failure says nothing about the node."""
+    return FailedTime(step.duration_ms) if step.status == "failed" else execution_time(step.duration_ms)
 
 
 def _decision(decision: Any) -> str:

@@ -4,33 +4,57 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from hypergraph import clock
+from hypergraph.durability import journal
+from hypergraph.engine import concurrent, execute, inner_steps, nested, run
 
 Span = timedelta | float
+_MOMENT = 1e-6  # seconds; a datetime knows no shorter ones
+# The names under which the engine has its clocks: it reads them too often for an indirection.
+_CLOCKS = tuple((module, "clock") for module in (run, execute, concurrent, nested))
+_CLOCKS += ((inner_steps, "_clock"), (journal, "_clock"))
+_MONOTONIC = tuple((module, "monotonic") for module in (run, execute))
 
 
 class FakeClock:
     """Be the clock of every store and run in this process, inside a `with` block.
 
     It stands still at `start`, by default the present. `tick` is how far it moves with every reading, in
-    seconds or as a timedelta; a negative one lets time run backwards. With `skip=True` runs do not wait: the
-    delays of retries and the waits of timers move the clock instead. Clocks may be nested; leaving the block
+    seconds or as a timedelta; a negative one lets time run backwards. Clocks may be nested; leaving the block
     restores the one before.
 
+    With `skip=True` runs do not wait, and all their time is that of the clock: the delays of retries, the
+    waits of timers and, under AsyncRunner, every `asyncio.sleep` move it. Timeouts of nodes, inner steps and
+    runs pass by it, and durations are measured with it. A sync function takes time by `clock.jump(...)`.
+
+    >>> import asyncio
+    >>> @node(output_name="page", timeout=30.0)
+    ... async def fetch(url: str) -> str:
+    ...     await asyncio.sleep(3600)
+    ...     return url
+    >>> with FakeClock(skip=True) as clock:
+    ...     begin = clock.time
+    ...     result = asyncio.run(AsyncRunner().run(Graph([fetch]), url="a", error_handling="continue"))
+    >>> type(result.error).__name__, (clock.time - begin).total_seconds()
+    ('NodeTimeoutError', 30.0)
+
     Raises:
-        RuntimeError: the clock is entered a second time.
+        RuntimeError: the clock is entered a second time, or `skip=True` meets an event loop that is not
+            asyncio's own.
     """
 
     def __init__(self, start: datetime | None = None, *, tick: Span = 0.0, skip: bool = False) -> None:
         self._time = (start if start is not None else clock.now()).astimezone(UTC)
         self.tick = tick  # how far each look moves it
         self.skip = skip  # whether waits move it, and take no time
-        self._skip_before: Callable[[float], None] | None = None
-        self._before: Callable[[], datetime] | None = None
+        self._passed = 0.0  # seconds by which it was moved forward: what a timeout sees
+        self._loops: dict[Any, Callable[[], None]] = {}  # event loops that follow it, and how to free them
+        self._undo: ExitStack | None = None
         self._lock = threading.Lock()
 
     @property
@@ -45,7 +69,9 @@ class FakeClock:
             OverflowError: the date does not exist.
         """
         with self._lock:
-            self._time += _span(span)
+            moved = _span(span)
+            self._time += moved
+            self._passed += max(moved.total_seconds(), 0.0)
 
     def __call__(self) -> datetime:
         """Return the time and move on by one tick."""
@@ -54,18 +80,75 @@ class FakeClock:
             return self._time
 
     def __enter__(self) -> Self:
-        if self._before is not None:
+        if self._undo is not None:
             raise RuntimeError("this clock is in use already; make another one")
-        self._before, self._skip_before = clock.clock, clock.skip
-        clock.clock, clock.skip = self, self.jump if self.skip else None
+        self._undo = ExitStack()
+        places: list[tuple[Any, str, Any]] = [
+            (clock, "clock", self),
+            (clock, "skip", self.jump if self.skip else None),
+            (clock, "adopt", self._adopt if self.skip else None),
+        ]
+        if self.skip:
+            for names in (_CLOCKS, _MONOTONIC):
+                began = getattr(*names[0])() - self._passed
+                places += [(*place, lambda began=began: began + self._passed) for place in names]
+        for module, name, value in places:
+            self._undo.callback(setattr, module, name, getattr(module, name))
+            setattr(module, name, value)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._before is not None:
-            clock.clock, self._before = self._before, None
-            clock.skip, self._skip_before = self._skip_before, None
+        if self._undo is not None:
+            self._undo.close()
+            self._undo = None
+        while self._loops:
+            self._loops.popitem()[1]()
+
+    def _adopt(self, loop: Any) -> bool:
+        """Let the timers of an event loop follow this clock: where the loop would wait, the clock moves.
+
+        While a worker thread is at work the loop waits for it, and no time passes.
+        """
+        if loop in self._loops:
+            return True
+        selector = getattr(loop, "_selector", None)
+        if selector is None:
+            raise RuntimeError(
+                f"FakeClock(skip=True) needs an event loop of asyncio, got {type(loop).__name__}. Use "
+                "asyncio.run(main()) in tests."
+            )
+        select, in_executor = selector.select, loop.run_in_executor
+        began, threads = loop.time() - self._passed, 0
+
+        def look(timeout: float | None = None) -> Any:
+            found = select(0)
+            if found or timeout == 0:
+                return found
+            if threads or timeout is None:
+                return select(None)
+            self.jump(max(timeout, _MOMENT))
+            return found
+
+        def counted(executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+            nonlocal threads
+            threads += 1
+
+            def over(_: object) -> None:
+                nonlocal threads
+                threads -= 1
+
+            future = in_executor(executor, func, *args)
+            future.add_done_callback(over)
+            return future
+
+        def free() -> None:
+            del selector.select, loop.time, loop.run_in_executor
+
+        selector.select, loop.time, loop.run_in_executor = look, lambda: began + self._passed, counted
+        self._loops[loop] = free
+        return True
 
 
 def _span(given: Span) -> timedelta:

@@ -7,9 +7,9 @@ import os
 import types
 import typing
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
@@ -25,6 +25,7 @@ from hypergraph.engine.admission import Admission, admit
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import graph_inside
 from hypergraph.exceptions import GraphConfigError, HypergraphError, WorkflowNotFoundError
+from hypergraph.graph.formerly import Renaming, has_former_names, recorded_as
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.replacing import node_paths
 from hypergraph.graph.structure import type_text
@@ -36,6 +37,7 @@ from hypergraph.nodes.names import got
 from hypergraph.runners.async_ import AsyncRunner
 from hypergraph.runners.sync import SyncRunner
 from hypergraph.scheduling import Done, Layout, Past, Standing
+from hypergraph.structure import checked_structure
 from hypergraph.values.undecodable import Undecodable
 
 Kind = Literal["course", "value", "type", "refused"]
@@ -183,7 +185,7 @@ def replay(
         raise TypeError(f"replay() takes a store and a Graph, got {got(graph)}")
     if not isinstance(store, Checkpointer):
         store = SqliteCheckpointer(store)
-    walk = _Walk(store.view(graph=graph), _checked(graph, execute))
+    walk = Walk(store.view(graph=graph), _checked(graph, execute))
     runs: list[Replayed] = []
     left_out = 0
     if ids is None:
@@ -275,21 +277,36 @@ class _Watched(Past):
 
 
 @dataclass
-class _Walk:
-    """One replay over a store."""
+class Walk:
+    """One replay over a store; `execute` are the paths of the nodes that are called."""
 
     store: Checkpointer
-    execute: frozenset[str]
+    execute: frozenset[str] = frozenset()
     executed: int = 0
     uncalled: int = 0
+    added: list[str] | None = (
+        None  # collects nodes that unfinished runs have not had; None: they differ by them
+    )
     known: dict[Any, Any] = field(default_factory=dict)
 
     def run(self, graph: Graph, workflow: Workflow) -> Replayed:
         """Replay one run with all that is below it."""
         about = Replayed(workflow.id, workflow.status.value)
         try:
-            return self._run(graph, workflow.id, "", about)
-        except HypergraphError as error:  # unreadable, encrypted, of a newer release, of another graph
+            if workflow.graph is not None:
+                checked_structure(workflow.graph)
+            if not has_former_names(graph):
+                return self._run(graph, workflow.id, "", about)
+            named = recorded_as(graph, workflow.graph)
+            today, self.execute = self.execute, frozenset(map(_recorded(named), self.execute))
+            try:
+                return _named(self._run(named, workflow.id, "", about), named.renaming)
+            finally:
+                self.execute = today
+        except (
+            HypergraphError,
+            ValueError,
+        ) as error:  # unreadable, encrypted, of a newer release, of another graph
             return self._refused(about, workflow.id, None, error)
         except NONSENSE as error:  # a stored graph may be anything
             return self._refused(about, workflow.id, None, corrupt(error))
@@ -312,7 +329,7 @@ class _Walk:
             refuse_other_graph(graph, stored.workflow, RunOptions())
         refuse_other_rules(graph, stored.workflow)
         try:
-            admission = admit(graph, _given(graph, stored), on_internal_override="ignore")
+            admission = admit(graph, given_names(graph, stored), on_internal_override="ignore")
         except (HypergraphError, ValueError) as error:
             return self._refused(about, workflow_id, path, error)
         found = list(self._deviations(admission, stored, path, about))
@@ -378,6 +395,9 @@ class _Walk:
         over = workflow.status is WorkflowStatus.COMPLETED
         unrecorded = {names[index]: superstep for index, superstep in watched.unrecorded.items()}
         new = [name for name in {**unrecorded, **dict.fromkeys(coming)} if before and name not in before]
+        if self.added is not None and not over:
+            self.added += (path + name for name in new)
+            new = []
         for name in {*new, *(coming if over else ())}:
             superstep = unrecorded.get(name, last + 1) if name in new else last + 1
             yield deviation("course", name, "it did not run, and runs now", superstep)
@@ -443,7 +463,11 @@ class _Walk:
     def _values(self, graph: Graph, record: StepRecord, node: HyperNode) -> Iterator[str]:
         """Call a node with its recorded inputs, and yield how the outcome differs."""
         given = self.store.inputs(record.workflow_id, record, graph=graph)
-        needed = [name for name in node.inputs if name in given or not node.has_default_for(name)]
+        needed = [
+            name
+            for name in node.inputs
+            if name in given or record.input_versions.get(name) or not node.has_default_for(name)
+        ]
         lost = any(isinstance(given.get(name, _LOST), Undecodable) for name in needed)
         made = {n: value for n, value in self._made(record).items() if not isinstance(value, Undecodable)}
         if lost or (node.data_outputs and not made):  # retention has dropped it, or the key is not there
@@ -483,7 +507,24 @@ def _first_of(found: Sequence[Replayed], about: Replayed) -> Replayed:
     return Replayed(about.workflow_id, about.status, first, tuple(changed), tuple(asks), tuple(runs_next))
 
 
-def _given(graph: Graph, stored: Stored) -> tuple[str, ...]:
+def _recorded(graph: Graph) -> Callable[[str], str]:
+    return str if graph.renaming is None else graph.renaming.recorded_node
+
+
+def _named(found: Replayed, names: Renaming | None) -> Replayed:
+    """Return what was found under the names of today."""
+    if names is None:
+        return found
+    first = found.first
+    if first is not None and first.node is not None:
+        first = replace(first, node=names.node(first.node))
+    changed, asks, runs_next = (
+        tuple(map(names.node, each)) for each in (found.changed, found.asks, found.runs_next)
+    )
+    return replace(found, first=first, changed=changed, asks=asks, runs_next=runs_next)
+
+
+def given_names(graph: Graph, stored: Stored) -> tuple[str, ...]:
     """Return the names of the stored inputs as a resume takes them."""
     inputs, unmade = set(graph.inputs.all), set(graph.outputs).difference(stored.outputs)
     return tuple(name for name in stored.inputs if name in inputs or name in unmade)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Annotated, Any, TypedDict
 
@@ -19,6 +19,7 @@ from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.events.types import Event
 from hypergraph.exceptions import CheckpointError
+from hypergraph.ui.apps import Apps
 from hypergraph.views.cancel import cancelled
 from hypergraph.views.export import imported
 from hypergraph.views.lookup import require_workflow
@@ -28,6 +29,7 @@ from hypergraph.views.workflow import workflow as workflow_of
 from hypergraph.views.writes import Answered, Cancelled, Deleted, Imported, Tags
 
 RUNS = 4  # graphs that run at once
+BUSY = "busy"  # the code of a problem that time solves
 _PATIENCE = 10.0  # seconds to wait for a run to start
 _GRACE = 2.0  # seconds to wait for active runs when the server stops
 
@@ -131,7 +133,7 @@ def action_of(kind: type[Action], body: bytes) -> Action:
 class Actions:
     """Actions on one store."""
 
-    def __init__(self, store: Checkpointer, graphs: Mapping[str, Graph]) -> None:
+    def __init__(self, store: Checkpointer, graphs: Apps) -> None:
         self.store, self.graphs = store, graphs
         self._runner = AsyncRunner(checkpointer=store, offload_sync=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -145,6 +147,7 @@ class Actions:
             Problem: the action is invalid or refused.
             CheckpointError: the store refuses it.
         """
+        self.graphs.refresh()
         if isinstance(action, Import):
             return imported(self.store, action.content.encode(), name=action.new_id)
         if isinstance(action, Start):
@@ -180,6 +183,7 @@ class Actions:
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     def _begin(self, action: Start) -> Started:
+        self._check_code()
         if action.graph not in self.graphs:
             hint = did_you_mean(action.graph, self.graphs) or f"Graphs: {', '.join(self.graphs) or 'none'}"
             raise Problem(REFUSED, f"This server does not have graph {action.graph!r}", hint)
@@ -238,7 +242,7 @@ class Actions:
         with self._lock:
             if len(self._running) >= RUNS:
                 run.close()
-                raise Problem(REFUSED, f"{RUNS} runs are active already", "Wait until one has ended")
+                raise Problem(BUSY, f"{RUNS} runs are active already", "Wait until one has ended")
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="hypergraph-runs", daemon=True).start()
@@ -247,7 +251,13 @@ class Actions:
         future.add_done_callback(self._running.discard)
         return future
 
+    def _check_code(self) -> None:
+        """Raise Problem if the code has changed and cannot be loaded: the old code would be a surprise."""
+        if self.graphs.problem is not None:
+            raise Problem(REFUSED, f"The code of --app cannot be loaded: {self.graphs.problem}")
+
     def _graph_for(self, workflow: Workflow, name: str | None) -> Graph:
+        self._check_code()
         if not self.graphs:
             hint = "Start the server with a graph: hypergraph ui --app module:attribute"
             raise Problem(REFUSED, "This server cannot run graphs", hint)

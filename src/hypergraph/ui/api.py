@@ -18,9 +18,12 @@ from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.query import FILTERS
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import CheckpointError, WorkflowError
+from hypergraph.ui.actions import BUSY
 from hypergraph.ui.export import page
 from hypergraph.ui.security import App, Refusal
+from hypergraph.views.cluster import SUBMITTED, WAITING, queues, schedules, submitted, workers
 from hypergraph.views.content import content
+from hypergraph.views.database import sql_only
 from hypergraph.views.diff import changes, diff
 from hypergraph.views.errors import errors
 from hypergraph.views.export import exported
@@ -38,6 +41,7 @@ from hypergraph.views.problems import (
     Problem,
     without_python_options,
 )
+from hypergraph.views.profile import profile
 from hypergraph.views.search import mentioning
 from hypergraph.views.state import raw_value, state, value
 from hypergraph.views.stats import stats
@@ -45,6 +49,7 @@ from hypergraph.views.step import raw_step_value, step, step_value
 from hypergraph.views.steps import columns, steps
 from hypergraph.views.timeline import timeline
 from hypergraph.views.values import describe, part_at
+from hypergraph.views.watch import running
 from hypergraph.views.why import why
 from hypergraph.views.workflow import workflow
 from hypergraph.views.workflows import with_owners, workflows
@@ -59,6 +64,7 @@ _STATUSES = {
     STORE: 503,
     REFUSED: 409,
     READ_ONLY: 403,
+    BUSY: 429,
 }
 _WORDS = {
     404: (NOT_FOUND, "Not found"),
@@ -202,6 +208,16 @@ def _graph(store: Checkpointer, id: str, overlay: str | None = None, **more: Any
     return graph(store, id, overlay=overlay, **more)  # the page draws its own overlay, for any superstep
 
 
+def _timeline(store: Checkpointer, id: str, critical: int | None = None, **more: Any) -> Document:
+    return timeline(store, id, critical=None if critical is None else bool(critical), **more)
+
+
+def _submitted(store: Checkpointer, status: str = WAITING, queue: str = "", limit: int = 50) -> Document:
+    if status not in SUBMITTED:
+        raise Problem(USAGE, f"Invalid status {status!r}: expected one of {', '.join(SUBMITTED)}")
+    return submitted(sql_only(store), status, queue, limit)
+
+
 def _glances(store: Checkpointer, id: list[str]) -> Document:
     return glances(store, id)
 
@@ -224,6 +240,7 @@ QUERIES: dict[str, Query] = {
         *("search", "sort", "limit#", "cursor"),
     ),
     "glances": _query(_glances, "id!*"),
+    "running": _query(running, "id!"),
     "counts": _query(counts, *(f"{each.name}*" if each.many else each.name for each in FILTERS)),
     "workflow": _query(workflow, "id!"),
     "steps": _query(steps, "id!", "node", "status", "superstep", "iteration#", "slow", "limit#", "cursor"),
@@ -237,10 +254,19 @@ QUERIES: dict[str, Query] = {
     "diff": _query(diff, "a!", "b!"),
     "why": _query(why, "id!", "key!", "at#", "depth#"),
     "stats": _query(stats, "graph", "node", "since"),
+    "profile": _query(profile, "graph", "last#"),
     "errors": _query(errors, "graph", "since", "limit#"),
-    "timeline": _query(timeline, "id!", "limit#", "cursor"),
+    "timeline": _query(_timeline, "id!", "limit#", "cursor", "critical#"),
     "lineage": _query(lineage, "id!"),
     "graph": _query(_graph, "id!", "depth#", "direction", "overlay"),
+}
+
+
+CLUSTER: dict[str, Query] = {  # of a store on Postgres with workers
+    "queues": _query(lambda store: queues(sql_only(store))),
+    "workers": _query(lambda store: workers(sql_only(store))),
+    "schedules": _query(lambda store: schedules(sql_only(store))),
+    "submitted": _query(_submitted, "status", "queue", "limit#"),
 }
 
 

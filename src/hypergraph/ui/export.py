@@ -21,6 +21,7 @@ from hypergraph.display import escape_html, escape_json, iso, jsonable, plural
 from hypergraph.ui.assets import FOLDER, asset
 from hypergraph.values.undecodable import Undecodable
 from hypergraph.views.graph import graph
+from hypergraph.views.inner import inner_view
 from hypergraph.views.items import items
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import Problem
@@ -232,6 +233,13 @@ class _Table:
             (payload.idx, payload.name): trees.place_of(store.encoding.value(run.id, payload))
             for payload in latest
         }
+        self._inner: dict[tuple[int, str], list[Any]] = {}
+        for call in store.inner_steps(run.id):
+            self._inner.setdefault((call.superstep, call.node_name), []).append(inner_view(call))
+        self._usage: dict[tuple[int, str], dict[str, float]] = {}
+        for row in store.backend.read_usage(run.id):
+            amounts = self._usage.setdefault((row.superstep, row.node), {})
+            amounts[jsonable(row.name)] = amounts.get(jsonable(row.name), 0) + row.amount
         sizes = [len(part.data or b"") for payload in latest for part in (payload, *payload.parts)]
         self.is_heavy = sum(sizes) / max(1, len(latest)) * run.step_count > _HEAVY
 
@@ -279,6 +287,8 @@ class _Table:
             "queued_at": iso(step.queued_at),
             "expired": step.expired,
             "partial": step.partial,
+            "inner": self._inner.get((step.superstep, step.node_name), []),
+            "usage": self._usage.get((step.superstep, step.node_name)),
         }
         return {name: value for name, value in shown.items() if not _is_empty(value)}
 

@@ -1,7 +1,8 @@
 """Index of the page for search: the texts of ids, inputs, outputs and errors of all runs.
 
-It is a temporary database of the server, built on the first search and extended by each later one for a
-bounded time; the store is only read. An answer says how many runs it covers.
+It is a temporary database of the server. The first search begins to build it in the background, the newest
+runs first; later ones follow what has changed. The store is only read, so no run is slower for it, and what
+is deleted or encrypted there does not stay readable elsewhere. An answer says how many runs it covers.
 """
 
 from __future__ import annotations
@@ -10,23 +11,34 @@ import re
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple, TypedDict
 
-from hypergraph.checkpointers import Checkpointer, Workflow
+from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
 from hypergraph.checkpointers.query import Query, parse
 from hypergraph.display import jsonable
+from hypergraph.exceptions import CheckpointError
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.workflows import WorkflowPage, with_owners, workflow_summary
 
-_SECONDS = 1.0  # that one search spends on the index
+_FIRST = 1.0  # seconds that the first search waits for runs to be read
+_FRESH = 0.3  # seconds that a later one waits for what has changed
+_BUSY = 0.01  # seconds, while all runs are read
+_WHOLE = 60.0  # seconds after which all runs are looked at again, if anything has changed
+_BUDGET = 0.01  # seconds in which matches beyond the page are counted
+_LONGEST = 1.0  # seconds in which a page is filled, however few pass the filters
 _PAGE = 200  # runs read at once
+_TURN = 20  # runs after which a search may come in between
 _STEPS = 500  # steps of a run up to which all their outputs are indexed; of a longer one the last values
 _CHARACTERS = 4000  # of one value
-_HITS = 5000  # texts that one search looks at
+_SORTED = 5000  # matches that can be put into another order
 _AROUND = 60  # characters shown before and after a match
 _SHORT = 3  # characters that the index needs
+_BITS = 14  # of the number of a text, for its place within the run
+_EPOCH = 1_577_836_800_000_000  # microseconds at the beginning of 2020
+_UNSETTLED = frozenset({WorkflowStatus.ACTIVE, WorkflowStatus.PAUSED})
 
 
 class Match(TypedDict):
@@ -43,7 +55,7 @@ class FoundPage(WorkflowPage):
     matches: dict[str, Match]  # by id of the workflow
     searched: int  # workflows and runs below them that the index covers
     of: int  # all of them
-    more: bool  # there are more matches than were looked at
+    more: bool  # there are more matches than were counted
 
 
 class _Text(NamedTuple):
@@ -51,17 +63,34 @@ class _Text(NamedTuple):
     text: str
 
 
+class _Hit(NamedTuple):
+    run: str
+    where: str
+    text: str
+
+
+class _Known(NamedTuple):
+    number: int  # texts of newer runs have higher numbers
+    state: tuple[object, ...]  # differs when the run has changed
+    is_settled: bool
+
+
 class SearchIndex:
     """Texts of the runs of one store."""
 
     def __init__(self, store: Checkpointer) -> None:
         self._store = store.view(artifacts=False)
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # of the database and of what is known
         self._database: sqlite3.Connection | None = None
-        self._known: dict[str, tuple[object, ...]] = {}  # run -> what differs when it changed
-        self._walk: Iterator[Workflow] | None = None
-        self._version: object = None
-        self._seen: object = None
+        self._known: dict[str, _Known] = {}
+        self._runs: dict[int, str] = {}  # number -> run
+        self._wanted = threading.Event()  # a search has asked
+        self._settled = threading.Condition(self._lock)
+        self._round = 0  # looks at the store that were completed
+        self._is_whole = False  # all runs were looked at once
+        self._is_reading_all = False
+        self._closed = False
+        self._thread: threading.Thread | None = None
 
     def find(
         self,
@@ -87,86 +116,232 @@ class SearchIndex:
             query = parse(limit=limit, **filters)
         except ValueError as error:
             raise Problem(USAGE, str(error)) from error
+        _, total, _ = self._store.backend.summaries(Query(top_level=False, limit=1))
+        self._look(total)
+        begin = int(cursor or 0)
         with self._lock:
-            self._extend()
-            hits = self._hits(words)
-            searched, total = len(self._known), self._total()
-        found = self._admitted(hits, query)
+            found, more = self._admitted(words, query, _SORTED if sort else begin + limit + 1, bool(sort))
+            searched = len(self._known)
         if sort:
             found.sort(key=partial(_order, sort.rpartition("-")[0]), reverse=sort.endswith("-down"))
-        begin = int(cursor or 0)
         page = found[begin : begin + limit]
-        left = len(found) > begin + limit
         answer: WorkflowPage = {
             "schema": "hypergraph.workflows/1",
-            "items": [workflow_summary(workflow) for workflow, _ in page],
+            "items": [workflow_summary(workflow) for workflow, _ in page if workflow is not None],
             "total": len(found),
-            "next_cursor": str(begin + limit) if left else None,
+            "next_cursor": str(begin + limit) if len(found) > begin + limit else None,
         }
         return {
             **with_owners(self._store, answer),
-            "matches": {jsonable(workflow.id): _match(hit, words) for workflow, hit in page},
+            "matches": {jsonable(flow.id): _match(hit, words) for flow, hit in page if flow is not None},
             "searched": min(searched, total),
             "of": total,
-            "more": len(hits) == _HITS,
+            "more": more,
         }
 
-    def _total(self) -> int:
-        _, total, _ = self._store.backend.summaries(Query(top_level=False, limit=1))
-        return total
+    def close(self) -> None:
+        """Stop to read the store, and forget all texts."""
+        with self._lock:
+            self._closed = True
+        self._wanted.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._database is not None:
+            self._database.close()
 
-    def _extend(self) -> None:
-        """Read runs that are new or have changed, for a bounded time."""
-        if self._database is None:
-            self._database = _empty()
-            self._version = self._store.backend.watch()
-        if self._walk is None:
-            now = self._version() if callable(self._version) else None
-            if now == self._seen and self._known:
-                return
-            self._seen, self._walk = now, self._runs()
-        until = monotonic() + _SECONDS
-        for run in self._walk:
-            self._add(run)
+    # --- what matches ---------------------------------------------------------------------------
+
+    def _admitted(
+        self, words: list[str], query: Query, wanted: int, is_sorted: bool
+    ) -> tuple[list[tuple[Workflow | None, _Hit]], bool]:
+        """Return the workflows that match and pass the filters, and whether there are more; with a hit each.
+
+        Those beyond `wanted` are counted for a bounded time. Where nothing is filtered they are not read, but
+        None.
+        """
+        found: list[tuple[Workflow | None, _Hit]] = []
+        seen: set[str] = set()
+        is_plain = query._replace(limit=0, cursor=None) == Query(limit=0)
+        begun = monotonic()
+        for number, place, text in self._matching("rowid, place, text", words):
+            run = self._runs[number >> _BITS]
+            name = run if query.parent is not None else run.split("/")[0]
+            if name in seen or not self._may_pass(name, query):
+                continue
+            seen.add(name)
+            if len(found) >= wanted and is_plain and not is_sorted:
+                return self._counted(found, seen, words, number, monotonic() + _BUDGET)
+            if monotonic() - begun > (_BUDGET if len(found) >= wanted else _LONGEST):
+                return found, True
+            workflow = self._store.backend.read_workflow(name)
+            steps = partial(self._store.steps, name, values=False)
+            if workflow is not None and query.admits(workflow, steps):
+                found.append((workflow, _Hit(run, place, text)))
+        return found, False
+
+    def _counted(
+        self, found: list[Any], seen: set[str], words: list[str], number: int, until: float
+    ) -> tuple[list[tuple[Workflow | None, _Hit]], bool]:
+        """Return what was found with the number of other workflows that match, as far as time allows."""
+        count, last, rest = 1, number >> _BITS, _Hit("", "", "")
+        for (text,) in self._matching("rowid", words, below=number):
+            run = text >> _BITS
+            if run == last:
+                continue
+            last, name = run, self._runs[run].split("/")[0]
+            if name not in seen:
+                seen.add(name)
+                count += 1
             if monotonic() > until:
-                break
-        else:
-            self._walk = None
-        self._database.commit()
+                return [*found, *[(None, rest)] * count], True
+        return [*found, *[(None, rest)] * count], False
 
-    def _runs(self) -> Iterator[Workflow]:
+    def _may_pass(self, name: str, query: Query) -> bool:
+        """Return whether a workflow, as it was when it was read, may pass the filters."""
+        known = self._known.get(name)
+        if known is None or not known.is_settled:
+            return True
+        status, graph = known.state[:2]
+        if query.statuses and status not in query.statuses:
+            return False
+        return query.graph is None or graph == query.graph
+
+    def _matching(
+        self, columns: str, words: list[str], below: int | None = None
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield columns of the texts that match, those of newer runs first."""
+        if self._database is None:
+            return
+        long = [word for word in words if len(word) >= _SHORT]
+        tests, values = [], list[Any]()
+        if long:
+            tests.append("texts MATCH ?")
+            values.append(" ".join('"' + word.replace('"', '""') + '"' for word in long))
+        for word in words:
+            if len(word) < _SHORT:
+                tests.append("text LIKE ? ESCAPE '\\'")
+                values.append("%" + re.sub(r"([%_\\])", r"\\\1", word) + "%")
+        if below is not None:
+            tests.append("rowid < ?")
+            values.append(below)
+        statement = f"SELECT {columns} FROM texts WHERE {' AND '.join(tests)} ORDER BY rowid DESC"  # noqa: S608 - fixed parts
+        with closing(self._database.execute(statement, values)) as rows:
+            yield from rows
+
+    # --- what is read ---------------------------------------------------------------------------
+
+    def _look(self, total: int) -> None:
+        """Have the store looked at, and wait a little for it."""
+        with self._lock:
+            if self._thread is None:
+                self._database = _empty()
+                self._thread = threading.Thread(target=self._follow, name="hypergraph-search", daemon=True)
+                self._thread.start()
+            before = self._round
+            self._wanted.set()
+            patience = _FIRST if not self._known and total else _BUSY if self._is_reading_all else _FRESH
+            self._settled.wait_for(lambda: self._round > before or self._closed, patience)
+
+    def _follow(self) -> None:
+        """Read what is new or has changed, whenever a search asks."""
+        version, seen, whole = None, None, 0.0
+        while True:
+            self._wanted.wait()
+            self._wanted.clear()
+            if self._closed:
+                return
+            try:
+                version = version or self._store.backend.watch()
+                now = version()
+                if now != seen or not self._is_whole:
+                    is_due = not self._is_whole or monotonic() - whole > _WHOLE
+                    self._is_reading_all = is_due
+                    self._read(self._every() if is_due else self._newest())
+                    if is_due:
+                        self._is_whole, whole = True, monotonic()
+                    seen = now
+            except CheckpointError:
+                seen = None  # the search that asked has reported it, or the next one will
+            with self._settled:
+                self._is_reading_all = False
+                self._round += 1
+                self._settled.notify_all()
+
+    def _read(self, runs: Iterator[Workflow]) -> None:
+        """Add runs, and let searches in between."""
+        turn: list[tuple[Workflow, list[_Text]]] = []
+        for run in runs:
+            if self._closed:
+                return
+            if not self._is_known(run):
+                turn.append((run, list(self._texts(run))))
+            if len(turn) == _TURN:
+                self._add(turn)
+                turn = []
+        self._add(turn)
+
+    def _pages(self) -> Iterator[list[Workflow]]:
         query = Query(top_level=False, limit=_PAGE)
-        present: set[str] = set()
         while True:
             page, _, cursor = self._store.backend.find(query)
+            yield page
+            if cursor is None:
+                return
+            query = query._replace(cursor=cursor)
+
+    def _every(self) -> Iterator[Workflow]:
+        """Yield all runs, the newest first; those that are gone are forgotten."""
+        present: set[str] = set()
+        for page in self._pages():
             present.update(run.id for run in page)
             yield from page
-            if cursor is None:
+        with self._lock:
+            for gone in self._known.keys() - present:
+                self._forget(gone)
+
+    def _newest(self) -> Iterator[Workflow]:
+        """Yield runs until a page of them is known, and those that had not ended when they were read."""
+        for page in self._pages():
+            if all(self._is_known(run) for run in page):
                 break
-            query = query._replace(cursor=cursor)
-        for gone in self._known.keys() - present:
-            self._forget(gone)
+            yield from page
+        for name in [name for name, known in self._known.items() if not known.is_settled]:
+            found = self._store.backend.read_workflow(name)
+            if found is not None:
+                yield found
+
+    def _is_known(self, run: Workflow) -> bool:
+        known = self._known.get(run.id)
+        return known is not None and known.state == _state(run)
+
+    def _add(self, runs: list[tuple[Workflow, list[_Text]]]) -> None:
+        with self._lock:
+            database = self._database
+            if database is None:
+                return
+            for run, texts in runs:
+                self._forget(run.id)
+                number = (run.created_at.timestamp() * 1_000_000 - _EPOCH).__floor__()
+                while number in self._runs:
+                    number += 1
+                self._runs[number] = run.id
+                self._known[run.id] = _Known(number, _state(run), run.status not in _UNSETTLED)
+                database.executemany(
+                    "INSERT INTO texts (rowid, place, text) VALUES (?, ?, ?)",
+                    [
+                        ((number << _BITS) + place, *text)
+                        for place, text in enumerate(reversed(texts[: 1 << _BITS]))
+                    ],
+                )
+            database.commit()
 
     def _forget(self, run_id: str) -> None:
-        assert self._database is not None  # noqa: S101 - it is opened before runs are read
-        self._known.pop(run_id, None)
-        self._database.execute(
-            "DELETE FROM texts WHERE rowid IN (SELECT place FROM places WHERE run = ?)", (run_id,)
-        )
-        self._database.execute("DELETE FROM places WHERE run = ?", (run_id,))
-
-    def _add(self, run: Workflow) -> None:
-        state = (run.status, run.step_count, run.completed_at, tuple(sorted(run.tags.items())))
-        if self._known.get(run.id) == state or self._database is None:
-            return
-        self._forget(run.id)
-        self._known[run.id] = state
-        created = run.created_at.timestamp()
-        for where, text in self._texts(run):
-            place = self._database.execute(
-                "INSERT INTO places (run, created, label) VALUES (?, ?, ?)", (run.id, created, where)
-            ).lastrowid
-            self._database.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (place, text))
+        known = self._known.pop(run_id, None)
+        if known is not None and self._database is not None:
+            del self._runs[known.number]
+            first = known.number << _BITS
+            bounds = (first, first + (1 << _BITS))
+            self._database.execute("DELETE FROM texts WHERE rowid >= ? AND rowid < ?", bounds)
 
     def _texts(self, run: Workflow) -> Iterator[_Text]:
         if run.parent_id is None:
@@ -186,47 +361,16 @@ class SearchIndex:
         for payload in backend.read_outputs(run.id):
             yield _Text(f"{payload.name} at the end", _text_of(decode(run.id, payload)))
 
-    def _hits(self, words: list[str]) -> list[tuple[str, str, str]]:
-        """Return run, label and text of each match, the newest first."""
-        assert self._database is not None  # noqa: S101 - it is opened before
-        long = [word for word in words if len(word) >= _SHORT]
-        tests, values = [], []
-        if long:
-            tests.append("texts MATCH ?")
-            values.append(" ".join('"' + word.replace('"', '""') + '"' for word in long))
-        for word in words:
-            if len(word) < _SHORT:
-                tests.append("text LIKE ? ESCAPE '\\'")
-                values.append("%" + re.sub(r"([%_\\])", r"\\\1", word) + "%")
-        statement = (
-            "SELECT run, label, text FROM texts JOIN places ON place = texts.rowid "  # noqa: S608 - fixed parts
-            f"WHERE {' AND '.join(tests)} ORDER BY created DESC, place LIMIT {_HITS}"
-        )
-        return self._database.execute(statement, values).fetchall()
 
-    def _admitted(
-        self, hits: list[tuple[str, str, str]], query: Query
-    ) -> list[tuple[Workflow, tuple[str, str, str]]]:
-        """Return the workflows of hits that pass the filters, each with its first hit."""
-        first: dict[str, tuple[str, str, str]] = {}
-        for hit in hits:
-            first.setdefault(hit[0] if query.parent is not None else hit[0].split("/")[0], hit)
-        found = []
-        for workflow_id, hit in first.items():
-            workflow = self._store.backend.read_workflow(workflow_id)
-            steps = partial(self._store.steps, workflow_id, values=False)
-            if workflow is not None and query.admits(workflow, steps):
-                found.append((workflow, hit))
-        return found
+def _state(run: Workflow) -> tuple[object, ...]:
+    return run.status, run.graph_name, run.step_count, run.completed_at, tuple(sorted(run.tags.items()))
 
 
 def _empty() -> sqlite3.Connection:
     """Return an empty index in a temporary file that no other process can see."""
     database = sqlite3.connect("", check_same_thread=False)
     database.execute("PRAGMA synchronous = OFF")
-    database.execute("CREATE TABLE places (place INTEGER PRIMARY KEY, run TEXT, created REAL, label TEXT)")
-    database.execute("CREATE INDEX runs ON places (run)")
-    database.execute("CREATE VIRTUAL TABLE texts USING fts5(text, tokenize = 'trigram')")
+    database.execute("CREATE VIRTUAL TABLE texts USING fts5(place UNINDEXED, text, tokenize = 'trigram')")
     return database
 
 
@@ -251,7 +395,7 @@ def _parts(value: Any, room: list[int]) -> Iterator[str]:
         yield text
 
 
-def _match(hit: tuple[str, str, str], words: list[str]) -> Match:
+def _match(hit: _Hit, words: list[str]) -> Match:
     run, where, text = hit
     place = max(0, text.casefold().find(words[0].casefold()))
     begin, end = max(0, place - _AROUND), place + len(words[0]) + _AROUND
@@ -259,8 +403,10 @@ def _match(hit: tuple[str, str, str], words: list[str]) -> Match:
     return {"run": jsonable(run), "where": jsonable(where), "text": jsonable(shown)}
 
 
-def _order(name: str, found: tuple[Workflow, object]) -> tuple[bool, Any]:
+def _order(name: str, found: tuple[Workflow | None, _Hit]) -> tuple[bool, Any]:
     workflow = found[0]
+    if workflow is None:  # it was counted and not read
+        return False, None
     value = {
         "id": workflow.id,
         "status": workflow.status.value,

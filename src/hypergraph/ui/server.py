@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -22,13 +22,16 @@ from starlette.routing import Route
 from hypergraph import Graph
 from hypergraph.checkpointers import Checkpointer, WorkflowStatus
 from hypergraph.checkpointers.query import Query as Filter
-from hypergraph.display import jsonable
+from hypergraph.display import did_you_mean, jsonable
 from hypergraph.exceptions import CheckpointError
 from hypergraph.graph.structure import structure_of
 from hypergraph.ui.actions import ACTIONS, Action, Actions, Import, action_of
 from hypergraph.ui.api import (
+    CLUSTER,
+    NUMBER,
     QUERIES,
     READ_ONLY,
+    TEXT,
     UNAUTHORIZED,
     File,
     Handler,
@@ -42,12 +45,14 @@ from hypergraph.ui.api import (
     value_file,
     with_errors,
 )
+from hypergraph.ui.apps import Apps
 from hypergraph.ui.assets import asset
 from hypergraph.ui.search import SearchIndex
 from hypergraph.ui.security import LOGIN, App, Code, Gate, Receive, Scope, Send
 from hypergraph.ui.streams import asked_for, events_of
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import REFUSED, STORE, Problem
+from hypergraph.views.replay import replayed
 
 INTERVAL = 0.2  # seconds between two polls
 OWNERS = 2.0  # seconds between two looks at the owners of active workflows: a killed process writes nothing
@@ -63,8 +68,8 @@ _ACTIVE = frozenset({WorkflowStatus.ACTIVE})
 class Live:
     """Publish changes of a store to listeners."""
 
-    def __init__(self, store: Checkpointer) -> None:
-        self._store = store
+    def __init__(self, store: Checkpointer, apps: Apps) -> None:
+        self._store, self._apps = store, apps
         self._listeners: set[Listener] = set()
         self._watching: asyncio.Task[None] | None = None
         self._is_ready = asyncio.Event()
@@ -109,6 +114,10 @@ class Live:
         for listener in self._listeners:
             listener.add(ids)
 
+    def _publish_code(self) -> None:
+        for listener in self._listeners:
+            listener.add_code()
+
     async def _watch(self, ready: asyncio.Event) -> None:
         version = await run_sync(self._store.backend.watch)
         seen, marks = await self._look(version)
@@ -122,6 +131,8 @@ class Live:
                 self._publish(ids or None)  # something was written, even if no workflow is known to differ
                 seen, marks = now, changed
             if count % round(OWNERS / INTERVAL) == 0:
+                if await run_sync(self._apps.refresh):
+                    self._publish_code()
                 before, alive = alive, await run_sync(self._alive)
                 died = [name for name, is_alive in alive.items() if not is_alive and before.get(name, True)]
                 if died:
@@ -163,11 +174,17 @@ class Listener:
     def __init__(self) -> None:
         self._ids: set[str] = set()
         self._anything = False
+        self._code = False
         self._news = asyncio.Event()
 
     def add(self, ids: Sequence[str] | None) -> None:
         self._ids.update(ids or ())
         self._anything = self._anything or ids is None or len(self._ids) > _LISTED
+        self._news.set()
+
+    def add_code(self) -> None:
+        """Add that the graphs have changed, which the page may run."""
+        self._code = True
         self._news.set()
 
     async def next_message(self) -> bytes:
@@ -176,6 +193,11 @@ class Listener:
                 await self._news.wait()
         except TimeoutError:
             return b": heartbeat\n\n"
+        if self._code:
+            self._code = False
+            if not self._ids and not self._anything:
+                self._news.clear()
+            return b'data: {"kind":"code"}\n\n'
         ids = None if self._anything else [jsonable(workflow_id) for workflow_id in sorted(self._ids)]
         self._ids, self._anything = set(), False
         self._news.clear()
@@ -196,6 +218,7 @@ API = "/api/v1/"
 BODY = 1_000_000  # bytes of an action at most
 BODY_SECONDS = 20.0  # without a byte of the body
 FILE = 64_000_000  # bytes of an import at most
+_REPLAYED, _MOST_REPLAYED = 100, 1000  # runs that are replayed, if not asked for more, and at most
 _THREADS = 4  # queries at once, and as many actions
 
 
@@ -207,7 +230,7 @@ class Setup(NamedTuple):
     token: str
     port: int
     version: str
-    graphs: Mapping[str, Graph]  # that the page may run
+    graphs: Apps  # that the page may run
     read_only: bool = False
     code: Code | None = None  # of the browser that is opened
 
@@ -217,7 +240,7 @@ class Server:
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._live = Live(setup.store)
+        self._live = Live(setup.store, setup.graphs)
         self._index = SearchIndex(setup.store)
         self._actions = Actions(setup.store, setup.graphs)
         self._reading = anyio.CapacityLimiter(_THREADS)
@@ -236,6 +259,7 @@ class Server:
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         yield
         self._actions.close()
+        self._index.close()
 
     def _routes(self) -> list[Route]:
         answering: dict[str, Handler] = {
@@ -244,9 +268,10 @@ class Server:
             f"{API}about": self._about,
             f"{API}events": self._events,
             f"{API}stream": self._stream,
+            f"{API}replay": self._replay,
             f"{API}export": self._filing(file_of),
             f"{API}file": self._filing(value_file),
-            **{f"{API}{name}": self._querying(query) for name, query in QUERIES.items()},
+            **{f"{API}{name}": self._querying(query) for name, query in {**QUERIES, **CLUSTER}.items()},
         }
         doing = {LOGIN: self._login, **{f"{API}{name}": self._acting(kind) for name, kind in ACTIONS.items()}}
         return [
@@ -269,6 +294,22 @@ class Server:
 
         return handler
 
+    async def _replay(self, request: Request) -> Response:
+        asked = parsed(request.query_params.multi_items(), {"graph": TEXT, "last": NUMBER}, ("graph",))
+        store, graphs = self._setup.store, self._setup.graphs
+
+        def answer() -> bytes:
+            check_present(store)
+            graphs.refresh()
+            if asked["graph"] not in graphs:
+                hint = did_you_mean(asked["graph"], graphs) or f"Graphs: {', '.join(graphs) or 'none'}"
+                raise Problem(REFUSED, f"This server does not have graph {asked['graph']!r}", hint)
+            query = Filter(graph=asked["graph"], limit=min(asked.get("last", _REPLAYED), _MOST_REPLAYED))
+            ids = [found.id for found in store.backend.find(query)[0]]
+            return encoded(replayed(store, graphs[asked["graph"]], ids, ())[0])
+
+        return as_json(await run_sync(answer, limiter=self._reading))
+
     def _acting(self, kind: type[Action]) -> Handler:
         async def handler(request: Request) -> Response:
             if self._setup.read_only:
@@ -283,6 +324,7 @@ class Server:
 
     async def _about(self, _: Request) -> Response:
         setup = self._setup
+        await run_sync(setup.graphs.refresh)
         document = {
             "schema": "hypergraph.about/1",
             "version": setup.version,
@@ -290,6 +332,8 @@ class Server:
             "read_only": setup.read_only,
             "graphs": list(setup.graphs),
             "inputs": {name: inputs_of(graph) for name, graph in setup.graphs.items()},
+            "problem": jsonable(setup.graphs.problem),
+            "cluster": setup.store.backend.kind == "postgres",
         }
         return as_json(encoded(document))
 

@@ -15,8 +15,11 @@ import inspect
 import sys
 import types
 import typing
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar, cast
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple, TypeVar, cast, overload
 
 import msgspec
 
@@ -408,6 +411,11 @@ class Classes:
                         self._named.setdefault(name_of(cls), cls)
         return self._named.get(name) or self._scope.find(name) or self._subclass(name)
 
+    def versioned(self, name: str) -> type[Any] | None:
+        """Return the class of this name if it was registered with a version, which says how to read it."""
+        found = self._named.get(name)
+        return found if found is not None and version_of(found) > 1 else None
+
     def _subclass(self, name: str) -> type[Any] | None:
         """Return the class of this name if it is derived from a known one: an annotation allows it.
 
@@ -428,17 +436,156 @@ class Classes:
         return None
 
 
+# --- versions ------------------------------------------------------------------------------------
+
+Step = Callable[[Any], Any]  # from the fields of one version to those of the next
+Upgrade = Mapping[int, Step] | Step | None
+
+
+class _Version(NamedTuple):
+    number: int
+    steps: Mapping[int, Step]  # by the version that each begins with
+
+
+_versions: weakref.WeakKeyDictionary[type[Any], _Version] = weakref.WeakKeyDictionary()
+_under_way: ContextVar[tuple[tuple[type[Any], int], ...]] = ContextVar("upgrades under way", default=())
+
+
+_noticed: ContextVar[dict[str, None] | None] = ContextVar("upgrades that were made", default=None)
+
+
+@contextmanager
+def noticing_upgrades() -> Iterator[dict[str, None]]:
+    """Collect which classes were brought from which version to which, as texts."""
+    found: dict[str, None] = {}
+    token = _noticed.set(found)
+    try:
+        yield found
+    finally:
+        _noticed.reset(token)
+
+
+def version_of(cls: type[Any]) -> int:
+    """Return the version of a class in stored data; 1 for one that was registered without."""
+    known = _versions.get(cls) if _versions else None
+    return 1 if known is None else known.number
+
+
+def rebuilt(cls: type[Any], kind: Kind, version: object = 1, **parts: Any) -> Any:
+    """Return an object of stored parts, brought to the version of the class. Raises ValueError."""
+    if type(version) is not int or version < 1:
+        raise ValueError("its version is not a number from 1 on")
+    known = _versions.get(cls) if _versions else None
+    number = 1 if known is None else known.number
+    if version > number:
+        raise ValueError(
+            f"it is of version {version}, and this code has version {number}; it is of a newer release"
+        )
+    if known is None or version == number:
+        return kind.from_parts(**parts)
+    if (noticed := _noticed.get()) is not None:
+        noticed[f"{cls.__qualname__} from version {version} to {number}"] = None
+    fields = parts["v"]
+    for before in range(version, number):
+        if before not in known.steps:
+            continue
+        fields = _stepped(cls, before, known.steps[before], fields)
+        if isinstance(fields, cls):
+            return fields
+    if "given" in parts and type(fields) is dict and type(parts["given"]) is list:
+        parts["given"] = [name for name in parts["given"] if name in fields]  # of a pydantic model
+    return kind.from_parts(**{**parts, "v": fields})
+
+
+def _stepped(cls: type[Any], version: int, step: Step, fields: Any) -> Any:
+    """Return the fields after one step. Raises ValueError for one that raises, loops or changes the type."""
+    what, place = f"its upgrade from version {version}", (cls, version)
+    if place in _under_way.get():
+        raise ValueError(f"{what} loops: it reads an object of that version again")
+    token = _under_way.set((*_under_way.get(), place))
+    try:
+        found = step(dict(fields) if type(fields) is dict else fields)
+    except Exception as error:  # the code of a user may raise anything
+        raise ValueError(f"{what} raised {type(error).__name__}: {str(error)[:200]}") from error
+    finally:
+        _under_way.reset(token)
+    if type(found) is not type(fields) and not isinstance(found, cls):
+        wanted = "a dict of fields" if type(fields) is dict else f"a {type(fields).__name__}"
+        raise ValueError(
+            f"{what} returned {type(found).__name__}; it must return {wanted}, or an object of {cls.__name__}"
+        )
+    return found
+
+
 REGISTERED = Classes()
 
 
-def register(cls: C, *, formerly: Iterable[str] = ()) -> C:
+@overload
+def register(cls: C, *, formerly: Iterable[str] = ..., version: int = ..., upgrade: Upgrade = ...) -> C: ...
+@overload
+def register(
+    *, formerly: Iterable[str] = ..., version: int = ..., upgrade: Upgrade = ...
+) -> Callable[[C], C]: ...
+def register(
+    cls: Any = None, *, formerly: Iterable[str] = (), version: int = 1, upgrade: Upgrade = None
+) -> Any:
     """Allow stored objects of this class, and of the classes of its fields, to be read as objects.
 
-    Works as a decorator. `formerly` lists older names ("module:Class") of the class in stored values. Raises
-    TypeError unless the class is a dataclass, NamedTuple, msgspec.Struct, pydantic model or Enum.
+    Works as a decorator. Objects are stored with the version of their class. When the fields change in a way
+    that a default does not cover, raise the version and say how old fields become those of today:
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Price:
+    ...     cents: int
+    >>> _ = register(Price, version=2, upgrade={1: lambda fields: {"cents": round(fields["euros"] * 100)}})
+
+    A step gets the fields as a dict (of an Enum the name of the member), and returns those of the next
+    version, or an object of the class. Where a step raises, loops or returns another type, the value is an
+    `Undecodable` that says so, and a run that needs it is refused with ValueUnreadableError.
+
+    Args:
+        cls: the class; leave it out to write `@register(version=2, upgrade=...)`
+        formerly: older names ("module:Class") of the class in stored values
+        version: the version of its fields, from 1 on
+        upgrade: a dict from an older version to the function that leads to the next one; a single function
+            for the step to this version
+
+    Raises:
+        TypeError: the class is not a dataclass, NamedTuple, msgspec.Struct, pydantic model or Enum; the
+            version is not an int; a step of the upgrade is not a function.
+        ValueError: the version is below 1, or the upgrade begins with a version that is not an older one.
     """
+    if isinstance(formerly, str):
+        raise TypeError(f'formerly takes a list of names such as ["shop:Order"], got {formerly!r}')
+    steps = _checked_steps(version, upgrade)
+    if cls is None:
+        return lambda found: register(found, formerly=formerly, version=version, upgrade=upgrade)
     if not isinstance(cls, type) or kind_of(cls) is None:
         kinds = "dataclass, NamedTuple, msgspec.Struct, pydantic model or Enum"
         raise TypeError(f"{cls!r} cannot be registered: it is not a {kinds}")
+    _versions.pop(cls, None)
+    if version > 1:
+        _versions[cls] = _Version(version, steps)
     REGISTERED.add(cls, formerly)
     return cls
+
+
+def _checked_steps(version: Any, upgrade: Any) -> dict[int, Step]:
+    if type(version) is not int:
+        raise TypeError(f"The version of a class is an int, got {version!r}")
+    if version < 1:
+        raise ValueError(f"The version of a class counts from 1, got {version}")
+    steps = (
+        dict(upgrade) if isinstance(upgrade, Mapping) else {} if upgrade is None else {version - 1: upgrade}
+    )
+    for before, step in steps.items():
+        if not callable(step):
+            raise TypeError(f"A step of an upgrade is a function of the fields, got {type(step).__name__}")
+        if type(before) is not int or not 1 <= before < version:
+            raise ValueError(
+                f"An upgrade to version {version} begins with one from 1 to {version - 1}, got {before!r}"
+                if version > 1
+                else "An upgrade needs version=2 or higher: stored objects without a version are of version 1"
+            )
+    return steps

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from math import isfinite
 from types import NoneType
-from typing import Any
+from typing import Any, cast
 
 from hypergraph.exceptions import safe_text
 from hypergraph.values import arrays, frames, tags
-from hypergraph.values.classes import Classes, kind_of, line_for, name_of
+from hypergraph.values.classes import REGISTERED, Classes, kind_of, line_for, name_of, rebuilt, version_of
 from hypergraph.values.limits import LONGEST_TEXT, check_hashes
 from hypergraph.values.tags import HIGHEST, LOWEST
 from hypergraph.values.undecodable import Undecodable, UnknownClassError, with_public_text
@@ -210,7 +210,9 @@ def _to_parts(value: Any) -> tuple[str, tags.Parts]:
     if found := arrays.to_parts(value) or frames.to_parts(value):
         return found
     if shape := kind_of(kind):
-        return "object", {"of": name_of(kind), **shape.to_parts(value)}
+        version = version_of(kind)
+        parts = {"of": name_of(kind), **shape.to_parts(value)}
+        return "object", parts if version == 1 else {**parts, "version": version}
     for base in kind.__mro__[1:]:
         if base in tags.BY_TYPE or base in (list, dict):
             raise TypeError(f"a subclass of {base.__name__} would come back as a plain {base.__name__}")
@@ -310,14 +312,15 @@ class Reader:
         if self._classes is None:
             raise ValueError(f"an object of {name}; objects are not built for viewing")
         if name not in self._found:
-            self._found[name] = next(filter(None, (known.find(name) for known in self._classes)), None)
+            found = next(filter(None, (known.find(name) for known in self._classes)), None)
+            self._found[name] = REGISTERED.versioned(name) or found
         cls = self._found[name]
         kind = kind_of(cls) if cls else None
         if kind is None:
             self._unknown[name] = None
             raise ValueError(f"the class {name} is not known here; add: {line_for(name)}")
         try:
-            return kind.from_parts(**parts)
+            return rebuilt(cast(type[Any], cls), kind, **parts)
         except Exception as error:  # the class may have changed
             self._unknown[name] = None
             raise ValueError(f"an object of {name} cannot be rebuilt: {error}") from error

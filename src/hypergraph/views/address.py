@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hypergraph import checkpointers as stores  # each is loaded on first access
 from hypergraph.checkpointers.sqlite.listing import SqliteLists
@@ -24,7 +24,6 @@ _KEYWORDS = (  # "host=... dbname=...", and whatever else names a password
 _USER = r"(?s)^(\s*[A-Za-z][\w+.-]*://[^:@/?#]*):.*@"  # a password may contain any of these
 _WORD = r"(?is)\s*\b\w*password\s*=\s*(?:'(?:[^'\\]|\\.)*'?|(?:[^\s\\]|\\.)*)"
 _PAIR = r"(?s)\b\w+\s*=\s*(?:'(?:[^'\\]|\\.)*'?|(?:[^\s\\]|\\.)*)"
-_SCHEMA = r"(?<=[?&])schema=([^&]*)(?:&|$)|(?:^|\s+)schema=(\S+)"
 
 
 def file_of(address: str, *, must_exist: bool = True) -> str:
@@ -87,11 +86,8 @@ def server_at(address: str, *, must_exist: bool = True) -> Checkpointer:
     Raises:
         Problem: there is no store in it, the address is invalid, or the driver is not installed.
     """
-    named = re.search(_SCHEMA, address)
-    options: dict[str, Any] = {"schema": named[1] or named[2] or ""} if named else {}
-    plain = re.sub(_SERVER, "postgresql://", re.sub(_SCHEMA, "", address), count=1).rstrip("?&")
     try:
-        store = stores.PostgresCheckpointer(plain, **options)
+        store = stores.PostgresCheckpointer(re.sub(_SERVER, "postgresql://", address, count=1))
     except (ImportError, ValueError) as error:
         raise Problem(USAGE, str(error)) from error
     if must_exist and not store.backend.exists():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
@@ -38,6 +38,7 @@ class Glance(TypedDict):
     inputs: list[str]  # as "name=value"; at most three
     running: list[str]  # paths of the nodes that an active run is at
     items: dict[str, int]  # of a map, the number of items by status; empty for other workflows
+    usage: dict[str, float]  # what was recorded with ctx.record, in it and below it
 
 
 class GlancePage(TypedDict):
@@ -64,7 +65,8 @@ def glances(store: Checkpointer, id: Sequence[str]) -> GlancePage:
         raise Problem(USAGE, f"At most {_MOST} ids can be asked for at once")
     store = store.view(artifacts=False)
     found = [store.backend.read_workflow(workflow_id) for workflow_id in id]
-    items = [_glance(store, workflow) for workflow in found if workflow is not None]
+    used = store.backend.total_usage([workflow.id for workflow in found if workflow is not None])
+    items = [_glance(store, workflow, used) for workflow in found if workflow is not None]
     return {"schema": "hypergraph.glances/1", "items": items}
 
 
@@ -85,18 +87,20 @@ def counts(store: Checkpointer, **filters: Any) -> CountsView:
     return {"schema": "hypergraph.counts/1", "counts": totals}
 
 
-def _glance(store: Checkpointer, found: Workflow) -> Glance:
+def _glance(store: Checkpointer, found: Workflow, used: Mapping[str, dict[str, float]]) -> Glance:
     broken = found.status in (WorkflowStatus.FAILED, WorkflowStatus.PARTIAL)
     return {
         "id": jsonable(found.id),
-        "error": _error(store, found.id) if broken else None,
+        "error": first_error(store, found.id) if broken else None,
         "inputs": _inputs(store, found.id),
         "running": _running(store, found) if found.status is WorkflowStatus.ACTIVE else [],
         "items": {} if found.step_count else _items(store, found.id),
+        "usage": jsonable(used.get(found.id, {})),
     }
 
 
-def _error(store: Checkpointer, workflow_id: str) -> FirstError | None:
+def first_error(store: Checkpointer, workflow_id: str) -> FirstError | None:
+    """Return the failure of a workflow in a line, None if no step has failed."""
     for step in failures(store, workflow_id, limit=1)["items"]:
         return {
             "run": step["workflow"],

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, TypedDict
 
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.checkpointers.inner_steps import by_step, read_inner_steps
 from hypergraph.display import bounded, iso, jsonable, preview
 from hypergraph.records import InnerStep
 from hypergraph.views.values import CHARACTERS, ITEMS, ValueView, describe
@@ -43,9 +42,6 @@ def inner_view(
     step: InnerStep, *, limit: int | None = ITEMS, characters: int | None = CHARACTERS
 ) -> InnerStepView:
     """Return an inner step as answers show it."""
-    given = [("", arg) for arg in step.args[:_TEXT]]  # more are not shown
-    given += [(f"{name}=", arg) for name, arg in islice(step.kwargs.items(), _TEXT - len(given))]
-    arguments = [f"{name}{preview(arg)}" for name, arg in given]
     began = None if step.started_at is None else datetime.fromtimestamp(step.started_at, UTC)
     has_value = step.status == "completed" and step.problem is None
     return {
@@ -58,13 +54,22 @@ def inner_view(
         "started_at": iso(began),
         "began_ms": None if step.started_at is None else round(step.started_at * 1000, 3),
         "attempt": step.attempt,
-        "call": jsonable(bounded(f"{step.function}({', '.join(arguments)})", _TEXT)),
+        "call": call_text(step),
         "error": jsonable(step.error),
         "error_type": jsonable(step.error_type),
         "usage": jsonable(step.usage or {}),
         "value": describe(step.value, limit=limit, characters=characters) if has_value else None,
         "problem": jsonable(step.problem),
     }
+
+
+def call_text(step: InnerStep) -> str:
+    """Return the function and its arguments as text."""
+    given = [("", arg) for arg in step.args[:_TEXT]]  # more are not shown
+    given += [(f"{name}=", arg) for name, arg in islice(step.kwargs.items(), _TEXT - len(given))]
+    arguments = [f"{name}{preview(arg)}" for name, arg in given]
+    text: str = jsonable(bounded(f"{step.function}({', '.join(arguments)})", _TEXT))
+    return text
 
 
 def add_inner(store: Checkpointer, wf: str, steps: Sequence[Step]) -> None:
@@ -74,28 +79,28 @@ def add_inner(store: Checkpointer, wf: str, steps: Sequence[Step]) -> None:
 
 def _add_inner(store: Checkpointer, wf: str, steps: Sequence[Step]) -> None:
     used: dict[tuple[int, str], dict[str, float]] = {}
-    rows = store.backend.read_usage(wf)
-    for row in rows:
+    for row in store.backend.read_usage(wf):
         amounts = used.setdefault((row.superstep, row.node), {})
         amounts[row.name] = amounts.get(row.name, 0) + row.amount
-    by_key = by_step(rows)
+    counts = store.backend.count_inner(wf)
     for step in steps:
-        place = (wf, step["node"], step["visit"])
-        inner = [
-            inner_view(each)
-            for each in read_inner_steps(store.backend, store.encoding, *place, by_key)
-            if each.superstep == step["superstep"]
-        ]
-        if inner:
-            step["inner"] = inner
-        if place_used := used.get((step["superstep"], step["node"])):
-            step["usage"] = place_used
+        place = (step["superstep"], step["node"])
+        if place in counts:
+            calls = store.inner_steps(wf, node=step["node"], visit=step["visit"])
+            step["inner"] = [inner_view(call) for call in calls if call.superstep == step["superstep"]]
+        if place in used:
+            step["usage"] = used[place]
 
 
-def unfinished(store: Checkpointer, wf: str, nodes: Iterable[str]) -> list[InnerStepView]:
-    """Return the inner steps of nodes that have begun and not ended."""
-    found = [step for node in nodes for step in store.inner_steps(wf, node=node)]
-    if not found:
+def unfinished(store: Checkpointer, wf: str) -> list[InnerStepView]:
+    """Return the inner steps of nodes that have not ended."""
+    places = store.backend.count_inner(wf)
+    if not places:
         return []
     ended = {(line.superstep, line.node) for line in store.backend.read_outlines(wf)}
-    return [inner_view(step) for step in found if (step.superstep, step.node_name) not in ended]
+    return [
+        inner_view(step)
+        for node in sorted({node for place, node in places if (place, node) not in ended})
+        for step in store.inner_steps(wf, node=node)
+        if (step.superstep, step.node_name) not in ended
+    ]

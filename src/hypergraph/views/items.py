@@ -9,6 +9,7 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.backend import ItemOutline
 from hypergraph.display import jsonable, preview
+from hypergraph.views.glances import FirstError, first_error
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import USAGE, Problem
 
@@ -23,6 +24,7 @@ class Item(TypedDict):
     status: str
     duration_ms: float | None
     label: str  # the inputs by which it differs from the others
+    error: FirstError | None  # of one that failed
 
 
 class ItemPage(TypedDict):
@@ -67,6 +69,7 @@ def items(store: Checkpointer, id: str, *, limit: int = 20, cursor: str | None =
                 "status": line.status,
                 "duration_ms": line.duration_ms,
                 "label": labels[line.id],
+                "error": first_error(store, line.id) if line.status == "failed" else None,
             }
             for line in page
         ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NotRequired, TypedDict
 
 from hypergraph import MapResult, NodeError, PauseInfo, RunResult
-from hypergraph.display import jsonable
+from hypergraph.display import iso, jsonable
 from hypergraph.exceptions import safe_text
 from hypergraph.views.values import describe
 
@@ -35,6 +35,8 @@ class Question(TypedDict):
 
     node: str
     keys: list[str]  # the inputs that take the answers
+    reason: str  # interrupt or timer
+    due: str | None  # its deadline, or when the timer is due
     type: str
     text: str  # the question, as a short repr
     value: Any
@@ -141,6 +143,8 @@ def _question(pause: PauseInfo) -> Question:
     return {
         "node": jsonable(pause.node_name),
         "keys": [jsonable(key) for key in pause.response_keys.values()],
+        "reason": pause.reason,
+        "due": iso(pause.due),
         "type": seen["type"],
         "text": seen["text"],
         "value": seen["value"],

@@ -23,7 +23,9 @@ from hypergraph.views.glances import CountsView, GlancePage
 from hypergraph.views.graph import GraphView
 from hypergraph.views.items import ItemPage
 from hypergraph.views.lineage import LineageView
+from hypergraph.views.migration import MigrationView
 from hypergraph.views.problems import NOT_FOUND, Problem
+from hypergraph.views.profile import ProfileView
 from hypergraph.views.replay import ReplayView
 from hypergraph.views.run import RunView
 from hypergraph.views.search import SearchPage
@@ -35,7 +37,14 @@ from hypergraph.views.steps import ColumnsView, StepPage
 from hypergraph.views.texts import CompletionScript, DemoRun, HelpText, SchemaList, SkillText, Stopped
 from hypergraph.views.timeline import TimelineView
 from hypergraph.views.values import ValueView
-from hypergraph.views.watch import FollowedChunk, FollowedItem, FollowedProgress, FollowedStep
+from hypergraph.views.watch import (
+    FollowedChunk,
+    FollowedItem,
+    FollowedProgress,
+    FollowedStep,
+    RunningView,
+    StreamPage,
+)
 from hypergraph.views.why import WhyView
 from hypergraph.views.workflow import TreeView, WorkflowDetail
 from hypergraph.views.workflows import WorkflowPage
@@ -45,11 +54,13 @@ from hypergraph.views.writes import (
     Changed,
     Collected,
     Deleted,
+    DevServer,
     DueRuns,
     Enqueued,
     Forked,
     Imported,
     Pruned,
+    Sent,
     Tags,
     Written,
 )
@@ -65,6 +76,7 @@ SCHEMAS: dict[str, type] = {
     "step": StepDetail,
     "columns": ColumnsView,
     "glances": GlancePage,
+    "running": RunningView,
     "counts": CountsView,
     "state": StateView,
     "value": ValueView,
@@ -77,16 +89,20 @@ SCHEMAS: dict[str, type] = {
     "followed-item": FollowedItem,
     "followed-progress": FollowedProgress,
     "followed-chunk": FollowedChunk,
+    "stream": StreamPage,
     "diff": DiffView,
     "changes": ChangesView,
     "why": WhyView,
     "stats": StatsView,
+    "profile": ProfileView,
     "timeline": TimelineView,
     "lineage": LineageView,
     "graph": GraphView,
     "run": RunView,
     "fork": Forked,
     "answered": Answered,
+    "sent": Sent,
+    "dev-postgres": DevServer,
     "tags": Tags,
     "cancelled": Cancelled,
     "deleted": Deleted,
@@ -101,6 +117,7 @@ SCHEMAS: dict[str, type] = {
     "migrated": MigratedView,
     "recovered": RecoveredView,
     "replay": ReplayView,
+    "migration": MigrationView,
     "doctor": HealthView,
     "version": VersionView,
     "demo": DemoRun,

@@ -83,6 +83,7 @@ VIEWS: dict[str, dict[str, Column]] = {
         "forked_from": Column("the workflow whose history it began with", "t.forked_from"),
         "forked_at": Column("up to which superstep", "t.forked_at"),
         "tags": Column("as a JSON object", "coalesce(t.tags, '{}')"),
+        "version": Column("of the code that it is pinned to", "t.version"),
     },
     "steps": {
         "workflow": Column("the id of the workflow", "w.id"),
@@ -103,7 +104,8 @@ VIEWS: dict[str, dict[str, Column]] = {
     "vals": {
         "workflow": Column("the id of the workflow", "w.id"),
         "kind": Column(
-            "output, input, inner: a step inside of a node, or other: of steps that did not complete",
+            "output, input, inner: a step inside of a node, signal, summary: of the steps so far, for a "
+            "resume, or other: of steps that did not complete",
             VALUE_KIND,
         ),
         "name": Column("the name of the value; empty for a question", "t.name"),

@@ -192,6 +192,9 @@ class Rows(TypedDict):
     replayed: list[int]
     child: list[str | None]
     decision: list[str | list[str] | None]  # the targets that a gate chose
+    waited_ms: list[float | None]  # for a worker or a free slot, before it began
+    inner: list[int]  # calls that the node made with ctx.step
+    usage: list[dict[str, float] | None]  # recorded with ctx.record, in nested runs too
 
 
 class ColumnsView(TypedDict):
@@ -218,6 +221,7 @@ def columns(store: Checkpointer, id: str, *, after: str | None = None, limit: in
     lines = store.backend.read_outlines(id, after=position_in(after), limit=limit + 1)
     more, lines = len(lines) > limit, lines[:limit]
     nodes: dict[str, int] = {}
+    inner, used = store.backend.count_inner(id), _used(store, id, lines)
     return {
         "schema": "hypergraph.columns/1",
         "workflow": jsonable(id),
@@ -235,12 +239,34 @@ def columns(store: Checkpointer, id: str, *, after: str | None = None, limit: in
             "replayed": [int(line.replayed) for line in lines],
             "child": [line.child and jsonable(line.child) for line in lines],
             "decision": [None if line.decision is None else jsonable(line.decision) for line in lines],
+            "waited_ms": [_rounded(line.waited_ms) for line in lines],
+            "inner": [inner.get((line.superstep, line.node), 0) for line in lines],
+            "usage": used,
         },
         "nodes": [jsonable(name) for name in nodes],
         "last": lines[-1].superstep if lines else None,
         "total": workflow.step_count,
         "next_cursor": cursor_after((lines[-1].superstep, lines[-1].idx)) if more else None,
     }
+
+
+def _used(store: Checkpointer, wf: str, lines: list[StepOutline]) -> list[dict[str, float] | None]:
+    """Return what was recorded by each step, and in the run inside of it."""
+    nested = [line.child for line in lines if line.child is not None and not line.replayed]
+    below = store.backend.total_usage(nested) if nested else {}
+    own: dict[tuple[int, str], dict[str, float]] = {}
+    for row in store.backend.read_usage(wf):
+        amounts = own.setdefault((row.superstep, row.node), {})
+        amounts[row.name] = amounts.get(row.name, 0) + row.amount
+    return [_sum(own.get((line.superstep, line.node)), below.get(line.child or "")) for line in lines]
+
+
+def _sum(*parts: dict[str, float] | None) -> dict[str, float] | None:
+    found: dict[str, float] = {}
+    for part in parts:
+        for name, amount in (part or {}).items():
+            found[jsonable(name)] = found.get(jsonable(name), 0) + amount
+    return found or None
 
 
 def _start(line: StepOutline, origin: int) -> float | None:

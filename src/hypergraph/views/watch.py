@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, TypedDict
 
-from hypergraph.checkpointers import Checkpointer, Progress, StreamChunk
+from hypergraph.checkpointers import Checkpointer, Progress, StreamChunk, Workflow
 from hypergraph.checkpointers.backend import START, Position, position_of
-from hypergraph.display import jsonable
+from hypergraph.display import closest, jsonable
+from hypergraph.structure import readable_graph
+from hypergraph.views.inner import InnerStepView, unfinished
 from hypergraph.views.lookup import require_workflow
+from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.step import Step, shown_step
+from hypergraph.views.workflow import ProgressView, progress_view
 
 _CHUNK = 200  # steps read at once
 _LATEST = 20  # steps that ended before the start and are reported too
@@ -32,18 +37,6 @@ class FollowedItem(TypedDict):
     duration_ms: float | None
 
 
-class FollowedProgress(TypedDict):
-    """How far a running node is."""
-
-    schema: str  # hypergraph.followed-progress/1
-    workflow: str
-    node: str
-    done: float
-    total: float | None
-    share: float | None  # from 0 to 1
-    text: str
-
-
 class FollowedChunk(TypedDict):
     """A chunk that a node streamed."""
 
@@ -53,6 +46,99 @@ class FollowedChunk(TypedDict):
     offset: int
     kind: str  # chunk; restart: the node was called again; gap: earlier chunks are gone
     value: Any
+
+
+class FollowedProgress(ProgressView):
+    """How far a running node is."""
+
+    schema: str  # hypergraph.followed-progress/1
+
+
+class StreamView(TypedDict):
+    """The stream of a node."""
+
+    workflow: str
+    node: str
+    length: int  # chunks in all
+    kept: int  # the offset of the first that is kept
+
+
+class RunningView(TypedDict):
+    """Progress, inner steps and streams of the nodes of a workflow and of the runs below it."""
+
+    schema: str  # hypergraph.running/1
+    workflow: str
+    progress: list[ProgressView]
+    inner: list[InnerStepView]  # calls with ctx.step of nodes of the workflow itself that have not ended
+    streams: list[StreamView]  # also of nodes that have ended
+
+
+def running(store: Checkpointer, id: str) -> RunningView:
+    """Return progress, inner steps and streams of the nodes of a workflow.
+
+    Raises:
+        Problem: the workflow does not exist.
+    """
+    active = require_workflow(store, id).status.value == ACTIVE
+    return {
+        "schema": "hypergraph.running/1",
+        "workflow": jsonable(id),
+        "progress": [progress_view(found) for found in store.progress(id)] if active else [],
+        "inner": unfinished(store.view(artifacts=False), id) if active else [],
+        "streams": [
+            {
+                "workflow": jsonable(found.workflow_id),
+                "node": jsonable(found.node),
+                "length": found.length,
+                "kept": found.kept,
+            }
+            for found in store.backend.read_streams(id)
+        ],
+    }
+
+
+class StreamPage(TypedDict):
+    """Some chunks of a stream, in order."""
+
+    schema: str  # hypergraph.stream/1
+    workflow: str
+    node: str
+    active: bool  # whether more may come
+    items: list[FollowedChunk]
+    next_offset: int  # of the chunk after these
+
+
+def streamed(store: Checkpointer, wf: str, node: str, *, offset: int = 0, limit: int = 200) -> StreamPage:
+    """Return what a node has streamed, from an offset on.
+
+    Raises:
+        Problem: the workflow does not exist, or it has no such node and no such stream.
+    """
+    found = require_workflow(store, wf)
+    require_stream(store, found, node)
+    reader = store.read_stream(wf, node, offset=offset, follow=False)
+    items = [followed_chunk(wf, node, chunk) for chunk in islice(reader, limit)]
+    return {
+        "schema": "hypergraph.stream/1",
+        "workflow": jsonable(wf),
+        "node": jsonable(node),
+        "active": found.status.value == ACTIVE,
+        "items": items,
+        "next_offset": reader.offset,
+    }
+
+
+def require_stream(store: Checkpointer, workflow: Workflow, node: str) -> None:
+    """Raise Problem if a workflow has neither such a node nor a stream of that name."""
+    if "/" in node:  # a node of a nested graph, or of an item that has yet to begin
+        return
+    streams = [found.node for found in store.backend.read_streams(workflow.id)]
+    graph = readable_graph(workflow.graph)
+    if graph is None or node in graph.nodes or node in streams:
+        return
+    near = closest(node, [*streams, *graph.nodes])
+    hint = "" if near is None else f"Did you mean {near!r}?"
+    raise Problem(NOT_FOUND, f"Workflow {workflow.id!r} has no node {node!r}", hint, streams)
 
 
 def followed_chunk(wf: str, node: str, chunk: StreamChunk) -> FollowedChunk:
@@ -108,15 +194,7 @@ class Follower:
         for found in self._store.progress(self._wf):
             if self._progress.get((found.workflow_id, found.node)) != found:
                 self._progress[found.workflow_id, found.node] = found
-                yield {
-                    "schema": "hypergraph.followed-progress/1",
-                    "workflow": jsonable(found.workflow_id),
-                    "node": jsonable(found.node),
-                    "done": found.done,
-                    "total": found.total,
-                    "share": found.share,
-                    "text": jsonable(found.text),
-                }
+                yield {**progress_view(found), "schema": "hypergraph.followed-progress/1"}
 
     def _steps(self) -> Iterator[FollowedStep]:
         while page := self._store.steps(self._wf, after=self._after, limit=_CHUNK, values=False):

@@ -12,6 +12,7 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow
 from hypergraph.checkpointers.history import History
 from hypergraph.display import closest, jsonable
+from hypergraph.views.inner import call_text
 from hypergraph.views.lookup import last_superstep, require_workflow
 from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.timeline import Waits
@@ -30,6 +31,14 @@ class Source(TypedDict):
     id: str | None  # of the value in the list; null if it is not listed
 
 
+class InnerCall(TypedDict):
+    """A call that a step made with ctx.step."""
+
+    key: str
+    call: str  # the function and its arguments, as text
+    value: Brief | None  # null if it is not stored
+
+
 class WhyValue(TypedDict):
     """One value that the one asked for was made from."""
 
@@ -42,6 +51,7 @@ class WhyValue(TypedDict):
     made_by: StepRef | None
     child: str | None  # the nested run that made it, which has more
     decided_by: StepRef | None  # the gate that let the step run
+    calls: list[InnerCall]  # what the step did with ctx.step, in order
     sources: list[Source]
 
 
@@ -135,6 +145,7 @@ class _Descent:
             "made_by": None,
             "child": None,
             "decided_by": None,
+            "calls": [],
             "sources": [],
         }
         if maker is None:
@@ -148,6 +159,14 @@ class _Descent:
         shown["made_by"] = step_ref(maker)
         shown["child"] = jsonable(maker.child_workflow_id)
         shown["decided_by"] = step_ref(gate) if gate is not None else None
+        shown["calls"] = [
+            {
+                "key": jsonable(call.key),
+                "call": call_text(call),
+                "value": brief(call.value) if call.problem is None else None,
+            }
+            for call in self.history.calls_of(maker)
+        ]
         shown["sources"] = [
             {"name": jsonable(taken), "version": number, "id": _id((taken, number))}
             for taken, number in maker.input_versions.items()

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypedDict
 
-from hypergraph.checkpointers import Checkpointer, Question, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers import (
+    Checkpointer,
+    Progress,
+    Question,
+    Signal,
+    StepStatus,
+    Workflow,
+    WorkflowStatus,
+)
 from hypergraph.checkpointers.backend import StepTally
 from hypergraph.checkpointers.overview import Overview, some_children
-from hypergraph.display import jsonable
+from hypergraph.display import iso, jsonable
 from hypergraph.views.lookup import missing_workflow, require_workflow
 from hypergraph.views.step import PauseView, QuestionView, Step, pause_view, question_view, shown_step
+from hypergraph.views.values import ValueView, describe
 from hypergraph.views.workflows import WorkflowSummary, workflow_summary
 
 _DEEPEST = 50  # levels of a tree
@@ -27,6 +36,18 @@ class NodeRow(TypedDict):
     avg_ms: float
     errors: int
     cached: int
+    usage: dict[str, float]  # what was recorded with ctx.record; not of the items of a map
+
+
+class ProgressView(TypedDict):
+    """How far a running node is."""
+
+    workflow: str  # whose node it is
+    node: str
+    done: float
+    total: float | None
+    share: float | None  # from 0 to 1
+    text: str
 
 
 class ChildCounts(TypedDict):
@@ -38,6 +59,15 @@ class ChildCounts(TypedDict):
     items: list[WorkflowSummary]  # some of them, failed ones first
 
 
+class SignalView(TypedDict):
+    """A value that was sent to a workflow."""
+
+    name: str
+    value: ValueView
+    by: str | None  # who sent it
+    sent_at: str | None
+
+
 class WorkflowDetail(WorkflowSummary):
     """One workflow, without its values."""
 
@@ -47,9 +77,11 @@ class WorkflowDetail(WorkflowSummary):
     first_error: Step | None  # with its traceback; in the nested run or item where it happened
     pause: PauseView | None  # the first question without an answer
     questions: list[QuestionView]  # all open ones, with their paths from this workflow
+    signals: list[SignalView]  # values that were sent to it and wait to be received
     children: ChildCounts
     next: list[str] | None  # nodes that would run next; null if the history is too long to find out
     forks: list[str]
+    progress: list[ProgressView]  # of nodes that run now, if they say how far they are
 
 
 class TreeRow(WorkflowSummary):
@@ -98,10 +130,11 @@ def workflow_view(found: Overview) -> WorkflowDetail:
         "schema": "hypergraph.workflow/1",
         "alive": found.owner is not None and found.owner.alive if active else None,
         "counts": _by_status(found.tallies),
-        "nodes": list(_node_rows(found.tallies or found.item_tallies)),
+        "nodes": list(_node_rows(found.tallies or found.item_tallies, found.node_usage)),
         "first_error": None if found.first_error is None else shown_step(found.first_error, failure=True),
         "pause": next((pause_view(q.pause) for q in _asking(found)), None),
         "questions": [question_view(question) for question in found.questions[:_QUESTIONS]],
+        "signals": [signal_view(sent) for sent in found.signals[:_QUESTIONS]],
         "children": {
             "total": sum(found.child_counts.values()),
             "by_status": found.child_counts,
@@ -111,6 +144,29 @@ def workflow_view(found: Overview) -> WorkflowDetail:
         "next": None if found.next is None else [jsonable(name) for name in found.next],
         "forks": [jsonable(fork) for fork in found.forks],
         "usage": jsonable(found.usage),
+        "progress": [progress_view(progress) for progress in found.progress],
+    }
+
+
+def progress_view(found: Progress) -> ProgressView:
+    """Return how far a node is, as answers show it."""
+    return {
+        "workflow": jsonable(found.workflow_id),
+        "node": jsonable(found.node),
+        "done": found.done,
+        "total": found.total,
+        "share": found.share,
+        "text": jsonable(found.text),
+    }
+
+
+def signal_view(sent: Signal) -> SignalView:
+    """Return a value that was sent as answers show it."""
+    return {
+        "name": jsonable(sent.name),
+        "value": describe(sent.value),
+        "by": jsonable(sent.by),
+        "sent_at": iso(sent.sent_at),
     }
 
 
@@ -146,7 +202,7 @@ def _by_status(tallies: Sequence[StepTally]) -> dict[str, int]:
     return counts
 
 
-def _node_rows(tallies: Sequence[StepTally]) -> Iterator[NodeRow]:
+def _node_rows(tallies: Sequence[StepTally], usage: Mapping[str, Mapping[str, float]]) -> Iterator[NodeRow]:
     for node in dict.fromkeys(tally.node for tally in tallies):
         own = [tally for tally in tallies if tally.node == node]
         runs, total = sum(tally.steps for tally in own), sum(tally.total_ms for tally in own)
@@ -157,4 +213,5 @@ def _node_rows(tallies: Sequence[StepTally]) -> Iterator[NodeRow]:
             "avg_ms": total / runs,
             "errors": sum(tally.steps for tally in own if tally.status is StepStatus.FAILED),
             "cached": sum(tally.steps for tally in own if tally.cached),
+            "usage": jsonable(usage.get(node, {})),
         }

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # a Protocol takes a while to make, and only the type checker
 
 _FIELDS = (
     *("id", "status", "graph_name", "created_at", "completed_at", "duration_ms", "step_count"),
-    *("parent_id", "node_name", "item", "forked_from", "forked_at", "tags", "due"),
+    *("parent_id", "node_name", "item", "forked_from", "forked_at", "tags", "due", "version"),
 )
 
 
@@ -45,6 +45,7 @@ class WorkflowSummary(TypedDict):
     forked_at: int | None
     tags: dict[str, str]
     due: str | None  # of a paused one, the first deadline of its questions or time of its timers
+    version: str | None  # of the code that it is pinned to
     usage: dict[str, float]  # what was recorded with ctx.record; of one workflow, and in lists sorted by it
 
 
@@ -128,5 +129,6 @@ def _summary(fields: dict[str, Any]) -> WorkflowSummary:
         "forked_at": fields["forked_at"],
         "tags": jsonable(fields["tags"]),
         "due": iso(fields["due"]),
+        "version": jsonable(fields["version"]),
         "usage": {},
     }

@@ -465,6 +465,18 @@ def test_the_database_of_another_program_is_refused_untouched(tmp_path: Path) ->
     assert path.read_bytes() == before
 
 
+def test_tables_of_the_user_may_follow_those_of_the_store(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+    store = SqliteCheckpointer(path)
+    store.open()
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE precious (x)")
+    connection.close()
+    store.create_workflow("w")
+    with SqliteCheckpointer(path) as again:
+        assert again.workflow("w").id == "w"
+
+
 def test_a_migration_that_fails_leaves_the_file_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

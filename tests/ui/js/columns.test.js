@@ -61,3 +61,21 @@ test("the failure of a run is the last one that was not run again", () => {
   assert.equal(new Columns().append(answer([[0, "a", "failed"], [1, "a", "failed"]])).failedRow(), 1);
   assert.equal(new Columns().append(answer([[0, "a", "failed"], [1, "a"]])).failedRow(), -1);
 });
+
+test("rounds begin where a node repeats, and leave out what ran once", () => {
+  const nodes = ["load", "think", "act", "think", "think", "act", "tell"];
+  const known = new Columns().append(answer(nodes.map((node, i) => [i, node])));
+  assert.deepEqual(known.rounds(), [
+    { first: 1, last: 2 },
+    { first: 3, last: 3 },
+    { first: 4, last: 5 },
+  ]);
+});
+
+test("amounts of rows are added up", () => {
+  const document = answer([[0, "a"], [1, "a"]]);
+  document.rows.usage = [{ tokens: 3 }, { tokens: 4, cost: 0.5 }];
+  const known = new Columns().append(document);
+  assert.deepEqual(known.usageOf(0, 1), { tokens: 7, cost: 0.5 });
+  assert.equal(new Columns().append(answer([[0, "a"]])).usageOf(0, 0), null);
+});

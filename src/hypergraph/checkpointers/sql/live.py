@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from operator import index
 
-from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress
+from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress, StreamOutline
 from hypergraph.checkpointers.records import STREAM, Ownership, Payload, taken_over
 from hypergraph.checkpointers.sql import reads
 from hypergraph.checkpointers.sql.columns import EPOCH, check_number, micros, or_corrupt, time_of
@@ -110,6 +110,17 @@ def _batch(first: int, count: int, kind: str, checksum: int, data: bytes | None)
         return ChunkBatch(first, count, None)
     whole = bytes(memoryview(data))  # a number would be taken for a size
     return ChunkBatch(first, count, Payload(STREAM, 0, kind, index(checksum), whole, 0, first))
+
+
+def read_streams(connection: Connection, workflow_id: str) -> list[StreamOutline]:
+    """Return the streams of a workflow and of the runs below it."""
+    rows = connection.execute(
+        "SELECT workflows.id, streams.node, next, kept FROM workflows "
+        "JOIN streams ON streams.workflow = workflows.key "
+        "WHERE workflows.id = ? OR (workflows.id > ? AND workflows.id < ?) ORDER BY workflows.id, node",
+        (workflow_id, f"{workflow_id}/", f"{workflow_id}0"),  # "0" comes after "/"
+    ).fetchall()
+    return [StreamOutline(*row) for row in rows]
 
 
 def write_progress(connection: Connection, claim: Ownership, rows: Sequence[Progress]) -> None:

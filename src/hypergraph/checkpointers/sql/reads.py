@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from itertools import starmap
 from operator import index
 from types import NoneType
 from typing import Any
 
-from hypergraph.checkpointers.backend import ItemOutline, Position, StepOutline, StepTally, position_of
+from hypergraph.checkpointers.backend import (
+    ItemOutline,
+    NodeSurvey,
+    Position,
+    StepOutline,
+    StepTally,
+    percentile,
+    position_of,
+)
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
     APART,
+    EncodedSignal,
     Payload,
     StepRecord,
     Turn,
@@ -23,11 +33,18 @@ from hypergraph.checkpointers.records import (
     turns_of,
 )
 from hypergraph.checkpointers.sql import queries
-from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, check_number, check_rows, or_corrupt
+from hypergraph.checkpointers.sql.columns import (
+    STEP_COLUMNS,
+    Row,
+    check_number,
+    check_rows,
+    micros,
+    or_corrupt,
+)
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
 from hypergraph.checkpointers.sql.rows import extras_in, parsed, record_of, workflow_of
-from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT
+from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import StepStatus
 
 _LAST = 2**62  # no superstep comes after it
@@ -62,6 +79,10 @@ SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = {OUTPUT} AN
 AND v.superstep >= :base AND v.superstep <= :superstep AND (v.superstep < :superstep OR v.idx < :idx)
 ORDER BY v.superstep, v.idx
 """  # noqa: S608 - fixed names
+_SIGNALS = (
+    f"SELECT {PAYLOAD}, v.node FROM vals AS v WHERE v.workflow = ? AND v.kind = {SIGNAL} "  # noqa: S608 - fixed names
+    "ORDER BY v.name, v.idx"
+)
 _NEXT = f"""
 SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 AND v.base IS NOT NULL AND v.superstep = (SELECT min(superstep) FROM vals
@@ -70,6 +91,14 @@ AND v.base IS NOT NULL AND v.superstep = (SELECT min(superstep) FROM vals
 _NEWEST = f"""
 SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 ORDER BY v.superstep DESC, v.idx DESC LIMIT 1
+"""  # noqa: S608 - fixed names
+_SUMMARY = f"""
+SELECT {PAYLOAD} FROM workflows JOIN vals AS v ON v.workflow = workflows.key AND v.kind = {SUMMARY}
+WHERE workflows.id = ?
+"""  # noqa: S608 - fixed names
+_TURNS = f"""{NAMES}
+SELECT v.superstep, v.name FROM names JOIN vals AS v
+    ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND v.superstep > :after
 """  # noqa: S608 - fixed names
 _POSITIONS = """
 SELECT superstep, idx FROM steps WHERE workflow = :key AND superstep <= :upto
@@ -114,19 +143,22 @@ def findable(workflow_id: str) -> str | None:
     return workflow_id
 
 
+def signals(connection: Connection, workflow_id: str) -> list[EncodedSignal]:
+    """Return the values that were sent to a workflow, by name and in their order."""
+    rows = connection.execute(_SIGNALS, (key_of(connection, workflow_id),)).fetchall()
+    return [EncodedSignal(payload_of(SIGNAL, row[:-1]), row[-1]) for row in rows]
+
+
 def key_of(connection: Connection, workflow_id: str) -> int | None:
     """Return the key of a workflow, None if there is none."""
     row = connection.execute(_KEY, (findable(workflow_id),)).fetchone()
     return None if row is None else index(row[0])
 
 
-def turns(connection: Connection, workflow_id: str) -> list[Turn]:
-    """Return when inputs entered, and which, in order."""
-    given = connection.execute(
-        "SELECT superstep, name FROM vals WHERE workflow = ? AND kind = ?",
-        (key_of(connection, workflow_id), INPUT),
-    ).fetchall()
-    return turns_of(given)
+def turns(connection: Connection, workflow_id: str, after: int) -> list[Turn]:
+    """Return when inputs entered after a superstep, and which, in order."""
+    bounds = {"key": key_of(connection, workflow_id), "kind": INPUT, "after": after}
+    return turns_of(connection.execute(_TURNS, bounds).fetchall(), after)
 
 
 def locked_key(connection: Connection, workflow_id: str) -> int | None:
@@ -163,6 +195,9 @@ _INNER = f"""
 SELECT v.node, {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = {INNER} {{only}}
 ORDER BY v.superstep, v.node, v.idx
 """  # noqa: S608 - fixed names
+_INNER_COUNTS = f"""
+SELECT superstep, node, count(*) FROM vals WHERE workflow = ? AND kind = {INNER} GROUP BY superstep, node
+"""  # noqa: S608 - a fixed number
 _USAGE = """
 SELECT superstep, node, step, name, amount FROM usage WHERE workflow = ?
 ORDER BY superstep, node, step, name
@@ -185,6 +220,12 @@ def inner(
     bounds = {"key": key_of(connection, workflow_id), "node": node, "visit": visit}
     rows = connection.execute(_INNER.format(only=only), bounds).fetchall()
     return [(name, _payload(rest)) for name, *rest in rows]
+
+
+def count_inner(connection: Connection, workflow_id: str) -> dict[tuple[int, str], int]:
+    """Return how many inner steps each node has, by superstep and node."""
+    rows = connection.execute(_INNER_COUNTS, (key_of(connection, workflow_id),)).fetchall()
+    return {(superstep, node): count for superstep, node, count in rows}
 
 
 @or_corrupt
@@ -327,6 +368,22 @@ def newest(connection: Connection, workflow_id: str, name: str) -> Payload | Non
     return None if row is None else linked(connection, found[0], OUTPUT, _payload(row))
 
 
+def summary(connection: Connection, workflow_id: str) -> Payload | None:
+    """Return the summary of the steps of a workflow, if there is one."""
+    row = connection.execute(_SUMMARY, (findable(workflow_id),)).fetchone()
+    return None if row is None else _payload(row)
+
+
+def steps_at(
+    connection: Connection, workflow_id: str, encoding: Encoding, places: Iterable[tuple[int, str]]
+) -> list[StepRecord]:
+    """Return the steps of these supersteps and nodes without their values, in order of their index."""
+    found: list[StepRecord] = []
+    for at, node in places:
+        found += steps(connection, workflow_id, encoding, upto=at, node=node, values=False, since=at)
+    return sorted(found, key=lambda step: step.index)
+
+
 def steps(
     connection: Connection,
     workflow_id: str,
@@ -422,6 +479,63 @@ def item_tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
     return [StepTally(node, StepStatus(status), bool(cached), *rest) for node, status, cached, *rest in rows]
 
 
+def survey(
+    connection: Connection, graph: str | None, node: str | None, since: datetime | None
+) -> list[NodeSurvey]:
+    """Return the figures of each node over all workflows; steps that a fork copied do not count."""
+    parts = ["(steps.extra IS NULL OR steps.extra NOT LIKE ?)", _GONE]
+    values: list[Any] = ['%"replayed":true%']
+    for condition, value in (
+        ("steps.workflow IN (SELECT key FROM workflows WHERE graph_name = ?)", graph),
+        ("steps.node = ?", node),
+        ("steps.created_at >= ?", micros(since)),
+    ):
+        if value is not None:
+            parts.append(condition)
+            values.append(value)
+    where = " AND ".join(parts)
+    used: dict[str, dict[str, float]] = {}
+    for name, what, amount in connection.execute(f"{_USED} WHERE {where} GROUP BY 1, 2", values).fetchall():
+        used.setdefault(name, {})[what] = amount
+    if connection.dialect.survey is not None:
+        statement = connection.dialect.survey.format(found=f"steps WHERE {where}", timed=_TIMED)
+        rows = connection.execute(statement, values).fetchall()
+        return [NodeSurvey._make((*row, used.get(row[0], {}))) for row in rows]
+    return _surveyed(connection.execute(f"{_SURVEYED} WHERE {where}", values), used)
+
+
+def _surveyed(rows: Iterable[Row], used: dict[str, dict[str, float]]) -> list[NodeSurvey]:
+    """Return the figures of steps, for a database without percentiles."""
+    times: dict[str, list[float]] = defaultdict(list)
+    counts: dict[tuple[str, str, bool], int] = defaultdict(int)
+    totals: dict[str, float] = defaultdict(float)
+    for name, status, cached, duration in rows:
+        counts[name, status, cached] += 1
+        if duration is not None:
+            totals[name] += duration
+            if status == "completed" and not cached:
+                times[name].append(duration)
+    found = []
+    for name in dict.fromkeys(name for name, *_ in counts):
+        own = {key[1:]: count for key, count in counts.items() if key[0] == name}
+        ordered = sorted(times[name])
+        failed = sum(count for (status, _), count in own.items() if status == "failed")
+        cached = sum(count for (_, is_cached), count in own.items() if is_cached)
+        middle, high = percentile(ordered, 0.50), percentile(ordered, 0.95)
+        total = sum(own.values())
+        found.append(NodeSurvey(name, total, failed, cached, totals[name], middle, high, used.get(name, {})))
+    return found
+
+
+_GONE = "steps.workflow NOT IN (SELECT key FROM erased)"  # rows of what was deleted go in batches
+_TIMED = "status = 'completed' AND NOT cached AND duration_ms IS NOT NULL"
+_SURVEYED = "SELECT node, status, cached, duration_ms FROM steps"
+_USED = (
+    "SELECT steps.node, usage.name, sum(usage.amount) FROM usage JOIN steps "
+    "ON steps.workflow = usage.workflow AND steps.superstep = usage.superstep AND steps.node = usage.node"
+)
+
+
 def find_ids(connection: Connection, prefix: str, parent: str | None, limit: int) -> list[str]:
     """Return ids that begin with a text; a range of them, because an id may look like any pattern."""
     first = findable(prefix)
@@ -510,15 +624,15 @@ def change_markers(connection: Connection, limit: int) -> dict[str, Any]:
 
 @or_corrupt
 def _outlined(rows: Iterable[tuple[Any, ...]]) -> list[StepOutline]:
-    make, plain = StepOutline._make, (1, None, False, None)
+    make, plain = StepOutline._make, (1, None, False, None, None)
     found = list(rows)
     check_rows(_OUTLINED, found)
     return [make((*row[:8], *(_extra(row[8]) if row[8] else plain))) for row in found]
 
 
-def _extra(text: str) -> tuple[int, str | None, bool, str | list[str] | None]:
+def _extra(text: str) -> tuple[int, str | None, bool, str | list[str] | None, float | None]:
     found = extras_in(text)
     return (
         *(found.get("visit", 1), found.get("child_workflow_id")),
-        *(found.get("replayed", False), found.get("decision")),
+        *(found.get("replayed", False), found.get("decision"), found.get("waited_ms")),
     )

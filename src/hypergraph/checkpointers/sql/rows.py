@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from datetime import datetime
 from operator import attrgetter
@@ -40,7 +40,7 @@ from hypergraph.checkpointers.sql.columns import (
     micros,
     or_corrupt,
 )
-from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT
+from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SUMMARY
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.records import Decision
 
@@ -71,6 +71,11 @@ def text(value: str | None) -> str | None:
     if value is None or value.isascii():
         return value
     return value.encode("utf-8", "backslashreplace").decode()
+
+
+def awaits_text(awaits: Mapping[str, int]) -> str | None:
+    """Return the signals that nodes wait for as they are stored, None without any."""
+    return _dumps(dict(awaits)) if awaits else None
 
 
 class Structure(NamedTuple):
@@ -106,7 +111,7 @@ def new_row(workflow_id: str, new: NewWorkflow, time: datetime, digest: bytes | 
     return (
         *(workflow_id, WorkflowStatus.ACTIVE.value, micros(time), *owner, new.graph_name, new.graph_hash),
         *(digest, new.parent_id, new.parent_superstep, new.node_name, new.visit, new.item, new.fingerprint),
-        *(new.forked_from, new.forked_at, _dumps(dict(new.tags)) if new.tags else None),
+        *(new.forked_from, new.forked_at, _dumps(dict(new.tags)) if new.tags else None, new.version),
     )
 
 
@@ -185,6 +190,14 @@ def inner_rows(key: int, steps: Iterable[tuple[str, Payload]]) -> list[Row]:
         (key, INNER, text(name), superstep, index, node, visit, text(kept), checksum, data, fence)
         for node, (name, visit, kept, checksum, data, superstep, index, fence, _) in steps
     ]
+
+
+def summary_rows(key: int, payload: Payload | None) -> list[Row]:
+    """Return the row of a summary, if there is one, by VALUE_COLUMNS."""
+    if payload is None:
+        return []
+    name, version, kept, checksum, data, superstep, index, _, _ = payload
+    return [(key, SUMMARY, text(name), superstep, index, "", version, text(kept), checksum, data, None)]
 
 
 def record_of(
@@ -304,10 +317,12 @@ _INTENT_COLUMNS = (*STEP_KEY, "fence")
 INTENT = f"{inserting('intents', _INTENT_COLUMNS)} {replacing(_INTENT_COLUMNS, STEP_KEY)}"
 
 # Only runners add steps in their order, so that what was counted before stays right.
+NO_SUMMARY = f"DELETE FROM vals WHERE workflow = ? AND kind = {SUMMARY}"  # noqa: S608 - a fixed number
 COUNT_AGAIN = "DELETE FROM lengths WHERE workflow = ? AND counted > ?"
 STATUS = (
     "UPDATE workflows SET status = :status, completed_at = :ended, "
     "due = CASE WHEN :status = 'active' THEN due ELSE :due END, "
+    "awaits = CASE WHEN :status = 'active' THEN awaits ELSE :awaits END, "
     "duration_ms = coalesce(:duration, duration_ms), "
     "owner_pid = CASE WHEN :status = 'active' THEN owner_pid END, "
     "crashes = CASE WHEN :status = 'completed' THEN NULL ELSE crashes END WHERE key = :key"

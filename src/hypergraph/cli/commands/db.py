@@ -79,7 +79,7 @@ def db_migrate(call: Call) -> Reply:
     """Update a store to the schema of this release; on a server, create it if it is missing."""
     store = sql_only(store_at(call.address, create=is_server(call.address)))
     path, before = store.backend.location, schema_versions(store).found
-    store.backend.open()
+    store.open()
     store.close()
     document: MigratedView = {
         "schema": "hypergraph.migrated/1",

@@ -7,7 +7,7 @@ from typing import cast
 from hypergraph.checkpointers.query import FILTERS
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import duration, status, suggested, when
+from hypergraph.cli.output import duration, how_soon, status, suggested, when
 from hypergraph.cli.registry import module_of
 from hypergraph.display import Table, plural
 from hypergraph.views.workflows import WorkflowPage, workflows
@@ -58,6 +58,12 @@ def ls_table(page: WorkflowPage) -> Table:
     left_out = page["total"] - len(rows)
     more = f"... and {plural(left_out, 'more workflow')}" if left_out > 0 else ""
     table = Table(("ID", "Status", "Graph", "Steps", "Duration", "Created"), rows, more)
+    if any(item["due"] for item in page["items"]):
+        due = [how_soon(item["due"]) if item["due"] else "" for item in page["items"]]
+        headings = (*table.headings, "Due")
+        table = table._replace(
+            headings=headings, rows=[(*row, at) for row, at in zip(rows, due, strict=True)]
+        )
     used = [item["usage"] for item in page["items"]]
     return module_of("ls_store").usage_columns(table, used) if any(used) else table
 

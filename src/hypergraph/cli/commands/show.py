@@ -17,7 +17,9 @@ from hypergraph.cli.tables import (
     error_lines,
     inner_table,
     node_table,
+    progress_parts,
     question_lines,
+    signal_lines,
     step_table,
 )
 from hypergraph.display import Block, plural
@@ -64,7 +66,7 @@ def _glance(
     read = overview(store, wf, steps=ROWS)
     steps, plain = [*map(shown_step, read.steps)], store.view(artifacts=False)
     add_inner(plain, wf, steps)
-    return read, steps, unfinished(plain, wf, read.next or ()), conversations(store, wf, limit=_SAID)
+    return read, steps, unfinished(plain, wf), conversations(store, wf, limit=_SAID)
 
 
 def header_of(found: WorkflowDetail) -> list[str]:
@@ -99,8 +101,12 @@ def _blocks(read: Overview, found: WorkflowDetail, steps: list[Step]) -> Iterato
             yield f"First error (resolved): {first}"
         else:
             yield [f"First error: {first}", *trace]
+    if found["progress"]:
+        yield ["  ".join(filter(None, progress_parts(progress))) for progress in found["progress"][:ROWS]]
     if found["questions"]:
         yield question_lines(found["questions"])
+    if found["signals"]:
+        yield signal_lines(found["signals"])
 
 
 def _is_resolved(read: Overview, found: WorkflowDetail) -> bool:
@@ -117,6 +123,7 @@ def _is_resolved(read: Overview, found: WorkflowDetail) -> bool:
 def _facts(found: WorkflowDetail) -> list[str]:
     facts = {
         "graph": found["graph"],
+        "version": found["version"],
         "created": when(found["created_at"]),
         "parent": found["parent"],
         "forked from": found["forked_from"] and f"{found['forked_from']} at superstep {found['forked_at']}",
@@ -135,7 +142,9 @@ def _next(found: WorkflowDetail) -> list[str]:
         first = suggested("step", error["workflow"], error["index"])
         return [first, suggested("state", error["workflow"])]
     if found["pause"] is not None:
-        return [f"{suggested('answer', wf)} {_keys(found['pause'])}", _resume(found)]
+        signal = found["pause"]["signal"]
+        given = f"{suggested('answer', wf)} {_keys(found['pause'])}"
+        return [given if signal is None else suggested("send", wf, signal, "VALUE"), _resume(found)]
     if found["children"]["is_map"] and found["children"]["items"]:
         return [suggested("show", found["children"]["items"][0]["id"])]
     if found["questions"]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from hypergraph.cli.arguments import Option
+from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, suggested
 from hypergraph.cli.stores import opened
 from hypergraph.cli.tables import ROWS
 from hypergraph.display import Table, execution_time, plural
 from hypergraph.runs.log import with_usage
+from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.profile import ProfileView, profile
 from hypergraph.views.stats import StatsView
 from hypergraph.views.stats import stats as measured
 
@@ -16,18 +18,53 @@ stats_options = (
     Option("--graph", "only runs of this graph", "NAME"),
     Option("--node", "only this node", "NAME"),
     Option("--since", "only steps since: an age like 2h, or a date", "T"),
+    Option("--last", "where the time of the last N runs went, nested nodes included", "N", number),
 )
 
 
 def stats(call: Call) -> Reply:
     """Show run counts, error rates and p50/p95 per node."""
     given = call.options
+    if given.last is not None:
+        return _profile(call)
     view = measured(opened(call), graph=given.graph, node=given.node, since=given.since)
     header = [f"Nodes ({len(view['items'])} total)", *filter(None, (given.graph, given.node))]
     header += [f"since {view['since']}"] if view["since"] else []
     slow = view["items"][0]["node"] if view["items"] else None
     found = [] if slow is None else [suggested("ls", options=["--where", f"node:{slow} duration > 1s"])]
     return Reply(view, lambda: [_stats_table(view)] if view["items"] else [], header, found)
+
+
+def _profile(call: Call) -> Reply:
+    given = call.options
+    if given.node or given.since:
+        raise Problem(USAGE, "--last cannot be combined with --node or --since")
+    view = profile(opened(call), graph=given.graph, last=given.last)
+    header = [f"Nodes of the last {plural(view['runs'], 'run')}", *filter(None, [given.graph])]
+    header += [f"p50 {execution_time(view['p50_ms'])}, p95 {execution_time(view['p95_ms'])}"]
+    return Reply(view, lambda: [_profile_table(view)] if view["items"] else [], header)
+
+
+def _profile_table(view: ProfileView) -> Table:
+    shown = view["items"][:ROWS]
+    rows = [
+        (
+            item["path"],
+            item["count"],
+            execution_time(item["p50_ms"]),
+            execution_time(item["p95_ms"]),
+            duration(item["total_ms"]),
+            duration(item["self_ms"]),
+            f"{item['share']:.0%}",
+            f"{item['error_rate']:.0%}",
+        )
+        for item in shown
+    ]
+    left_out = len(view["items"]) - len(rows)
+    more = [f"... and {plural(left_out, 'more node')}"] if left_out else []
+    more += [f"{plural(view['left_out'], 'nested run')} not read"] if view["left_out"] else []
+    headings = ("Node", "Runs", "p50", "p95", "Total", "Self", "Share", "Errors")
+    return with_usage(Table(headings, rows, ", ".join(more)), [item["usage"] for item in shown])
 
 
 def _stats_table(view: StatsView) -> Table:

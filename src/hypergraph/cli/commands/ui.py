@@ -41,8 +41,9 @@ ui_options = (
 
 def ui(call: Call) -> Reply:
     """Serve the page until interrupted; its address is printed and opened in a browser."""
-    server, process, security = _modules()
-    given, store, graphs = call.options, opened(call), _graphs(call.options.app)
+    server, process, security, apps = _modules()
+    given, store = call.options, opened(call)
+    graphs = apps.Apps(lambda: _graphs(given.app))
     store.backend.read_workflow("")  # an unreadable store is reported now, not by every request
     with process.listening_socket(given.port) as listening, ExitStack() as stack:
         port, code = listening.getsockname()[1], security.Code()
@@ -78,7 +79,9 @@ def _modules() -> Sequence[Any]:
     missing = [name for name in ("starlette", "uvicorn") if importlib.util.find_spec(name) is None]
     if missing:
         raise Problem(USAGE, f"The page needs {' and '.join(missing)}: pip install 'hypergraph[ui]'")
-    return [importlib.import_module(f"hypergraph.ui.{name}") for name in ("server", "process", "security")]
+    return [
+        importlib.import_module(f"hypergraph.ui.{name}") for name in ("server", "process", "security", "apps")
+    ]
 
 
 def _graphs(targets: list[str]) -> dict[str, Graph]:

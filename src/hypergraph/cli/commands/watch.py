@@ -19,8 +19,9 @@ from hypergraph.cli.commands.ls import ls_table
 from hypergraph.cli.commands.show import header_of
 from hypergraph.cli.output import as_json, duration, status, suggested
 from hypergraph.cli.stores import WF, opened
-from hypergraph.cli.tables import decision, step_status, step_time
+from hypergraph.cli.tables import decision, progress_parts, step_status, step_time
 from hypergraph.display import as_text, escape, plural
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.stores import resolve
 from hypergraph.views.watch import (
     ACTIVE,
@@ -29,11 +30,11 @@ from hypergraph.views.watch import (
     FollowedStep,
     Follower,
     followed_chunk,
+    require_stream,
 )
 from hypergraph.views.workflow import workflow
 from hypergraph.views.workflows import with_owners, workflows
 
-_WIDTH = 20  # characters of a bar
 _SHORTEST, _LONGEST, _GROWTH = 0.05, 1.0, 1.5  # seconds between two polls, and their growth
 
 watch_options = (
@@ -121,6 +122,7 @@ def _wait(seconds: float) -> None:
 def _stream(store: Checkpointer, wf: str, call: Call) -> Reply:
     """Print the chunks of a node: texts as they are, other values as JSON."""
     given = call.options
+    require_stream(store, require_workflow(store, wf), given.stream)
     found = store.read_stream(wf, given.stream, offset=given.offset, follow=not given.once)
     for chunk in found:
         document = followed_chunk(wf, given.stream, chunk)
@@ -150,7 +152,7 @@ def _as_line(news: FollowedStep | FollowedItem | FollowedProgress) -> None:
 
 def _as_text(news: FollowedStep | FollowedItem | FollowedProgress) -> None:
     if "done" in news:
-        parts = _progress_parts(news)
+        parts = [" " * 6, *progress_parts(news)]
     else:
         parts = _step_parts(news) if "index" in news else _item_parts(news)
     print("  ".join(escape(part) for part in parts if part))
@@ -162,13 +164,6 @@ def _step_parts(step: Any) -> list[str]:
 
 def _item_parts(item: Any) -> list[str]:
     return [f"item {item['item']:>4}", duration(item["duration_ms"]), status(item["status"])]
-
-
-def _progress_parts(found: Any) -> list[str]:
-    of = f"{found['done']:g}" if found["total"] is None else f"{found['done']:g}/{found['total']:g}"
-    full = 0 if found["share"] is None else round(found["share"] * _WIDTH)
-    bar = "" if found["share"] is None else f"[{'#' * full}{'.' * (_WIDTH - full)}]"
-    return [" " * 6, found["node"], bar, of, found["text"]]
 
 
 def _nothing(news: FollowedStep | FollowedItem | FollowedProgress) -> None:

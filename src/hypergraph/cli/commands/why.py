@@ -10,7 +10,7 @@ from hypergraph.cli.output import Branch, suggested, tree_lines
 from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.tables import brief_text, made_by
 from hypergraph.display import Block, plural
-from hypergraph.views.why import WhyValue, WhyView
+from hypergraph.views.why import InnerCall, WhyValue, WhyView
 from hypergraph.views.why import why as explained
 
 why_options = (
@@ -46,7 +46,7 @@ def _descent(view: WhyView) -> Iterator[Block]:
 
     def branch(item: WhyValue) -> Branch:
         listed.add(item["id"])
-        below = []
+        below = [Branch(_call(call), []) for call in item["calls"]]
         for source in item["sources"]:
             known = values.get(source["id"] or "")
             if known is None:
@@ -69,6 +69,11 @@ def _name(item: WhyValue) -> str:
 def _line(item: WhyValue) -> str:
     value = "not stored" if item["value"] is None else brief_text(item["value"])
     return f"{_name(item)}  {_origin(item)}  {value}"
+
+
+def _call(call: InnerCall) -> str:
+    value = "not stored" if call["value"] is None else brief_text(call["value"])
+    return f"{call['key']}  ← {call['call']}  {value}"
 
 
 def _origin(item: WhyValue) -> str:

@@ -40,6 +40,7 @@ class Call:
     not_before: float = 0  # when the run may start, in seconds since 1970 by the clock of the database
     retries: int = 0  # how often a failed run is run again
     retry_delay: float = 1.0  # seconds before the first retry, doubled for each further one
+    version: str = ""  # of the submitted graph, if it has one
 
     def is_repeated_by(self, other: Call) -> bool:
         """Return whether another call asks for the same; values are compared elsewhere."""

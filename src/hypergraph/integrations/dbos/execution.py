@@ -39,6 +39,7 @@ from hypergraph.exceptions import (
     StoreUnavailableError,
     safe_text,
 )
+from hypergraph.graph.formerly import has_former_names, recorded_as
 from hypergraph.graph.structure import structure_of
 from hypergraph.integrations.dbos.calls import (
     IN_FLIGHT,
@@ -52,6 +53,7 @@ from hypergraph.integrations.dbos.calls import (
 from hypergraph.integrations.dbos.cluster import Cluster
 from hypergraph.integrations.dbos.metrics import Metrics
 from hypergraph.runners import RunStatus
+from hypergraph.runs.build import stored_names
 
 logger = logging.getLogger("hypergraph.worker")
 _RETRY_SECONDS = 0.5  # until a run that lost its store or its ownership is tried again, at first
@@ -135,9 +137,31 @@ class Runs:
         """Return whether a run has to stop."""
         return self._is_closing or dbos_id in self._stopping
 
+    def serving(self, name: str, version: str | None) -> Graph | None:
+        """Return the graph of a name and version, None if this worker does not have it."""
+        return self.graphs.get(name) if version is None else self.graphs.get(f"{name}@{version}")
+
+    def serves(self, call: Call) -> bool:
+        """Return whether this worker has the graph of a call, in the version that its run is pinned to."""
+        return call.graph in self.graphs and self.serving(call.graph, self._pinned(call)) is not None
+
+    def _pinned(self, call: Call) -> str | None:
+        """Return the version that a run is pinned to: the stored one, or that of the submitted graph."""
+        stored = self.store.backend.read_workflow(call.workflow_id)
+        return (stored.version if stored is not None else None) or call.version or None
+
     def graph_of(self, call: Call) -> Graph:
         """Return the graph of a call. Raises the error that DBOS records if this worker does not have it."""
-        graph = self.graphs.get(call.graph)
+        pinned = self._pinned(call)
+        graph = self.serving(call.graph, pinned)
+        if graph is None and call.graph in self.graphs:
+            versions = sorted(repr(g.version) for g in self.graphs.values() if g.name == call.graph)
+            raise dbos.PortableWorkflowError(
+                f"Run {call.workflow_id!r} is pinned to version {pinned!r} of graph {call.graph!r}; the "
+                f"worker has {', '.join(dict.fromkeys(versions))}. Nothing ran. Start a worker that has this "
+                "version, or move the run with `hypergraph migrate`, and submit again.",
+                "GraphVersionError",
+            )
         if graph is None:
             hint = did_you_mean(call.graph, self.graphs) or f"It has {', '.join(sorted(self.graphs))}."
             raise dbos.PortableWorkflowError(
@@ -149,7 +173,7 @@ class Runs:
 
     async def run(self, dbos_id: str, call: Call) -> RunResult:
         """Run a call to its end and return the result, failed or not."""
-        graph, interruptions, failures = self.graph_of(call), 0, 0
+        graph, interruptions, failures = await asyncio.to_thread(self.graph_of, call), 0, 0
         asyncio.get_running_loop().set_default_executor(self._threads)
         with self.registered(dbos_id, call.workflow_id):
             await self._until_due(dbos_id, call)
@@ -271,7 +295,7 @@ def outcome(result: RunResult) -> str:
 
     Raises the error that DBOS records for a failed run.
     """
-    names: Any = list(result.values)
+    names: Any = stored_names(result)
     if result.failed:
         raise portable_error(result.error, names=names)
     return json.dumps({"status": result.status.value, "names": names})
@@ -338,12 +362,19 @@ class _Items(NamedTuple):
 def _open_map(store: PostgresCheckpointer, graph: Graph, call: Call) -> _Items:
     """Store a map, or mark it as active again, and return its items."""
     batch = call.workflow_id
-    rows = expand(decode_values(store, graph, call), call.map_over, call.map_mode, False)
+    values, over, stored_batch = decode_values(store, graph, call), [*call.map_over], None
+    if has_former_names(graph):
+        stored_batch = store.backend.read_workflow(batch)
+        graph = recorded_as(graph, None if stored_batch is None else stored_batch.graph)
+    if (names := graph.renaming) is not None:
+        values, over = names.recorded_inputs(values), [*map(names.recorded, over)]
+    rows = expand(values, over, call.map_mode, False)
     code = NewWorkflow(
         graph_name=graph.name,
         graph_hash=graph.definition_hash,
         graph=structure_of(graph),
         node_hashes=node_hashes(graph),
+        version=graph.version,
     )
     if store.backend.read_workflow(batch) is None:
         store.backend.create(batch, replace(code, tags=call.options.get("tags") or {}), store.encoding)
@@ -375,14 +406,14 @@ def _submit_chunk(  # noqa: PLR0917 - one chunk
     store.backend.create_all(new, store.encoding)
     with cluster.transaction() as connection:
         # Locked, so that a map is cancelled before or after these items are submitted.
-        row = connection.execute(_STATUS, {"id": dbos_id}).fetchone()
+        row = connection.execute(text(_STATUS.format(cluster.schema)), {"id": dbos_id}).fetchone()
         if row is None or row[0] != "PENDING":
             return False
         cluster.enqueue_all([_order_of(store, call, item, items.rows[item]) for item in chunk])
     return True
 
 
-_STATUS = text("SELECT status FROM dbos.workflow_status WHERE workflow_uuid = :id FOR SHARE")
+_STATUS = "SELECT status FROM {}.workflow_status WHERE workflow_uuid = :id FOR SHARE"
 
 
 def _check_unchanged(store: Checkpointer, item: Any, values: dict[str, Any]) -> None:
@@ -406,6 +437,7 @@ def _order_of(
         workflow_id,
         encode_values(store, workflow_id, values),
         options,
+        version=call.version,
         attempt=call.attempt,
         retries=call.retries,
         retry_delay=call.retry_delay,

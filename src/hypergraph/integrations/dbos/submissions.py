@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -59,7 +59,9 @@ class Submissions:
             check_tags(tags)
             given["tags"] = dict(tags)
         steps = self._apply_once(own, given)
-        return Call(graph_name(graph), own, encode_values(self.store, own, values or {}), given, steps=steps)
+        encoded = encode_values(self.store, own, values or {})
+        version = (graph.version if isinstance(graph, Graph) else None) or ""
+        return Call(graph_name(graph), own, encoded, given, steps=steps, version=version)
 
     def _apply_once(self, workflow_id: str, options: dict[str, Any]) -> int:
         """Apply `force` now and return the number of stored steps.
@@ -258,7 +260,7 @@ def _run_result(store: Checkpointer, workflow_id: str, status: Any, graph: Graph
         values = reader.state(workflow_id) if has_begun else {}
         return RunResult(values, RunStatus.STOPPED, workflow_id=workflow_id)
     if status.status != "SUCCESS":
-        names = (getattr(status.error, "data", None) or {}).get("names", ())
+        names = (getattr(status.error, "data", None) or {}).get("names", {})
         error = WorkflowError(f"Workflow {workflow_id!r} failed: {status.error}", workflow_id=workflow_id)
         values = _values(reader, workflow_id, names)
         return RunResult(values, RunStatus.FAILED, workflow_id=workflow_id, error=error)
@@ -312,11 +314,11 @@ def _pause(store: Checkpointer, workflow_id: str) -> Any:
     return paused[-1].pause if paused else None
 
 
-def _values(store: Checkpointer, workflow_id: str, names: Iterable[str]) -> dict[str, Any]:
-    wanted = list(names)
-    found = store.backend.read_outputs(workflow_id) if wanted else []
+def _values(store: Checkpointer, workflow_id: str, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return stored values; `names` are those of the result, each with the one in the store."""
+    found = store.backend.read_outputs(workflow_id) if names else []
     state = {item.name: item for item in found if item.data is not None}
     return {
-        name: store.encoding.value(workflow_id, state[name]) if name in state else Undecodable(_NOT_STORED)
-        for name in wanted
+        name: store.encoding.value(workflow_id, state[own]) if own in state else Undecodable(_NOT_STORED)
+        for name, own in names.items()
     }

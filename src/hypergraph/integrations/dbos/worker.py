@@ -61,7 +61,9 @@ def graphs_by_name(graphs: Graph | Mapping[str, Graph] | Iterable[Graph]) -> dic
 
     Raises:
         TypeError: one of them is not a graph.
-        ValueError: one has no name, or two have the same.
+        ValueError: one has no name, or two have the same name and version.
+
+    Of several versions of a graph the last one gets new runs; the others are found under "NAME@VERSION".
     """
     if isinstance(graphs, Mapping):
         named = [(str(name), graph) for name, graph in graphs.items()]
@@ -71,10 +73,12 @@ def graphs_by_name(graphs: Graph | Mapping[str, Graph] | Iterable[Graph]) -> dic
     for _, graph in named:
         if not isinstance(graph, Graph):
             raise TypeError(f"A worker runs graphs, got {type(graph).__name__}")
-    found = dict(named)
-    if len(found) < len(named):
-        raise ValueError("Two graphs have the same name; pass a dict to give them different names")
-    return found
+    if len({(name, graph.version) for name, graph in named}) < len(named):
+        raise ValueError(
+            "Two graphs have the same name; pass a dict to give them different names, or give each a version"
+        )
+    pinned = {f"{name}@{graph.version}": graph for name, graph in named if graph.version is not None}
+    return {**pinned, **dict(named)}
 
 
 class Worker:
@@ -86,7 +90,7 @@ class Worker:
         self.has_lost_its_id = False  # whether another worker took over its id
         self._cluster = cluster
         self._metrics = Metrics(self._gauges)
-        self._store = cluster.store(session_name(settings.executor_id))
+        self._store = cluster.store(session_name(settings.executor_id, cluster.schema))
         self._runs = Runs(self._store, graphs, self._metrics, self._is_cancelled)
         self._due: dict[str, tuple[float, float]] = {}  # when to submit a run again that stays due
         self._submissions = Submissions(cluster, self._store)
@@ -117,7 +121,7 @@ class Worker:
             raise RuntimeError("This process already has a worker; start another process.")
         self._presence.begin()
         try:
-            self._store.backend.open()
+            self._store.open()
             for queue in self.settings.queues:
                 self._cluster.ensure_queue(queue)
             self._server = serve(self.settings.host, self.settings.port, self._metrics, self.health)
@@ -132,11 +136,12 @@ class Worker:
 
     def _launch(self) -> None:
         settings, cluster = self.settings, self._cluster
-        name = session_name(settings.executor_id)
+        name = session_name(settings.executor_id, cluster.schema)
         dbos.DBOS(
             config={
                 "name": cluster.application,
                 "system_database_url": cluster.url,
+                "dbos_system_schema": cluster.schema,
                 "executor_id": settings.executor_id,
                 "application_version": VERSION,
                 "serializer": dbos.DBOSPortableJSONSerializer(),
@@ -284,7 +289,7 @@ class Worker:
         for workflow in found:
             name = workflow.graph_name or ""
             again, pause = self._due.get(workflow.id, (0.0, self.settings.interval))
-            if name not in self._runs.graphs or time.monotonic() < again:
+            if self._runs.serving(name, workflow.version) is None or time.monotonic() < again:
                 continue
             # One that stays due, since it fails, is tried again ever more seldom.
             self._due[workflow.id] = (time.monotonic() + pause, min(2 * pause, _MAX_DUE))
@@ -333,7 +338,7 @@ class Worker:
     # -- calls, as DBOS makes them ---------------------------------------------------------------------
 
     async def _run(self, dbos_id: str, call: Call) -> str:
-        if call.graph not in self._runs.graphs and await self._pass_on(dbos_id, call):
+        if not await asyncio.to_thread(self._runs.serves, call) and await self._pass_on(dbos_id, call):
             return ""
         result = await self._runs.run(dbos_id, call)
         if result.stopped and self._is_handing_over:
@@ -341,7 +346,7 @@ class Worker:
         return outcome(result)
 
     async def _map(self, dbos_id: str, call: Call) -> str:
-        if call.graph not in self._runs.graphs and await self._pass_on(dbos_id, call):
+        if not await asyncio.to_thread(self._runs.serves, call) and await self._pass_on(dbos_id, call):
             return ""
         graph = self._runs.graph_of(call)
 

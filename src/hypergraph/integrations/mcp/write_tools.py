@@ -15,6 +15,7 @@ from pydantic import Field
 from hypergraph import AsyncRunner, Graph
 from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.display import did_you_mean
+from hypergraph.durability.code_changes import serves
 from hypergraph.exceptions import HypergraphError, InvalidAnswerError
 from hypergraph.integrations.mcp.read_tools import FAR, Answer, Source, Wf
 from hypergraph.views.lookup import require_workflow
@@ -136,7 +137,7 @@ class RunTools:
         self, store: Checkpointer, origin: Workflow, wf: str, values: Mapping[str, Any] | None, **options: Any
     ) -> Answer:
         graph = self._graph_of(origin)
-        _check_names(graph, values or {})
+        _check_names(graph, graph.recorded_as(origin.graph), values or {})
         start = partial(AsyncRunner(checkpointer=store).run, graph, values or {}, workflow_id=wf)
         try:
             anyio.run(partial(start, error_handling="continue", on_internal_override="ignore", **options))
@@ -153,9 +154,9 @@ class RunTools:
         if origin.parent_id is not None:
             hint = f"Resume its parent: {origin.parent_id}"
             raise Problem(REFUSED, f"Workflow {origin.id!r} is part of another workflow", hint)
-        for graph in self._graphs:
-            if graph.name == origin.graph_name:
-                return graph
+        named = [graph for graph in self._graphs if graph.name == origin.graph_name]
+        if named:  # of several versions the one that it is pinned to; else the runner says what is wrong
+            return next((graph for graph in named if serves(graph, origin)), named[-1])
         names = [graph.name or "(unnamed graph)" for graph in self._graphs]
         raise Problem(
             REFUSED,
@@ -165,10 +166,13 @@ class RunTools:
         )
 
 
-def _check_names(graph: Graph, values: Mapping[str, Any]) -> None:
-    """Raise Problem for unknown inputs: a runner only warns, and no agent sees the warning."""
-    known = [*graph.inputs.all, *graph.outputs]
+def _check_names(graph: Graph, recorded: Graph, values: Mapping[str, Any]) -> None:
+    """Raise Problem for unknown inputs: a runner only warns, and no agent sees the warning.
+
+    A run that was recorded under former names is shown with them, so that they count too.
+    """
+    known = [*dict.fromkeys(name for each in (graph, recorded) for name in (*each.inputs.all, *each.outputs))]
     for name in values:
-        if name not in known and name.partition(".")[0] not in graph.nodes:
+        if name not in known and name.partition(".")[0] not in {*graph.nodes, *recorded.nodes}:
             hint = did_you_mean(name, known) or "Known names:"
             raise Problem(USAGE, f"Unexpected input {name!r}", hint, known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypergraph.checkpointers import Checkpointer, WorkflowStatus
+from hypergraph.checkpointers.live import batch_of
 from hypergraph.checkpointers.records import Commit, NewWorkflow, Ownership, Payload, Place, Usage
 from hypergraph.testing.conformance.samples import commit, opened, step
 
@@ -37,9 +38,20 @@ class InnerTests:
         assert [p.name for _, p in store.backend.read_inner("w", node="n", visit=2)] == ["a"]
         assert store.backend.read_inner("w", node="other") == []
         assert store.backend.read_inner("unknown") == []
+        assert store.backend.count_inner("w") == {(0, "n"): 2, (2, "n"): 1}
+        assert store.backend.count_inner("unknown") == {}
         assert [s.value for s in store.inner_steps("w")] == ["b", "a", "again"]
         assert store.steps("w") == []
         assert store.state("w") == {}
+
+    def test_streams_of_a_workflow_and_those_below_it_are_listed(self, store: Checkpointer) -> None:
+        claim, child, other = opened(store), opened(store, "w/n", parent_id="w"), opened(store, "w-2")
+        store.backend.open_stream(claim, "write")
+        store.backend.write_chunks(claim, "write", [batch_of(store, ("w", "write"), 0, [b"a", b"b"])], 1000)
+        store.backend.open_stream(child, "speak")
+        store.backend.open_stream(other, "write")
+        assert store.backend.read_streams("w") == [("w", "write", 2, 0), ("w/n", "speak", 0, 0)]
+        assert store.backend.read_streams("unknown") == []
 
     def test_an_inner_step_at_the_same_place_is_replaced(self, store: Checkpointer) -> None:
         claim = opened(store)
@@ -79,6 +91,6 @@ class InnerTests:
         commit(store, claim, status=WorkflowStatus.COMPLETED)
         store.backend.release(claim)
         store.delete("w")
-        assert (store.inner_steps("w"), store.backend.read_usage("w")) == ([], [])
+        assert (store.backend.read_inner("w"), store.backend.read_usage("w")) == ([], [])
         store.backend.release(opened(store))
         assert (store.inner_steps("w"), store.usage("w")) == ([], {})

@@ -24,6 +24,7 @@ class OutlineTests:
             step(0, "b", {"x": 1}, index=1, duration_ms=2.5, cached=True),
             step(0, "a", {"y": 1}, index=0, child_workflow_id="w/a", visit=3, replayed=True),
             step(2, "c", index=2, status=StepStatus.FAILED, error="\ud800", traceback="\ud800", attempt=4),
+            step(3, "d", {"z": 1}, index=3, waited_ms=1.5),
         )
         whole = store.backend.read_outlines("w")
         assert whole == [StepOutline.of(record) for record in store.steps("w", limit=100, values=False)]
@@ -31,7 +32,9 @@ class OutlineTests:
             (0, 0, "a"),
             (0, 1, "b"),
             (2, 2, "c"),
+            (3, 3, "d"),
         ]
+        assert [line.waited_ms for line in whole] == [None, None, None, 1.5]
         found, after = [], START
         while page := store.backend.read_outlines("w", after=after, limit=1):
             found += page

@@ -64,6 +64,17 @@ class CommitTests:
         store.backend.write(store.encoding.commit(claim, status=WorkflowStatus.ACTIVE))
         assert store.workflow("w").completed_at is None
 
+    def test_the_version_of_the_code_is_kept_until_other_code_is_recorded(self, store: Checkpointer) -> None:
+        claim = opened(store, graph={"nodes": ["n"]}, node_hashes={"n": "h"}, version="1")
+        commit(store, claim, step(0), status=WorkflowStatus.PAUSED)
+        assert store.workflow("w").version == "1"
+        for version in ("2", None):
+            code = NewWorkflow(graph={"nodes": ["m"]}, node_hashes={"m": "h"}, version=version)
+            store.backend.write(store.encoding.commit(claim, code=code))
+            found = store.workflow("w")
+            assert (found.version, found.graph, found.node_hashes) == (version, {"nodes": ["m"]}, {"m": "h"})
+            assert (found.status, found.step_count) == (WorkflowStatus.PAUSED, 1)
+
     def test_commits_in_a_group_stand_or_fall_by_themselves(self, store: Checkpointer) -> None:
         good, bad = opened(store, "good"), opened(store, "bad")
         commit(store, bad, step(0, workflow_id="bad"))

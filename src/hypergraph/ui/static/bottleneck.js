@@ -1,10 +1,11 @@
 // @ts-check
 /**
- * Where time goes: the critical path of one workflow, out of what its steps really waited for, and how long
- * each node usually takes, over all runs.
+ * Where time goes: the critical path of one workflow, out of what its steps really waited for, and the time of
+ * each node over the last runs, those of nested graphs included.
  */
+import { useState } from "preact/hooks";
 import { html } from "hg/html.js";
-import { cut, duration, plain, plural } from "hg/format.js";
+import { amounts, cut, duration, plain, plural } from "hg/format.js";
 import { Frame } from "hg/frame.js";
 import { Failure, Panel, useAnswer } from "hg/parts.js";
 import { format, go, route } from "hg/route.js";
@@ -54,17 +55,18 @@ function Facts({ data, isMap }) {
 
 /** @param {{id: string}} props */
 function CriticalPanel({ id }) {
-  const { data, error } = useAnswer("timeline", { id, limit: 1 });
+  const [long, setLong] = useState(false);
+  const { data, error, loading } = useAnswer("timeline", { id, limit: 1, critical: long ? 1 : null });
   if (error) return html`<${Failure} error=${error} />`;
   if (!data) return html`<${Panel} title="critical path"><p class="empty">…</p><//>`;
   const path = data.critical;
-  if (!path) return html`<${Panel} title="critical path"><p class="empty">Not computed for a workflow this long. Use hypergraph timeline --critical.</p><//>`;
+  if (!path) return html`<${Panel} title="critical path"><p class="empty">This workflow is long: the path takes a while. <button type="button" disabled=${loading} onClick=${() => setLong(true)}>compute</button></p><//>`;
   const isMap = (data.items[0]?.item ?? null) !== null;
   const title = isMap ? "slowest item" : "critical path";
   const note = isMap ? "" : plural(path.steps, "step");
   return html`<${Panel} title=${title} note=${note} class="critical-panel">
     <${Facts} data=${data} isMap=${isMap} />
-    <div class="scroll"><table class="plain-table" aria-label="Nodes on the critical path"><thead><tr><th scope="col">node</th><th scope="col">share of the path</th><th scope="col" class="num">time</th><th scope="col" class="num">steps</th></tr></thead>
+    <div class="scroll" tabindex="0"><table class="plain-table" aria-label="Nodes on the critical path"><thead><tr><th scope="col">node</th><th scope="col">share of the path</th><th scope="col" class="num">time</th><th scope="col" class="num">steps</th></tr></thead>
       <tbody>${path.nodes.slice(0, 200).map((/** @type {any} */ node) => html`<tr key=${node.path}>
         <td><a class="node-name" href=${hrefOf(id, node.path)} title=${plain(node.path)}>${cut(node.path.split("/").join(" / "), 44)}</a></td>
         <td class="wide"><${Meter} share=${node.share} kind="critical-share" /> <span class="num">${percent(node.share) || "0%"}</span></td>
@@ -73,32 +75,49 @@ function CriticalPanel({ id }) {
   <//>`;
 }
 
-/** @param {{item: any, most: number, own: any}} props */
-function StatsRow({ item, most, own }) {
+/** @param {{item: any, most: number, own: any, uses: boolean}} props */
+function NodeRow({ item, most, own, uses }) {
   const place = (/** @type {number | null} */ ms) => `${Math.min(100, ((ms ?? 0) / most) * 100)}%`;
-  return html`<tr><td class="node-name" title=${plain(item.node)}>${cut(item.node, 36)}</td>
+  const names = item.path.split("/");
+  return html`<tr><td class="node-name" title=${plain(item.path)}><span class="note">${names.length > 1 ? `${cut(names.slice(0, -1).join(" / "), 30)} / ` : ""}</span>${cut(names.at(-1), 36)}</td>
+    <td class="wide"><${Meter} share=${item.share} kind="critical-share" /> <span class="num">${percent(item.share) || "0%"}</span></td>
+    <td class="num">${duration(item.self_ms)}</td><td class="num">${duration(item.total_ms)}</td>
     <td class="wide"><span class="range" aria-hidden="true"><i class="p95" style=${{ width: place(item.p95_ms) }}></i><i class="p50" style=${{ width: place(item.p50_ms) }}></i>
       ${own ? html`<b class="own" style=${{ left: place(own.avg_ms) }}></b>` : null}</span></td>
     <td class="num">${duration(item.p50_ms)}</td><td class="num">${duration(item.p95_ms)}</td>${own === undefined ? null : html`<td class="num">${own ? duration(own.avg_ms) : ""}</td>`}
-    <td class="num">${item.count.toLocaleString("en")}</td><td class="num ${item.error_rate ? "bad" : ""}">${percent(item.error_rate)}</td><td class="num">${percent(item.cache_rate)}</td><td class="num">${duration(item.total_ms)}</td></tr>`;
+    <td class="num">${item.count.toLocaleString("en")}</td><td class="num ${item.error_rate ? "bad" : ""}">${percent(item.error_rate)}</td><td class="num">${percent(item.cache_rate)}</td>
+    <td class="num">${item.waited_ms ? duration(item.waited_ms) : ""}</td>${uses ? html`<td class="num">${amounts(item.usage)}</td>` : null}</tr>`;
 }
 
+/** @param {{own: any, uses: boolean}} props */
+function NodeHeads({ own, uses }) {
+  const head = (/** @type {any} */ label, /** @type {string} */ hint) => html`<th scope="col" class="num" title=${hint}>${label}</th>`;
+  return html`<thead><tr><th scope="col">node</th><th scope="col">share of self time</th>${head("self", "without the runs inside of it")}${head("total", "of all executions")}
+    <th scope="col"><span class="legend"><i class="swatch p50"></i>p50 <i class="swatch p95"></i>p95${own ? html` <i class="swatch own"></i>this run` : null}</span></th>
+    ${head("p50", "half of the executions were faster")}${head("p95", "19 of 20 were faster")}${own ? head("this run", "on average") : null}${head("count", "executions")}${head("failed", "")}${head("cached", "")}
+    ${head("waited", "for a worker or a free slot")}${uses ? head("recorded", "with ctx.record") : null}</tr></thead>`;
+}
+
+const LAST = 100;
+
 /**
- * How nodes usually do. With a workflow, its own times stand beside them.
- * @param {{graph?: string | null, since?: string, workflow?: any}} props
+ * Where the time of the last runs went. With a workflow, its own times stand beside them.
+ * @param {{graph?: string | null, last?: string, workflow?: any}} props
  */
-function StatsPanel({ graph, since, workflow }) {
-  const { data, error } = useAnswer("stats", { graph, since });
+function ProfilePanel({ graph, last, workflow }) {
+  const { data, error } = useAnswer("profile", { graph, last: last || LAST });
   const items = data?.items ?? [];
   const most = Math.max(1, ...items.map((/** @type {any} */ item) => item.p95_ms ?? 0));
+  const uses = items.some((/** @type {any} */ item) => Object.keys(item.usage).length);
   const own = workflow && new Map(workflow.nodes.map((/** @type {any} */ node) => [node.node, node]));
-  return html`<${Panel} title="nodes in all runs" note=${graph ? `of ${cut(graph, 40)}` : "of every graph"} class="stats-panel">
+  const took = data?.p50_ms === null || !data ? "" : ` · a run took ${duration(data.p50_ms)} (p50), ${duration(data.p95_ms)} (p95)`;
+  const note = data ? `${plural(data.runs, "run")} of ${data.of.toLocaleString("en")}${graph ? ` of ${cut(graph, 40)}` : ""}${took}` : "";
+  return html`<${Panel} title="nodes of the last runs" note=${note} class="stats-panel">
     ${error ? html`<${Failure} error=${error} />` : null}
     ${data && !items.length ? html`<p class="empty">No steps are stored.</p>` : null}
-    ${items.length ? html`<div class="scroll"><table class="plain-table" aria-label="Nodes in all runs"><thead><tr><th scope="col">node</th>
-      <th scope="col"><span class="legend"><i class="swatch p50"></i>p50 <i class="swatch p95"></i>p95${own ? html` <i class="swatch own"></i>this run` : null}</span></th>
-      <th scope="col" class="num">p50</th><th scope="col" class="num">p95</th>${own ? html`<th scope="col" class="num">this run</th>` : null}<th scope="col" class="num">count</th><th scope="col" class="num">failed</th><th scope="col" class="num">cached</th><th scope="col" class="num">total</th></tr></thead>
-      <tbody>${items.slice(0, 500).map((/** @type {any} */ item) => html`<${StatsRow} key=${item.node} item=${item} most=${most} own=${own && (own.get(item.node) ?? null)} />`)}</tbody></table></div>` : null}
+    ${items.length ? html`<div class="scroll" tabindex="0"><table class="plain-table" aria-label="Nodes of the last runs"><${NodeHeads} own=${own} uses=${uses} />
+      <tbody>${items.slice(0, 500).map((/** @type {any} */ item) => html`<${NodeRow} key=${item.path} item=${item} most=${most} uses=${uses} own=${own && (own.get(item.path) ?? null)} />`)}</tbody></table></div>` : null}
+    ${data?.left_out ? html`<p class="note padded">${plural(data.left_out, "nested run")} not read</p>` : null}
   <//>`;
 }
 
@@ -109,7 +128,7 @@ export function BottleneckPage() {
   const title = html`<h1>bottleneck</h1><a class="mono id" href=${hrefOf(id)} title=${plain(id)}>${cut(id, 60)}</a>`;
   return html`<${Frame} title=${title} class="bottleneck-page">
     ${error ? html`<${Failure} error=${error} />` : html`<${CriticalPanel} key=${id} id=${id} />`}
-    ${data && hasView("stats") ? html`<${StatsPanel} graph=${data.graph} workflow=${data} />` : null}
+    ${data && hasView("stats") ? html`<${ProfilePanel} graph=${data.graph} workflow=${data} />` : null}
   <//>`;
 }
 
@@ -121,9 +140,9 @@ function Filter({ name, label, hint }) {
 
 /** The view of all workflows. */
 export function StatsPage() {
-  const { graph, since } = route.value.params;
-  return html`<${Frame} title=${html`<h1>nodes</h1>`} class="plain-page">
-    <section class="panel filters" aria-label="Filters"><div class="fields"><${Filter} name="graph" label="Graph" hint="any" /><${Filter} name="since" label="Since" hint="2h, 2026-01-31" /></div></section>
-    <${StatsPanel} graph=${graph} since=${since} />
+  const { graph, last } = route.value.params;
+  return html`<${Frame} title=${html`<h1>bottlenecks</h1>`} class="plain-page">
+    <section class="panel filters" aria-label="Filters"><div class="fields"><${Filter} name="graph" label="Graph" hint="any" /><${Filter} name="last" label="Last runs" hint="100" /></div></section>
+    <${ProfilePanel} graph=${graph} last=${last} />
   <//>`;
 }

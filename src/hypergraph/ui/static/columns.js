@@ -22,7 +22,9 @@ export function countUpTo(sorted, limit) {
   return low;
 }
 
-const LISTS = ["index", "superstep", "start_ms", "duration_ms", "status", "visit", "attempt", "child", "replayed"];
+const LISTS = ["index", "superstep", "start_ms", "duration_ms", "status", "visit", "attempt", "child", "replayed", "waited_ms", "inner", "usage"];
+
+/** A round of a loop: its first and its last row. @typedef {{first: number, last: number}} Round */
 
 export class Columns {
   constructor() {
@@ -42,6 +44,8 @@ export class Columns {
     this._byIndex = new Map();
     /** The first superstep with a step that waits: such a step is completed in place. */
     this._waiting = Infinity;
+    /** @type {{of: number, found: Round[]} | null} */
+    this._rounds = null;
   }
 
   get length() {
@@ -85,7 +89,7 @@ export class Columns {
     const row = this.length;
     const superstep = given.superstep[i];
     const decision = given.decision?.[i] ?? null;
-    for (const name of LISTS) this.rows[name].push(given[name][i]);
+    for (const name of LISTS) this.rows[name].push(given[name]?.[i] ?? null);
     this.rows.decision.push(decision);
     this.rows.node.push(place);
     const status = given.status[i];
@@ -169,6 +173,45 @@ export class Columns {
       if (this.rowsOf(this.nodeOf(row)).at(-1) === row) return row;
     }
     return -1;
+  }
+
+  /**
+   * Return the rounds of loops, in order: rows of nodes that ran more than once, up to the first that ran in the
+   * round already. A node that ran once belongs to no round.
+   * @returns {Round[]}
+   */
+  rounds() {
+    if (this._rounds?.of === this.length) return this._rounds.found;
+    /** @type {Round[]} */
+    const found = [];
+    let seen = new Set();
+    let open = false;
+    for (let row = 0; row < this.length; row++) {
+      const node = this.rows.node[row];
+      if (this._visits[node].rows.length < 2) {
+        open = false;
+        continue;
+      }
+      if (!open || seen.has(node)) {
+        found.push({ first: row, last: row });
+        seen = new Set();
+        open = true;
+      }
+      seen.add(node);
+      found[found.length - 1].last = row;
+    }
+    this._rounds = { of: this.length, found };
+    return found;
+  }
+
+  /** Return the sums of what rows recorded, null if they recorded nothing. @param {number} first @param {number} last @returns {Record<string, number> | null} */
+  usageOf(first, last) {
+    /** @type {Record<string, number>} */
+    const total = {};
+    for (let row = first; row <= last; row++) {
+      for (const [name, amount] of Object.entries(this.rows.usage[row] ?? {})) total[name] = (total[name] ?? 0) + amount;
+    }
+    return Object.keys(total).length ? total : null;
   }
 
   /** Return the first step that was not copied from the workflow a fork began with, -1 if there is none. */

@@ -2,7 +2,7 @@
 /** Failed runs by reason: what failed where, how often, and the way to resume all of them. */
 import { useState } from "preact/hooks";
 import { html } from "hg/html.js";
-import { post } from "hg/api.js";
+import { ApiError, post } from "hg/api.js";
 import { ActionButton, Dialog, openDialog } from "hg/dialogs.js";
 import { ago, cut, plain, plural } from "hg/format.js";
 import { Frame } from "hg/frame.js";
@@ -11,20 +11,37 @@ import { format } from "hg/route.js";
 import { changed } from "hg/store.js";
 import { whyNoChange } from "hg/wishes.js";
 
+const BUSY = 429;
+const AGAIN_MS = 300;
+
+/** Resume a workflow; where as many run as the server allows, wait for a place. @param {string} id */
+async function resumeWhenFree(id) {
+  for (;;) {
+    try {
+      return await post("resume", { id });
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== BUSY) throw error;
+      await new Promise((resume) => setTimeout(resume, AGAIN_MS));
+    }
+  }
+}
+
 /** Resume workflows one after another, and say which could not be. @param {{roots: string[]}} props */
 function ResumeAll({ roots }) {
   const [told, setTold] = useState(/** @type {string[]} */ ([]));
+  const [done, setDone] = useState(0);
   const resume = async () => {
     /** @type {string[]} */
     const refused = [];
-    for (const id of roots) {
-      await post("resume", { id }).catch((error) => refused.push(`${plain(id)}: ${plain(error.message)}`));
+    for (const [i, id] of roots.entries()) {
+      setDone(i);
+      await resumeWhenFree(id).catch((error) => refused.push(`${plain(id)}: ${plain(error.message)}`));
     }
     setTold(refused);
     if (refused.length) throw new Error(`${plural(refused.length, "workflow")} could not be resumed`);
   };
   return html`<${Dialog} title="Resume ${plural(roots.length, "workflow")}" submit="Resume" onSubmit=${resume}>
-    <p class="soft">Completed steps are kept; failed and missing steps run now.</p>
+    <p class="soft">Completed steps are kept; failed and missing steps run now.${done ? ` ${done} of ${roots.length} have begun.` : ""}</p>
     <ul class="mono">${(told.length ? told : roots).slice(0, 50).map((line) => html`<li>${cut(line, 120)}</li>`)}</ul>
   <//>`;
 }

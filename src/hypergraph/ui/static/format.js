@@ -46,6 +46,13 @@ export function moment(iso) {
   return iso ? new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" }) : "";
 }
 
+/** Return amounts that were recorded, as in "1,204 tokens, 0.03 cost". @param {Record<string, number> | null | undefined} usage */
+export function amounts(usage) {
+  return Object.entries(usage ?? {})
+    .map(([name, amount]) => `${Number(amount).toLocaleString("en", { maximumFractionDigits: 4 })} ${plain(name)}`)
+    .join(", ");
+}
+
 /** @param {number} count @param {string} word */
 export function plural(count, word) {
   return `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "hg/html.js";
 import { get, isStale, latest } from "hg/api.js";
-import { ago, cut, duration, moment, plain, plural } from "hg/format.js";
+import { ago, amounts, cut, duration, moment, plain, plural } from "hg/format.js";
 import { Frame } from "hg/frame.js";
 import { Dialog, openDialog } from "hg/dialogs.js";
 import { isTyped } from "hg/keys.js";
@@ -269,7 +269,7 @@ function Row({ item, glance, match }) {
       ${tags.slice(0, 3).map(([name, value]) => html`<span class="tag">${cut(name, 20)}=${cut(value, 20)}</span>`)}
       <${Second} glance=${glance} match=${match} /></td>
     <td class="of-graph">${cut(item.graph ?? "—", 40)}</td>
-    <td class="of-steps num"><${Amount} item=${item} glance=${glance} /></td>
+    <td class="of-steps num"><${Amount} item=${item} glance=${glance} />${amounts(glance?.usage) ? html`<div class="used" title="Recorded with ctx.record">${cut(amounts(glance.usage), 40)}</div>` : null}</td>
     <td class="of-duration num">${tookOf(item)}</td>
     <td class="of-created" title=${moment(item.created_at)}>${ago(item.created_at)}</td>
   </tr>`;

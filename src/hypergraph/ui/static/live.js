@@ -12,7 +12,8 @@ function tell(ids) {
 function heard(line) {
   if (!line.startsWith("data: ")) return;
   const news = JSON.parse(line.slice(6));
-  if (news.kind === "changed") tell(Array.isArray(news.workflows) ? news.workflows : null);
+  if (news.kind === "code") askAbout();
+  else if (news.kind === "changed") tell(Array.isArray(news.workflows) ? news.workflows : null);
 }
 
 const FIRST_MS = 1000;

@@ -4,7 +4,7 @@
  * when the store changes; panels read the signals.
  */
 import { batch, computed, effect, signal } from "@preact/signals";
-import { ApiError, get, isStale } from "hg/api.js";
+import { ApiError, get, isServed, isStale } from "hg/api.js";
 import { Columns } from "hg/columns.js";
 import { changed, select, selection } from "hg/store.js";
 
@@ -21,6 +21,10 @@ export const graphFailure = signal(/** @type {unknown} */ (null));
 export const runs = signal(/** @type {Map<string, Columns>} */ (new Map()));
 /** Pages of map items by workflow. */
 export const itemPages = signal(/** @type {Map<string, any>} */ (new Map()));
+/** What is known of nodes before they end: progress, calls with `ctx.step`, streams. @type {import("@preact/signals").Signal<any>} */
+export const running = signal(null);
+/** Steps with the calls that their nodes made and their failed attempts, by "workflow:index". */
+export const inside = signal(/** @type {Map<string, any>} */ (new Map()));
 /** The steps on the critical path, as "workflow:index"; null where it was not looked for. */
 export const critical = signal(/** @type {Set<string> | null} */ (null));
 
@@ -134,6 +138,22 @@ async function reloadItems(id) {
   itemPages.value = new Map(itemPages.peek()).set(id, page);
 }
 
+/** Load the calls and the failed attempts of a step. @param {string} run @param {number} index */
+export async function loadInside(run, index) {
+  const key = `${run}:${index}`;
+  if (inside.peek().has(key)) return;
+  inside.value = new Map(inside.peek()).set(key, null); // asked for
+  const step = await get("step", { id: run, index });
+  inside.value = new Map(inside.peek()).set(key, step);
+}
+
+/** Look at what runs now. @param {string} id @param {() => boolean} isOpen */
+async function lookAtRunning(id, isOpen) {
+  if (!isServed()) return;
+  const found = await get("running", { id });
+  if (isOpen()) running.value = found;
+}
+
 /**
  * Return the step that a run failed with: the last one that was not run again, where it happened.
  * @param {string} id @returns {Promise<{run: string, index: number} | null>}
@@ -206,6 +226,7 @@ async function load(id, isOpen) {
   const [found] = await Promise.all([summary, loadRun(id)]);
   if (!isOpen()) return;
   preselect(found, isOpen).catch(() => {});
+  lookAtRunning(id, isOpen).catch(() => {});
   if (found.children.is_map) loadItems(id).catch(() => {});
   if (found.steps) markCritical(id, found.steps, isOpen).catch(() => {});
 }
@@ -235,7 +256,8 @@ async function loadGraph(id, isOpen) {
 
 /** @param {string | null} id */
 function open(id) {
-  detail.value = graph.value = failure.value = graphFailure.value = critical.value = null;
+  detail.value = graph.value = failure.value = graphFailure.value = critical.value = running.value = null;
+  inside.value = new Map();
   preselected = null;
   runs.value = new Map();
   itemPages.value = new Map();
@@ -265,6 +287,7 @@ async function refresh(id) {
     });
     asked.set(id, Promise.resolve());
     preselect(found, isOpen).catch(() => {});
+    lookAtRunning(id, isOpen).catch(() => {});
     loadGraph(id, isOpen);
     for (const map of itemPages.peek().keys()) reloadItems(map).catch(() => {});
     if (found.steps) markCritical(id, found.steps, isOpen).catch(() => {});

@@ -1,20 +1,25 @@
 // @ts-check
 /** The rows of the waterfall: steps in order, unfolded runs below the step they belong to, map items in pages. */
 import { computed, signal } from "@preact/signals";
-import { cursor, graph, itemPages, loadItems, loadRun, runs } from "hg/opened.js";
+import { cursor, graph, inside, itemPages, loadInside, loadItems, loadRun, originOf, runs } from "hg/opened.js";
 import { pathOf, selectStep } from "hg/moves.js";
 import { selection } from "hg/store.js";
 
 /**
- * @typedef {{run: string, depth: number, superstep: number, up: Row | null}} Any
- * @typedef {Any & {kind: "step", row: number, child: string | null}} StepRow
+ * `fold` is what a row is folded by, null where nothing is inside; `child` the run inside of it.
+ * @typedef {{run: string, depth: number, superstep: number, up: Row | null, fold: string | null, child: string | null}} Any
+ * @typedef {Any & {kind: "step", row: number}} StepRow
+ * @typedef {Any & {kind: "round", number: number, first: number, last: number}} RoundRow
+ * @typedef {Any & {kind: "call", call: any}} CallRow
+ * @typedef {Any & {kind: "attempt", number: number, text: string}} AttemptRow
  * @typedef {Any & {kind: "item", item: any, child: string}} ItemRow
- * @typedef {Any & {kind: "more", left: number, child: null}} MoreRow
- * @typedef {StepRow | ItemRow | MoreRow} Row
+ * @typedef {Any & {kind: "more", left: number}} MoreRow
+ * @typedef {StepRow | RoundRow | CallRow | AttemptRow | ItemRow | MoreRow} Row
  */
 
 const UNFOLDED = 12; // nested runs that are open from the start, if there are no more
 const DEEPEST = 12;
+const ROUNDS = 20; // of a loop; where there are more, each is a row that can be unfolded
 
 /** The runs that the user folded or unfolded. */
 const chosen = signal(/** @type {Map<string, boolean>} */ (new Map()));
@@ -28,10 +33,10 @@ function isSmall(id) {
   return !itemPages.value.has(id);
 }
 
-/** Tell whether the inside of a row is shown; items of a map are folded by default. @param {Row} row */
+/** Tell whether the inside of a row is shown; items of a map, rounds and calls are folded by default. @param {Row} row */
 export function isOpen(row) {
-  if (row.child === null) return undefined;
-  return chosen.value.get(row.child) ?? (row.kind === "step" && isSmall(row.child));
+  if (row.fold === null) return undefined;
+  return chosen.value.get(row.fold) ?? (row.kind === "step" && row.child !== null && isSmall(row.child));
 }
 
 /** @param {string} id @param {boolean} open */
@@ -39,16 +44,27 @@ export function unfold(id, open) {
   chosen.value = new Map(chosen.peek()).set(id, open);
 }
 
+/** Return the round that a step lies in, if there are so many that they are rows. @param {string} run @param {number} row */
+function roundOf(run, row) {
+  const rounds = runs.peek().get(run)?.rounds() ?? [];
+  return rounds.length > ROUNDS ? rounds.find((round) => round.first <= row && row <= round.last) : undefined;
+}
+
 /** Unfold all that a nested run lies in. @param {string} id */
 export function unfoldAround(id) {
   const next = new Map(chosen.peek());
   const root = selection.workflow.peek() ?? "";
-  for (let end = id.length; end > root.length; end = id.lastIndexOf("/", end - 1)) next.set(id.slice(0, end), true);
+  for (let end = id.length; end > root.length; end = id.lastIndexOf("/", end - 1)) {
+    next.set(id.slice(0, end), true);
+    const origin = originOf(id.slice(0, end));
+    const round = origin && roundOf(origin.run, origin.row);
+    if (round) next.set(`${origin.run}#${round.first}`, true);
+  }
   if ([...next].some(([run, open]) => chosen.peek().get(run) !== open)) chosen.value = next;
 }
 
 /** Load what an unfolded run consists of: steps, or the items of a map. @param {string} id */
-async function loadInside(id) {
+async function loadNested(id) {
   await loadRun(id);
   if (runs.peek().get(id)?.length === 0 && !itemPages.peek().has(id)) await loadItems(id);
 }
@@ -60,19 +76,19 @@ function addItems(out, id, depth, up) {
   const superstep = up?.superstep ?? 0;
   for (const item of page.items) {
     /** @type {ItemRow} */
-    const line = { kind: "item", run: id, item, depth, superstep, child: item.id, up };
+    const line = { kind: "item", run: id, item, depth, superstep, child: item.id, fold: item.id, up };
     out.push(line);
     if (chosen.value.get(item.id)) addRun(out, item.id, depth + 1, line);
   }
   const left = page.total - page.items.length;
-  if (left > 0) out.push({ kind: "more", run: id, left, depth, superstep, child: null, up });
+  if (left > 0) out.push({ kind: "more", run: id, left, depth, superstep, child: null, fold: null, up });
 }
 
 /** @param {Row[]} out @param {string} id @param {number} depth @param {Row | null} up */
 function addRun(out, id, depth, up) {
   const known = runs.value.get(id);
   if (!known) {
-    loadInside(id).catch(() => {});
+    loadNested(id).catch(() => {});
     return;
   }
   if (!known.length) {
@@ -80,13 +96,46 @@ function addRun(out, id, depth, up) {
     addItems(out, id, depth, up);
     return;
   }
-  const { superstep, child } = known.rows;
-  for (let row = 0; row < known.length; row++) {
-    /** @type {StepRow} */
-    const line = { kind: "step", run: id, row, depth, superstep: superstep[row], child: child[row], up };
-    out.push(line);
-    if (line.child !== null && depth < DEEPEST && isOpen(line)) addRun(out, line.child, depth + 1, line);
+  const rounds = known.rounds();
+  if (rounds.length <= ROUNDS) {
+    for (let row = 0; row < known.length; row++) addStep(out, known, id, row, depth, up);
+    return;
   }
+  let next = 0; // the round that comes next
+  for (let row = 0; row < known.length; row++) {
+    const round = rounds[next];
+    if (round?.first !== row) {
+      addStep(out, known, id, row, depth, up);
+      continue;
+    }
+    next++;
+    /** @type {RoundRow} */
+    const line = { kind: "round", run: id, number: next, ...round, depth, superstep: known.rows.superstep[row], child: null, fold: `${id}#${row}`, up };
+    out.push(line);
+    if (isOpen(line)) for (let step = row; step <= round.last; step++) addStep(out, known, id, step, depth + 1, line);
+    row = round.last;
+  }
+}
+
+/** @param {Row[]} out @param {import("hg/columns.js").Columns} known @param {string} id @param {number} row @param {number} depth @param {Row | null} up */
+function addStep(out, known, id, row, depth, up) {
+  const { superstep, child, index, inner, attempt } = known.rows;
+  const key = child[row] ?? (inner[row] || attempt[row] > 1 ? `${id}:${index[row]}` : null);
+  /** @type {StepRow} */
+  const line = { kind: "step", run: id, row, depth, superstep: superstep[row], child: child[row], fold: key, up };
+  out.push(line);
+  if (key === null || !isOpen(line)) return;
+  if (line.child === null) addCalls(out, line, index[row]);
+  else if (depth < DEEPEST) addRun(out, line.child, depth + 1, line);
+}
+
+/** Add the attempts of a step that failed, and the calls that its node made with `ctx.step`. @param {Row[]} out @param {StepRow} step @param {number} index */
+function addCalls(out, step, index) {
+  const found = inside.value.get(`${step.run}:${index}`);
+  if (found === undefined) loadInside(step.run, index).catch(() => {});
+  const about = { run: step.run, depth: step.depth + 1, superstep: step.superstep, child: null, fold: null, up: step };
+  for (const [i, text] of (found?.attempt_errors ?? []).entries()) out.push({ ...about, kind: "attempt", number: i + 1, text });
+  for (const call of found?.inner ?? []) out.push({ ...about, kind: "call", call });
 }
 
 /**
@@ -97,9 +146,18 @@ function addRun(out, id, depth, up) {
 export function phaseOf(row) {
   const levels = cursor.value;
   const level = row.kind === "step" ? levels.find(({ run }) => run === row.run) : undefined;
+  if (row.kind === "round") return roundPhase(row);
   if (level) return row.superstep < level.at ? "past" : row.superstep > level.at ? "future" : "now";
   if (row.kind === "item" && levels.some(({ run }) => run === row.child)) return "now";
   return row.up ? phaseOf(row.up) : "past";
+}
+
+/** @param {RoundRow} row @returns {"past" | "now" | "future"} */
+function roundPhase(row) {
+  const level = cursor.value.find(({ run }) => run === row.run);
+  if (!level) return row.up ? phaseOf(row.up) : "past";
+  const end = runs.value.get(row.run)?.rows.superstep[row.last] ?? row.superstep;
+  return end < level.at ? "past" : row.superstep > level.at ? "future" : "now";
 }
 
 /** Tell whether a step ran a graph once for each item, as the stored structure says. @param {StepRow} row */
@@ -137,15 +195,16 @@ export const rows = computed(() => {
   return out;
 });
 
-/** Where each step stands among the rows, by run and row. */
+/** Where each step stands among the rows, by run and row; in a folded round, where the round stands. */
 export const positions = computed(() => {
   /** @type {Map<string, number[]>} */
   const found = new Map();
   rows.value.forEach((row, place) => {
-    if (row.kind !== "step") return;
+    if (row.kind !== "step" && row.kind !== "round") return;
     let list = found.get(row.run);
     if (!list) found.set(row.run, (list = []));
-    list[row.row] = place;
+    if (row.kind === "step") list[row.row] = place;
+    else for (let step = row.first; step <= row.last; step++) list[step] = place; // folded; else the steps follow
   });
   return found;
 });
@@ -157,7 +216,9 @@ export function selectBeside(step) {
   const row = selection.step.peek() === null ? undefined : known?.rowOf(selection.step.peek() ?? -1);
   const here = row === undefined ? -1 : (positions.peek().get(selection.run.peek() ?? "")?.[row] ?? -1);
   let place = here < 0 ? (step > 0 ? 0 : list.length - 1) : here + step;
-  while (list[place] && list[place].kind !== "step") place += step;
+  const isStop = (/** @type {Row} */ line) => line.kind === "step" || (line.kind === "round" && !isOpen(line));
+  while (list[place] && !isStop(list[place])) place += step;
   const found = list[place];
-  if (found?.kind === "step") selectStep(found.run, runs.peek().get(found.run)?.rows.index[found.row] ?? 0, { replace: true });
+  const target = found?.kind === "round" ? (step > 0 ? found.first : found.last) : found?.kind === "step" ? found.row : undefined;
+  if (target !== undefined) selectStep(found.run, runs.peek().get(found.run)?.rows.index[target] ?? 0, { replace: true });
 }

@@ -1,7 +1,7 @@
 // @ts-check
 /** One step: what it took and from whom, what it made, how it went, and what went wrong. */
 import { html } from "hg/html.js";
-import { cut, duration, moment, plain } from "hg/format.js";
+import { amounts, cut, duration, moment, plain } from "hg/format.js";
 import { selectStep } from "hg/moves.js";
 import { runs } from "hg/opened.js";
 import { Badge, Failure, statusClass, useAnswer } from "hg/parts.js";
@@ -48,6 +48,18 @@ function Traceback({ text }) {
   return html`<section class="traceback" aria-label="Traceback"><h3>traceback</h3><${TracebackForm} text=${text} /></section>`;
 }
 
+/** Return what all visits of the node have recorded, where there are several. @param {any} data @returns {string[][]} */
+function nodeUsage(data) {
+  const known = runs.value.get(data.workflow);
+  const rows = known?.rowsOf(data.node) ?? [];
+  if (!known || rows.length < 2) return [];
+  /** @type {Record<string, number>} */
+  const total = {};
+  for (const row of rows) for (const [name, amount] of Object.entries(known.rows.usage[row] ?? {})) total[name] = (total[name] ?? 0) + amount;
+  const text = amounts(total);
+  return text ? [[`in all ${rows.length} visits`, text]] : [];
+}
+
 /** @param {{data: any}} props */
 function Facts({ data }) {
   const decision = data.decision === null ? null : [data.decision].flat().join(", ");
@@ -58,6 +70,8 @@ function Facts({ data }) {
     ["visit", data.visit],
     data.attempt > 1 && ["attempts", data.attempt],
     ...Object.entries(data.usage ?? {}).map(([name, amount]) => [plain(name), Number(amount).toLocaleString("en", { maximumFractionDigits: 6 })]),
+    ...nodeUsage(data),
+    data.waited_ms > 0 && ["waited for a free slot", duration(data.waited_ms)],
     ["took", duration(data.duration_ms)],
     ["began", moment(data.started_at)],
     decision !== null && ["decided", `→ ${cut(decision, 80)}`],

@@ -25,12 +25,16 @@ export function countsOf(page) {
   return Object.entries(page.counts).map(([status, count]) => `${count} ${status}`).join(", ");
 }
 
-/** @param {{page: any}} props */
-export function Strip({ page }) {
+/** @param {{page: any, onChoose?: (item: number) => void}} props */
+export function Strip({ page, onChoose }) {
   const pieces = useMemo(() => piecesOf(page), [page.strip]);
   const gap = page.total > APART ? 0 : 0.0015;
   const drawn = [...pieces.filter((piece) => piece.status === "completed"), ...pieces.filter((piece) => piece.status !== "completed")];
-  return html`<svg class="strip" viewBox="0 0 1 1" preserveAspectRatio="none" role="img" aria-label="${plural(page.total, "item")}: ${countsOf(page)}">
+  const choose = (/** @type {any} */ event) => {
+    const box = event.currentTarget.getBoundingClientRect();
+    onChoose?.(Math.max(0, Math.min(page.total - 1, Math.floor(((event.clientX - box.left) / box.width) * page.total))));
+  };
+  return html`<svg class="strip ${onChoose ? "clickable" : ""}" onClick=${onChoose ? choose : undefined} viewBox="0 0 1 1" preserveAspectRatio="none" role="img" aria-label="${plural(page.total, "item")}: ${countsOf(page)}">
     <title>${plural(page.total, "item")}: ${countsOf(page)}</title>
     ${drawn.map((piece) => html`<rect class=${statusClass(piece.status)} x=${piece.start} y="0" height="1"
       width=${Math.max(piece.width - gap, piece.status === "completed" ? 0.0005 : LEAST)} />`)}

@@ -3,8 +3,8 @@
 import { computed } from "@preact/signals";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { html } from "hg/html.js";
-import { cut, duration, plain, plural } from "hg/format.js";
-import { columns, critical, detail, graph, itemPages, loadItems, runs, scope, scopeColumns } from "hg/opened.js";
+import { amounts, cut, duration, plain, plural } from "hg/format.js";
+import { columns, critical, detail, graph, itemPages, loadItems, running, runs, scope, scopeColumns } from "hg/opened.js";
 import { loadAround, selectStep, settle } from "hg/moves.js";
 import { Panel, statusClass, useSize } from "hg/parts.js";
 import { format } from "hg/route.js";
@@ -26,16 +26,30 @@ function originMs(row) {
 
 /** @typedef {import("hg/timescale.js").Scale} Scale */
 
-/** Return when a step began, since the open workflow did. @param {any} row @returns {number | null} */
+/** Return when a row begins, since the open workflow did. @param {any} row @returns {number | null} */
 function startOf(row) {
   if (row.kind === "running") return row.since;
-  const start = row.kind === "step" ? runs.value.get(row.run)?.rows.start_ms[row.row] : null;
+  if (row.kind === "call") return callStart(row.call);
+  const first = row.kind === "step" ? row.row : row.kind === "round" ? row.first : -1;
+  const start = runs.value.get(row.run)?.rows.start_ms[first];
   return start === null || start === undefined ? null : start + originMs(row);
+}
+
+/** @param {any} call */
+function callStart(call) {
+  const root = runs.value.get(selection.workflow.value ?? "");
+  return call.began_ms === null || !root?.origin ? null : call.began_ms - root.origin;
 }
 
 /** @param {any} row */
 function tookOf(row) {
-  return row.kind === "running" ? row.took : (runs.value.get(row.run)?.rows.duration_ms[row.row] ?? 0);
+  if (row.kind === "running") return row.took;
+  if (row.kind === "call") return row.call.duration_ms ?? 0;
+  const times = runs.value.get(row.run)?.rows;
+  if (row.kind !== "round") return times?.duration_ms[row.row] ?? 0;
+  let end = 0;
+  for (let step = row.first; step <= row.last; step++) end = Math.max(end, (times?.start_ms[step] ?? 0) + (times?.duration_ms[step] ?? 0));
+  return Math.max(0, end - (times?.start_ms[row.first] ?? 0));
 }
 
 /** @param {any} row @param {Scale} scale */
@@ -80,6 +94,11 @@ function reasonOf(gap) {
   return row >= 0 && kindOf(known?.nodeOf(row) ?? "") === "interrupt" ? `waited ${took} for an answer` : `idle for ${took}`;
 }
 
+/** @param {number} ms */
+function tickText(ms) {
+  return ms === 0 ? "0" : ms < 10 && ms % 1 ? `${Number(ms.toPrecision(2))}ms` : duration(ms);
+}
+
 /** The axis: round moments, folded idle times; drag to zoom. @param {{scale: Scale, onZoom: (from: number, to: number) => void}} props */
 function Axis({ scale, onZoom }) {
   const [drag, setDrag] = useState(/** @type {number[] | null} */ (null));
@@ -101,7 +120,7 @@ function Axis({ scale, onZoom }) {
   return html`<div class="axis"><span class="cell-name"></span>
     <div class="axis-line" ref=${place} role="img" aria-label="Time axis: drag to zoom" title="Drag to zoom" onPointerDown=${down}
       onPointerMove=${(/** @type {any} */ event) => drag && setDrag([drag[0], at_(event)])} onPointerUp=${up}>
-      ${ticks.map((ms) => html`<span class="tick" style=${{ left: `${scale.place(ms) * 100}%` }}>${ms === 0 ? "0" : duration(ms)}</span>`)}
+      ${ticks.map((ms) => html`<span class="tick" style=${{ left: `${scale.place(ms) * 100}%` }}>${tickText(ms)}</span>`)}
       ${scale.gaps.map((gap) => html`<span class="idle" title=${reasonOf(gap)} style=${{ left: `${gap.begin * 100}%`, width: `${(gap.end - gap.begin) * 100}%` }}></span>`)}
       ${drag ? html`<i class="brush" style=${{ left: `${Math.min(...drag) * 100}%`, width: `${Math.abs(drag[1] - drag[0]) * 100}%` }}></i>` : null}
     </div><span class="cell-time"></span></div>
@@ -114,22 +133,37 @@ function Fold({ row }) {
   if (open === undefined) return html`<span class="fold"></span>`;
   const flip = (/** @type {Event} */ event) => {
     event.stopPropagation();
-    unfold(row.child, !open);
+    unfold(row.fold, !open);
   };
   return html`<button type="button" class="fold plain" tabindex="-1" aria-label=${open ? "Fold" : "Unfold"} onClick=${flip}>${open ? "▾" : "▸"}</button>`;
 }
 
 /** @param {any} row @param {boolean} shift */
 function choose(row, shift) {
-  if (row.kind === "running") return;
+  if (row.kind === "running" || row.kind === "progress" || (row.kind === "call" && !row.up)) return; // it has not ended
   if (row.kind === "more") loadItems(row.run).catch(() => {}); // the row stays, to be clicked again
   else if (row.kind === "item") openWorkflow(row.child);
   else if (shift && row.run === scope.peek().run && row.superstep !== scope.peek().at) {
     const pair = [row.superstep, scope.peek().at].sort((a, b) => a - b);
     select({ from: pair[0], superstep: pair[1], tab: "changes" });
   } else {
-    selectStep(row.run, runs.peek().get(row.run)?.rows.index[row.row] ?? 0);
+    const of = row.kind === "call" || row.kind === "attempt" ? row.up : row;
+    selectStep(of.run, runs.peek().get(of.run)?.rows.index[of.kind === "round" ? of.first : of.row] ?? 0);
   }
+}
+
+/** What was used, as a mark beside a name. @param {{usage: Record<string, number> | null | undefined}} props */
+function Used({ usage }) {
+  const text = amounts(usage);
+  return text ? html`<span class="used" title=${text}>${cut(text, 24)}</span>` : null;
+}
+
+/** The time that a step waited for a worker or a free slot, before its bar. @param {{row: any, scale: Scale, waited: number}} props */
+function Queued({ row, scale, waited }) {
+  const start = startOf(row);
+  if (!waited || start === null || start < scale.begin || start - waited > scale.end) return null;
+  const [left, right] = [scale.place(start - waited) * 100, scale.place(start) * 100];
+  return html`<i class="bar queued" title="waited ${duration(waited)} for a free slot" style=${{ left: `${left}%`, width: `${right - left}%` }}></i>`;
 }
 
 /** @param {{row: any, scale: Scale}} props */
@@ -146,10 +180,12 @@ function StepCells({ row, scale }) {
   return html`<span class="cell-name" role="gridcell" style=${{ paddingLeft: `${row.depth * 14}px` }}>
       <${Fold} row=${row} /><span class="node-name" title=${plain(name)}>${cut(name, 60)}</span>
       ${loops && html`<span class="visit" title="visit ${visit}">⟳${visit}</span>`}
-      ${attempts > 1 && html`<span class="visit" title="attempt ${attempts}">↻${attempts}</span>`}
+      ${attempts > 1 && html`<span class="visit" title="${attempts} attempts">↻${attempts}</span>`}
       ${page && html`<span class="visit">×${page.total}</span>`}
+      <${Used} usage=${known.rows.usage[row.row]} />
     </span>
     <span class="cell-bar" role="gridcell" aria-label=${status}>
+      ${bar && !page ? html`<${Queued} row=${row} scale=${scale} waited=${known.rows.waited_ms[row.row] ?? 0} />` : null}
       ${page ? html`<${Strip} page=${page} />` : null}
       ${bar && !page ? html`<i class="bar ${statusClass(status)} ${row.child ? "group" : ""}" style=${bar}></i>` : null}
       ${!bar && !page ? html`<span class="note">${status === "skipped" ? "copied by the fork" : ""}</span>` : null}
@@ -157,11 +193,68 @@ function StepCells({ row, scale }) {
     <span class="cell-time num" role="gridcell">${duration(known.rows.duration_ms[row.row])}</span>`;
 }
 
-/** A step that has not ended: its bar grows. @param {{row: any, scale: Scale}} props */
+/** Return how steps ended, the worst of them. @param {any} known @param {number} first @param {number} last */
+function worstOf(known, first, last) {
+  const found = new Set(known.rows.status.slice(first, last + 1));
+  return ["failed", "stopped", "paused", "partial"].find((status) => found.has(status)) ?? known.rows.status[last];
+}
+
+/** A round of a loop. @param {{row: any, scale: Scale}} props */
+function RoundCells({ row, scale }) {
+  const known = runs.value.get(row.run);
+  if (!known) return null;
+  const names = [];
+  for (let step = row.first; step <= row.last && names.length < 6; step++) names.push(known.nodeOf(step));
+  const status = worstOf(known, row.first, row.last);
+  const bar = barOf(row, scale);
+  return html`<span class="cell-name" role="gridcell" style=${{ paddingLeft: `${row.depth * 14}px` }}>
+      <${Fold} row=${row} /><span>round ${row.number.toLocaleString("en")}</span>
+      <span class="visit" title=${plain(names.join(", "))}>${plural(row.last - row.first + 1, "step")}</span>
+      <${Used} usage=${known.usageOf(row.first, row.last)} />
+    </span>
+    <span class="cell-bar" role="gridcell" aria-label=${status}>${bar ? html`<i class="bar group ${statusClass(status)}" style=${bar}></i>` : null}</span>
+    <span class="cell-time num" role="gridcell">${duration(tookOf(row))}</span>`;
+}
+
+/** A call that a node made with ctx.step. @param {{row: any, scale: Scale}} props */
+function CallCells({ row, scale }) {
+  const { call } = row;
+  const bar = barOf(row, scale);
+  return html`<span class="cell-name" role="gridcell" style=${{ paddingLeft: `${row.depth * 14}px` }}>
+      <span class="fold">·</span><span class="node-name soft" title=${plain(call.call)}>${cut(call.key, 50)}</span>
+      ${call.attempt > 1 ? html`<span class="visit" title="${call.attempt} attempts">↻${call.attempt}</span>` : null}
+      <${Used} usage=${call.usage} />
+    </span>
+    <span class="cell-bar" role="gridcell" aria-label=${call.status} title=${plain(call.error ?? "")}>${bar ? html`<i class="bar thin ${statusClass(call.status)} ${call.status === "running" ? "is-active growing" : ""}" style=${bar}></i>` : null}</span>
+    <span class="cell-time num" role="gridcell">${duration(call.duration_ms)}</span>`;
+}
+
+/** An attempt that failed: how long it took is not kept. @param {{row: any}} props */
+function AttemptCells({ row }) {
+  return html`<span class="cell-name" role="gridcell" style=${{ paddingLeft: `${row.depth * 14}px` }}><span class="fold">↻</span><span class="soft">attempt ${row.number}</span></span>
+    <span class="cell-bar note bad" role="gridcell" title=${plain(row.text)}>${cut(row.text, 120)}</span><span class="cell-time" role="gridcell"></span>`;
+}
+
+/** How far a node is. @param {{found: any}} props */
+function Progress({ found }) {
+  const share = found.share ?? null;
+  const count = found.total === null ? found.done.toLocaleString("en") : `${found.done.toLocaleString("en")}/${found.total.toLocaleString("en")}`;
+  const shown = [share === null ? null : `${Math.floor(share * 100)}%`, count, found.text ? plain(found.text) : null].filter(Boolean).join(" · ");
+  return html`<span class="progress" role="progressbar" aria-label="Progress" aria-valuemin="0" aria-valuemax="100" aria-valuenow=${share === null ? undefined : Math.floor(share * 100)} aria-valuetext=${shown}>
+    <i style=${{ width: `${(share ?? 0) * 100}%` }}></i><span>${cut(shown, 60)}</span></span>`;
+}
+
+/** A step that has not ended: its bar grows, or says how far it is. @param {{row: any, scale: Scale}} props */
 function RunningCells({ row, scale }) {
   return html`<span class="cell-name" role="gridcell"><span class="fold"></span><span class="node-name" title=${plain(row.name)}>${cut(row.name, 60)}</span></span>
-    <span class="cell-bar" role="gridcell" aria-label="active"><i class="bar is-active growing" style=${barOf(row, scale)}></i></span>
+    <span class="cell-bar" role="gridcell" aria-label="active">${row.progress ? html`<${Progress} found=${row.progress} />` : html`<i class="bar is-active growing" style=${barOf(row, scale)}></i>`}</span>
     <span class="cell-time num" role="gridcell" title="since the last step ended">${duration(row.took)}…</span>`;
+}
+
+/** A node inside of one that runs, which says how far it is. @param {{row: any}} props */
+function ProgressCells({ row }) {
+  return html`<span class="cell-name" role="gridcell" style=${{ paddingLeft: "14px" }}><span class="fold">·</span><span class="node-name soft" title=${plain(row.name)}>${cut(row.name, 60)}</span></span>
+    <span class="cell-bar" role="gridcell" aria-label="active"><${Progress} found=${row.progress} /></span><span class="cell-time" role="gridcell"></span>`;
 }
 
 /** @param {{row: any}} props */
@@ -172,7 +265,7 @@ function ItemCells({ row }) {
       <${Fold} row=${row} /><i class="dot ${statusClass(item.status)}"></i>
       <span class="note">#${item.item}</span> <a class="node-name" href=${href} tabindex="-1" title=${plain(item.label)}>${cut(item.label, 90)}</a>
     </span>
-    <span class="cell-bar note" role="gridcell">${item.status}</span>
+    <span class="cell-bar note ${item.error ? "bad" : ""}" role="gridcell" title=${plain(item.error?.message ?? "")}>${item.error ? `${plain(item.error.error_type ?? "Error").replace(/^builtins\./, "")} in ${cut(item.error.node, 30)}: ${cut(item.error.message, 90)}` : item.status}</span>
     <span class="cell-time num" role="gridcell">${duration(item.duration_ms)}</span>`;
 }
 
@@ -192,7 +285,11 @@ function RowLine({ row, place, scale, chosen, pointed }) {
     aria-expanded=${isOpen(row)} style=${{ transform: `translateY(${place * HEIGHT}px)` }} onClick=${(/** @type {any} */ event) => event.target.closest("a") || choose(row, event.shiftKey)}>
     ${row.kind === "step" && html`<${StepCells} row=${row} scale=${scale} />`}
     ${row.kind === "item" && html`<${ItemCells} row=${row} />`}
+    ${row.kind === "round" && html`<${RoundCells} row=${row} scale=${scale} />`}
+    ${row.kind === "call" && html`<${CallCells} row=${row} scale=${scale} />`}
+    ${row.kind === "attempt" && html`<${AttemptCells} row=${row} />`}
     ${row.kind === "running" && html`<${RunningCells} row=${row} scale=${scale} />`}
+    ${row.kind === "progress" && html`<${ProgressCells} row=${row} />`}
     ${row.kind === "more" && html`<span class="cell-name" role="gridcell" style=${{ paddingLeft: `${row.depth * 14 + 18}px` }}><span class="link">show more of ${row.left.toLocaleString("en")}</span></span>`}
   </div>`;
 }
@@ -211,11 +308,23 @@ function useRunning() {
   }, [isGoing]);
   if (!isGoing) return [];
   const begun = columns.value?.origin ?? 0;
-  return (next ?? []).map((/** @type {string} */ name) => {
-    const inside = children.items.find((/** @type {any} */ child) => child.node === name && child.status === "active");
-    const since = inside ? Date.parse(inside.created_at) - begun : (columns.value?.end_ms ?? 0);
-    return { kind: "running", run: selection.workflow.value, name, depth: 0, superstep: Infinity, child: null, up: null, since, took: Math.max(0, now - begun - since) };
+  const told = running.value;
+  return (next ?? []).flatMap((/** @type {string} */ name) => {
+    const nested = children.items.find((/** @type {any} */ child) => child.node === name && child.status === "active");
+    const since = nested ? Date.parse(nested.created_at) - begun : (columns.value?.end_ms ?? 0);
+    const about = { run: selection.workflow.value, superstep: Infinity, child: null, fold: null, up: null };
+    const of = (/** @type {any} */ found) => (nested ? found.workflow === nested.id || found.workflow.startsWith(`${nested.id}/`) : found.workflow === about.run && found.node === name);
+    const far = (told?.progress ?? []).filter(of);
+    const line = { ...about, kind: "running", name, depth: 0, since, took: Math.max(0, now - begun - since), progress: nested ? null : far[0] };
+    const below = nested ? far.map((/** @type {any} */ found) => ({ ...about, kind: "progress", depth: 1, name: pathBelow(found, nested.id), progress: found })) : [];
+    const calls = nested ? [] : (told?.inner ?? []).filter((/** @type {any} */ call) => call.node === name);
+    return [line, ...below, ...calls.map((/** @type {any} */ call) => ({ ...about, kind: "call", depth: 1, call }))];
   });
+}
+
+/** Return the name of a node with the runs around it, below a nested run. @param {any} found @param {string} id */
+function pathBelow(found, id) {
+  return [...found.workflow.slice(id.length).split("/").filter(Boolean), found.node].join(" / ");
 }
 
 /** Return where the selected step stands, -1 if it is not among the rows. */
@@ -235,9 +344,9 @@ function keys(event, place, point) {
   if (step) {
     const next = Math.max(0, Math.min(list.length - 1, place + step));
     point(next);
-    if (list[next]?.kind === "step") choose(list[next], event.shiftKey);
-  } else if (event.key === "ArrowRight" && row?.child) unfold(row.child, true);
-  else if (event.key === "ArrowLeft" && row?.child) unfold(row.child, false);
+    if (list[next]?.kind === "step" || list[next]?.kind === "round") choose(list[next], event.shiftKey);
+  } else if (event.key === "ArrowRight" && row?.fold) unfold(row.fold, true);
+  else if (event.key === "ArrowLeft" && row?.fold) unfold(row.fold, false);
   else if (event.key === "Enter" && row?.kind === "more") choose(row, false);
   else if (event.key === "Enter" && row?.child) openWorkflow(row.child);
   else return;
@@ -299,7 +408,7 @@ export function WaterfallPanel() {
   const marked = critical.value?.size ? html`<span class="legend"><i class="critical-mark"></i>critical path</span>` : null;
   const tools = html`${marked}${isMap ? null : html`${range.from === undefined ? null : html`<button type="button" onClick=${() => setRange({})}>whole time</button>`}<button type="button" aria-pressed=${zoomed} title="Scale the time axis to the visible rows" onClick=${() => zoom(!zoomed)}>zoom to rows</button>`}`;
   return html`<${Panel} title=${isMap ? "items" : "timeline"} note=${note} label="Timeline" class="waterfall" tools=${tools}>
-    ${page ? html`<div class="map-strip"><${Strip} page=${page} /></div>` : null}
+    ${page ? html`<div class="map-strip"><${Strip} page=${page} onChoose=${(/** @type {number} */ item) => openWorkflow(`${page.workflow}/item-${item}`)} /></div>` : null}
     <${Lines} place=${place} size=${size} zoomed=${zoomed} range=${range} onZoom=${(/** @type {number} */ from, /** @type {number} */ to) => setRange({ from, to })} />
   <//>`;
 }

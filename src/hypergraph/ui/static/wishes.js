@@ -16,6 +16,7 @@ export function whyNoChange() {
 /** @param {any} workflow */
 export function whyNoRun(workflow) {
   const graphs = /** @type {string[]} */ (about.value?.graphs ?? []);
+  if (about.value?.problem) return `The code of --app cannot be loaded: ${plain(about.value.problem)}`;
   if (!graphs.length) return "The server has no graph to run. Start it with hypergraph ui --app module:attribute";
   if (workflow.children.is_map) return "This is a map: resume it from code; completed items are kept";
   if (workflow.graph && !graphs.includes(workflow.graph)) {

@@ -2,14 +2,15 @@
 /** One workflow: its header, and panels that all show the same moment of it. */
 import { html } from "hg/html.js";
 import { Changes } from "hg/changes.js";
-import { ago, cut, duration, moment, plain, plural } from "hg/format.js";
+import { ago, amounts, cut, duration, moment, plain, plural } from "hg/format.js";
 import { Frame } from "hg/frame.js";
 import { GraphPanel } from "hg/graph.js";
-import { at, columns, detail, failure, lastSuperstep } from "hg/opened.js";
+import { at, columns, detail, failure, lastSuperstep, running } from "hg/opened.js";
 import { Badge, Failure, Panel } from "hg/parts.js";
 import { format } from "hg/route.js";
 import { StatePanel } from "hg/state.js";
 import { Step } from "hg/step.js";
+import { Stream } from "hg/stream.js";
 import { about, select, selection } from "hg/store.js";
 import { Travel } from "hg/travel.js";
 import { hasView, headerActions } from "hg/views.js";
@@ -27,6 +28,7 @@ function Title({ found }) {
     <span class="mono id" title=${plain(found.id)}>${cut(found.id, 44)}</span><${Badge} status=${found.status} />
     ${found.alive === false ? html`<span class="note" title="The owner process is gone; resume continues the run">owner process is gone</span>` : null}
     <span class="amount" title=${moment(found.created_at)}>${took} · ${amount}</span>
+    ${amounts(found.usage) ? html`<span class="used" title="Recorded with ctx.record: ${amounts(found.usage)}">${cut(amounts(found.usage), 48)}</span>` : null}
     ${found.parent ? html`<a class="note" href=${hrefOf(found.parent)} title=${plain(found.parent)}>inside ${cut(found.parent, 26)}</a>` : null}
     ${found.forked_from ? html`<a class="note" href=${hrefOf(found.forked_from)} title=${plain(found.forked_from)}>fork of ${cut(found.forked_from, 22)} at ${found.forked_at ?? "its end"}</a>` : null}
     ${found.forked_from && hasView("compare") ? html`<a class="note" href=${format({ view: "compare", params: { a: found.forked_from, b: found.id } })}>compare with parent</a>` : null}
@@ -45,19 +47,24 @@ function Actions({ found }) {
 const TABS = [
   ["step", "step", Step],
   ["changes", "changed in this superstep", Changes],
+  ["stream", "stream", Stream],
 ];
 
 function Tabs() {
-  const current = selection.tab.value ?? (selection.step.value !== null ? "step" : "changes");
+  const tabs = running.value?.streams?.length ? TABS : TABS.slice(0, 2);
+  const wanted = selection.tab.value ?? (selection.step.value !== null ? "step" : "changes");
+  const current = tabs.some(([name]) => name === wanted) ? wanted : "changes";
   const pair = selection.from.value !== null;
   const keys = (/** @type {any} */ event) => {
-    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
-    select({ tab: current === "step" ? "changes" : "step" }, { replace: true });
-    event.currentTarget.querySelector("[aria-selected=false]")?.focus();
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[/** @type {string} */ (event.key)];
+    if (!step) return;
+    const place = (tabs.findIndex(([name]) => name === current) + step + tabs.length) % tabs.length;
+    select({ tab: String(tabs[place][0]) }, { replace: true });
+    event.currentTarget.querySelectorAll("[role=tab]")[place]?.focus();
     event.preventDefault();
   };
   const heads = html`<div class="tabs" role="tablist" aria-label="Details" onKeyDown=${keys}>
-    ${TABS.map(([name, label]) => html`<button type="button" role="tab" id="tab-${name}" aria-controls="tab-body" aria-selected=${name === current} tabindex=${name === current ? 0 : -1}
+    ${tabs.map(([name, label]) => html`<button type="button" role="tab" id="tab-${name}" aria-controls="tab-body" aria-selected=${name === current} tabindex=${name === current ? 0 : -1}
       onClick=${() => select({ tab: String(name) }, { replace: true })}>${pair && name === "changes" ? "changed between" : label}</button>`)}</div>`;
   const Body = /** @type {any} */ (TABS.find(([name]) => name === current) ?? TABS[0])[2];
   return html`<${Panel} title=${heads} label="Details" class="details">

@@ -1,0 +1,162 @@
+"""Summaries of long histories: what a resume needs of the steps up to a superstep.
+
+A resume runs the recorded steps through the scheduler to find out where the run stands. In a long loop, and
+after many turns, that would take longer with every step. So now and then a run stores where that leads to:
+the standing, and the places of the steps whose records still matter. A resume continues from there with the
+steps that came later. A summary holds no values, and it is only a shortcut: without it all steps are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from hypergraph.checkpointers.records import EncodedStep, StepRecord, Turn, fast_constructor, turns_of
+from hypergraph.checkpointers.status import StepStatus
+from hypergraph.durability.code_changes import RULES
+from hypergraph.durability.history import EARLIER, Replay, Stored, covered, grown
+from hypergraph.engine.admission import Admission
+
+EVERY = 256  # steps after which a run that goes on stores a summary
+_LEAST = 32  # steps for which a run that ends does
+_new_record = fast_constructor(StepRecord, checks=False)
+
+
+def fits(summary: Mapping[str, Any], admission: Admission) -> bool:
+    """Say whether a summary was made for this graph, and by these rules of scheduling."""
+    return bool(summary.get("rules") == RULES and summary.get("shape") == admission.layout.shape)
+
+
+def begun_at(replay: Replay) -> int:
+    """Return the superstep of the last turn that began something anew."""
+    stored = replay.stored
+    known = 0 if stored.summary is None else int(stored.summary["begun"])
+    return max([known, *(turn.superstep for turn in stored.turns if replay.news_in(turn))])
+
+
+def with_turn(stored: Stored, more: Turn) -> list[Turn]:
+    """Return the turns with another one, as they are read later: what enters together is one turn."""
+    given = ((turn.superstep, name) for turn in (*stored.turns, more) for name in turn.names)
+    return turns_of(given, -1 if stored.summary is None else stored.summary["last"])
+
+
+def shift_of(stored: Stored, begun: int) -> int:
+    """Return by how much the steps of a turn are later than they would have been without failures."""
+    is_same_turn = stored.summary is not None and stored.summary["begun"] == begun
+    known = stored.summary["shift"] if stored.summary is not None and is_same_turn else 0
+    retries = [r for r in stored.records if r.retry_of is not None and r.superstep >= begun]
+    return max([known, *(r.superstep - r.round for r in retries)])
+
+
+def _that_matter(records: Iterable[StepRecord], replay: Replay) -> list[StepRecord]:
+    """Return the records that say as much as all of them of what nodes have done last, and made."""
+    named = [record for writes in replay.writes.values() for record in writes[-1:]]
+    named += replay.sources.values()
+    last: dict[Any, StepRecord] = {
+        ("value", record.index): record for record in named if record is not None and record is not EARLIER
+    }
+    for record in records:
+        node = record.node_name
+        last["last", node] = record
+        if record.status is StepStatus.COMPLETED:
+            last["completed", node] = record
+            if not record.lost:
+                last["durable", node] = record
+            for name in record.output_versions:
+                last["made", node, name] = record
+        else:
+            last[record.status] = record
+        if "superstep" not in last or record.superstep >= last["superstep"].superstep:
+            last["superstep"] = record
+    return sorted({record.index: record for record in last.values()}.values(), key=lambda r: r.index)
+
+
+class SummaryWriter:
+    """The steps of a workflow since its last summary, and the next summary."""
+
+    def __init__(self, admission: Admission, stored: Stored) -> None:
+        self._admission = admission
+        self._stored = stored  # without records: these are here
+        self._records = {(record.superstep, record.node_name): record for record in stored.records}
+        self._count = len(stored.tail)  # steps since the last summary
+        self._due = EVERY
+        self.last = max((record.superstep for record in stored.records), default=-1)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether there is a summary already."""
+        return self._stored.summary is not None
+
+    def add(self, step: EncodedStep) -> None:
+        """Note a step that is recorded; a pause is replaced by what it came to."""
+        found, lost = step.record, [payload.name for payload in step.payloads if payload.data is None]
+        record = _new_record(
+            found.workflow_id,
+            found.superstep,
+            found.node_name,
+            found.index,
+            found.status,
+            {},
+            duration_ms=found.duration_ms,
+            decision=found.decision,
+            partial=found.partial,
+            created_at=found.created_at,
+            completed_at=found.completed_at,
+            output_versions=found.output_versions,
+            lost=dict.fromkeys(lost, "") if lost else {},
+            visit=found.visit,
+            retry_of=found.retry_of,
+        )
+        self._records[found.superstep, found.node_name] = record
+        self._count += 1
+        self.last = max(self.last, found.superstep)
+
+    def discard(self, node: str, index: int) -> None:
+        """Forget a step that was rolled back."""
+        for place in [p for p, record in self._records.items() if p[1] == node and record.index == index]:
+            del self._records[place]
+
+    def take(self, turn: int, name: str) -> None:
+        """Note an input that entered late with a turn that has begun."""
+        self._stored.turns = with_turn(self._stored, Turn(turn, frozenset((name,))))
+
+    def is_due(self, superstep: int) -> bool:
+        """Say whether to write a summary before a superstep begins, once nothing is under way."""
+        return self._count >= self._due and superstep > self.last
+
+    @property
+    def is_due_at_end(self) -> bool:
+        """Whether to write a summary when the run ends."""
+        return self._count >= _LEAST
+
+    def summary(self) -> dict[str, Any] | None:
+        """Return a summary of all steps so far, None where these do not end with a finished superstep."""
+        records = sorted(self._records.values(), key=lambda record: record.index)
+        stored = replace(self._stored, records=records)
+        self._due = 2 * self._count + EVERY  # if it cannot be made now
+        if stored.waiting or any(turn.superstep > self.last for turn in stored.turns):
+            return None  # a question is completed in its place, and a turn without steps may be given more
+        if grown(stored, self._admission.graph) != records:
+            return None  # what a function makes by now, and did not make then, is read from its record
+        replay = Replay(self._admission, stored)
+        replay.run(stored.turns)
+        data = replay.to_data()
+        if data is None:
+            return None
+        begun, kept = begun_at(replay), _that_matter(records, replay)
+        before = 0.0 if stored.summary is None else float(stored.summary["worked"])
+        data |= {
+            "rules": RULES,
+            "shape": self._admission.layout.shape,
+            "last": self.last,
+            "begun": begun,
+            "shift": shift_of(stored, begun),
+            "worked": before + covered(stored.tail),
+            "whole": stored.is_whole,
+            "places": [[record.superstep, record.node_name] for record in kept],
+        }
+        self._records = {(record.superstep, record.node_name): record for record in kept}
+        self._stored = replace(stored, records=[], turns=[], first=0, summary=data)
+        self._count, self._due = 0, EVERY
+        return data

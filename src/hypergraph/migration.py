@@ -1,0 +1,378 @@
+"""Migration of unfinished runs to new code: what each would do, which move, and which are refused, and why.
+
+Nothing is run. A run is walked with the new graph as `replay` does it, and restored as a resume restores it.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
+from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.records import NewWorkflow, Workflow
+from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.display import Block, Table, as_text, bounded, plural
+from hypergraph.durability.code_changes import node_hashes, recorded_structure, refuse_other_graph
+from hypergraph.durability.history import stored_in
+from hypergraph.durability.resume import take_up
+from hypergraph.engine.admission import admit
+from hypergraph.engine.kernel import SyncKernel
+from hypergraph.engine.options import RunOptions
+from hypergraph.engine.run import DEFAULT_LIMIT, CallContext, Run, graph_inside
+from hypergraph.exceptions import (
+    GraphChangedError,
+    HypergraphError,
+    WorkflowLockedError,
+    WorkflowNotFoundError,
+    safe_text,
+)
+from hypergraph.graph.formerly import Renaming, recorded_as
+from hypergraph.graph.graph import Graph
+from hypergraph.nodes.names import got
+from hypergraph.testing.replaying import Walk, given_names
+from hypergraph.values.classes import noticing_upgrades
+
+__all__ = ["migrate", "MigrationReport", "Migrated"]
+
+Outcome = Literal["moves", "stays", "refused"]
+_SHOWN = 3  # ids listed in each row
+_LONGEST = 400  # characters of a reason
+_UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """What new code makes of one unfinished run."""
+
+    workflow_id: str  # the run
+    status: str  # as it is stored
+    outcome: Outcome  # it moves to the new code, is of it already, or is refused
+    reason: str | None = None  # why it is refused, the same for every run with this reason
+    node: str | None = None  # where, as a path; None if it concerns the run as a whole
+    was: str | None = None  # the version that it is pinned to
+    now: str | None = None  # the version of the new code
+    renamed: tuple[str, ...] = ()  # former names that were matched, as "old -> new"
+    upgraded: tuple[str, ...] = ()  # classes of values that were brought to today's version
+    added: tuple[str, ...] = ()  # new nodes that it will run
+    changed: tuple[str, ...] = ()  # nodes whose code has changed, and whose recorded results are kept
+    asks: tuple[str, ...] = ()  # the questions that are open
+    runs_next: tuple[str, ...] = ()  # the nodes that a resume runs first
+
+    @property
+    def text(self) -> str:
+        """What happens to it, in a line that is the same for every run to which the same happens."""
+        if self.outcome == "refused":
+            return f"{self.node}: {self.reason}" if self.node else self.reason or ""
+        parts = [f"waits for {', '.join(self.asks)}"] if self.asks else []
+        parts += [f"runs {', '.join(self.runs_next)}"] if self.runs_next else []
+        text = [" and ".join(parts) or "has nothing left to run"]
+        text += [f"renamed {', '.join(self.renamed)}"] if self.renamed else []
+        text += [f"upgrades {', '.join(self.upgraded)}"] if self.upgraded else []
+        text += [f"adds {', '.join(self.added)}"] if self.added else []
+        text += [f"keeps results of changed code: {', '.join(self.changed)}"] if self.changed else []
+        return "; ".join(text)
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationReport:
+    """The unfinished runs of a graph: `print(report)` shows what happens to them."""
+
+    runs: tuple[Migrated, ...] = ()  # the oldest first
+    version: str | None = None  # of the new code
+    dry_run: bool = True  # whether nothing was written
+
+    @property
+    def refused(self) -> tuple[Migrated, ...]:
+        """The runs that stay with their code."""
+        return tuple(run for run in self.runs if run.outcome == "refused")
+
+    @property
+    def ok(self) -> bool:
+        """Whether no run is refused."""
+        return not self.refused
+
+    def count(self, outcome: Outcome) -> int:
+        """Return how many runs have this outcome."""
+        return sum(run.outcome == outcome for run in self.runs)
+
+    @property
+    def header(self) -> list[str]:
+        """The first line: how many runs, and what happens to them."""
+        moves = f"{self.count('moves')} {'would move' if self.dry_run else 'moved'}"
+        to = f" to version {self.version}" if self.version is not None else ""
+        title = f"{'Migration, dry run' if self.dry_run else 'Migration'}{to}: "
+        stays = self.count("stays")
+        return [
+            title + plural(len(self.runs), "unfinished run"),
+            moves,
+            *([f"{stays} as {'it is' if stays == 1 else 'they are'}"] if stays else []),
+            f"{self.count('refused')} refused",
+        ]
+
+    def blocks(self) -> list[Block]:
+        """Return a table with a row for each outcome and text."""
+        found: dict[tuple[Outcome, str], list[str]] = {}
+        for run in self.runs:
+            found.setdefault((run.outcome, run.text), []).append(run.workflow_id)
+        rows = [
+            (str(len(ids)), outcome, text, _listed(ids))
+            for (outcome, text), ids in sorted(found.items(), key=lambda item: -len(item[1]))
+        ]
+        return [Table(("Runs", "Outcome", "What it does, or why not", "Workflows"), rows)] if rows else []
+
+    def __str__(self) -> str:
+        return as_text(tuple(self.header), *self.blocks())
+
+
+def _listed(ids: Sequence[str]) -> str:
+    left = len(ids) - _SHOWN
+    return ", ".join(ids[:_SHOWN]) + (f" and {left} more" if left > 0 else "")
+
+
+def migrate(
+    store: Checkpointer | str | os.PathLike[str],
+    graph: Graph,
+    ids: Iterable[str] | None = None,
+    *,
+    dry_run: bool = False,
+    code_change: Literal["keep", "error"] = "keep",
+    accept: bool = False,
+) -> MigrationReport:
+    """Move unfinished runs to the code of a graph, and return what happened to each.
+
+    A run moves if its recorded course is that of the graph and everything it needs can be read: it is pinned
+    to the version of the graph then, and resumes with it. Others are left as they are, with the reason.
+    Nodes are not called.
+
+    >>> from hypergraph.checkpointers import MemoryCheckpointer
+    >>> @node(output_name="total")
+    ... def add(a: int, b: int) -> int:
+    ...     return a + b
+    >>> @interrupt("approved")
+    ... def approve(total: int) -> bool | None:
+    ...     return None
+    >>> store = MemoryCheckpointer()
+    >>> october = Graph([add, approve], name="sum", version="2026-10")
+    >>> _ = SyncRunner(checkpointer=store).run(october, a=1, b=2, workflow_id="monday")
+    >>> november = Graph([add, approve], name="sum", version="2026-11")
+    >>> report = migrate(store, november, dry_run=True)
+    >>> [(run.workflow_id, run.outcome, run.asks) for run in report.runs]
+    [('monday', 'moves', ('approve',))]
+
+    Args:
+        store: a store, or the path of a SQLite file
+        graph: the new code
+        ids: the workflows; by default all unfinished ones of the name of the graph
+        dry_run: only say what would happen, and write nothing
+        code_change: "keep" the results of nodes whose code has changed, or refuse such runs with "error"
+        accept: also move runs whose recorded course or types differ; what is recorded is kept
+
+    Raises:
+        WorkflowNotFoundError: an id is not stored.
+        ValueError: `code_change` is something else.
+        TypeError: `graph` is not a Graph.
+    """
+    if not isinstance(graph, Graph):
+        raise TypeError(f"migrate() takes a store and a Graph, got {got(graph)}")
+    if code_change not in ("keep", "error"):
+        raise ValueError(f'Invalid code_change: {code_change!r}. Use "keep" or "error".')
+    if not isinstance(store, Checkpointer):
+        store = SqliteCheckpointer(store)
+    if ids is None:
+        found = store.backend.find(Query(_UNFINISHED, limit=None))[0][::-1]
+        wanted = [each for each in found if graph.name is None or each.graph_name == graph.name]
+    else:
+        wanted = [_known(store, workflow_id) for workflow_id in ids]
+    move = _Move(store.view(graph=graph), graph, code_change, accept)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        runs = tuple(move.looked_at(each) if dry_run else move.moved(each) for each in wanted)
+    return MigrationReport(runs, graph.version, dry_run)
+
+
+def _known(store: Checkpointer, workflow_id: str) -> Workflow:
+    found = store.backend.read_workflow(workflow_id)
+    if found is None:
+        raise WorkflowNotFoundError(f"Workflow {workflow_id!r} not found", workflow_id=workflow_id)
+    return found
+
+
+class _Refusal(Exception):
+    """A run that does not move."""
+
+    def __init__(self, reason: str, node: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.node = reason, node
+
+
+@dataclass(slots=True)
+class _Move:
+    """One migration."""
+
+    store: Checkpointer
+    graph: Graph
+    code_change: str
+    accept: bool
+    context: CallContext = field(default_factory=lambda: CallContext(SyncKernel(), None, None, DEFAULT_LIMIT))
+
+    def looked_at(self, workflow: Workflow) -> Migrated:
+        """Return what would happen to a run; nothing is written."""
+        about = self._about(workflow)
+        return self._owned([workflow, *self._below(workflow.id)], about) or self._judged(workflow, about)
+
+    def _owned(self, runs: Iterable[Workflow], about: Migrated) -> Migrated | None:
+        """Return the refusal of what a live process runs, or of which it runs a part."""
+        owners = self.store.backend.read_owners([run.id for run in runs])
+        alive = [owner for owner in owners.values() if owner.alive]
+        return (
+            replace(about, outcome="refused", reason=f"it is being run on {alive[0].host}") if alive else None
+        )
+
+    def moved(self, workflow: Workflow) -> Migrated:
+        """Move a run if nothing speaks against it, as its owner; return what happened."""
+        about = self._about(workflow)
+        try:
+            claim = self.store.backend.claim(
+                workflow.id, NewWorkflow(parent_id=workflow.parent_id), self.store.encoding
+            )
+        except HypergraphError as error:  # a live owner, or a place that cannot be written
+            return replace(about, outcome="refused", reason=_reason(error, workflow.id))
+        try:
+            current = self.store.backend.read_workflow(workflow.id) or workflow
+            about, below = self._about(current), list(self._below(workflow.id))
+            found = self._owned(below, about) or self._judged(current, about)
+            if found.outcome == "moves":
+                for child in below:  # before the whole: an item can be run by itself
+                    self._pin(child)
+                named = recorded_as(self.graph, current.graph)
+                code = _code(named, current, self.graph.version)
+                self.store.backend.write(self.store.encoding.commit(claim, code=code))
+            return found
+        except WorkflowLockedError as error:  # an item was taken meanwhile
+            return replace(about, outcome="refused", reason=_reason(error, workflow.id))
+        finally:
+            self.store.backend.release(claim)
+
+    def _about(self, workflow: Workflow) -> Migrated:
+        now = self.graph.version
+        return Migrated(workflow.id, workflow.status.value, "moves", was=workflow.version, now=now)
+
+    def _below(self, workflow_id: str) -> Iterator[Workflow]:
+        for child in self.store.backend.children(workflow_id):
+            yield child
+            if len(child.id) > len(workflow_id):  # the id of a child begins with its parent's
+                yield from self._below(child.id)
+
+    def _pin(self, child: Workflow) -> None:
+        """Give a run inside of one that has moved the version of that."""
+        if child.version == self.graph.version:
+            return
+        claim = self.store.backend.claim(
+            child.id, NewWorkflow(parent_id=child.parent_id), self.store.encoding
+        )
+        try:
+            code = NewWorkflow(
+                graph_hash=child.graph_hash,
+                graph=child.graph,
+                node_hashes=child.node_hashes,
+                version=self.graph.version,
+            )
+            self.store.backend.write(self.store.encoding.commit(claim, code=code))
+        finally:
+            self.store.backend.release(claim)
+
+    def _judged(self, workflow: Workflow, about: Migrated) -> Migrated:
+        """Return what new code makes of a run; nothing is written."""
+        if workflow.status is WorkflowStatus.COMPLETED:
+            return replace(
+                about, outcome="refused", reason=f"it is {workflow.status.value}: nothing is left to run"
+            )
+        try:
+            return self._checked(workflow, about)
+        except _Refusal as refusal:
+            return replace(about, outcome="refused", reason=refusal.reason, node=refusal.node)
+        except (
+            HypergraphError,
+            ValueError,
+        ) as error:  # unreadable, encrypted, of another graph, without input
+            return replace(about, outcome="refused", reason=_reason(error, workflow.id))
+
+    def _checked(self, workflow: Workflow, about: Migrated) -> Migrated:
+        named = recorded_as(self.graph, workflow.graph)
+        refuse_other_graph(named, workflow, RunOptions())
+        walk = Walk(self.store, added=[])
+        found = walk.run(self.graph, workflow)
+        if found.first is not None and (found.first.kind == "refused" or not self.accept):
+            raise _Refusal(found.first.cause, found.first.node)
+        if found.changed and self.code_change == "error":
+            raise _Refusal("its code has changed, and its results are recorded", ", ".join(found.changed))
+        with noticing_upgrades() as upgraded:
+            self._restore(named, workflow)
+        names = named.renaming
+        is_same = workflow.version == self.graph.version and workflow.graph == recorded_structure(named)
+        return replace(
+            about,
+            outcome="stays" if is_same else "moves",
+            renamed=() if names is None else tuple(_pairs(names)),
+            upgraded=tuple(upgraded),
+            added=tuple(dict.fromkeys(walk.added or ())),
+            changed=found.changed,
+            asks=found.asks,
+            runs_next=found.runs_next,
+        )
+
+    def _restore(self, graph: Graph, workflow: Workflow) -> None:
+        """Restore a run and the unfinished ones inside of it, as a resume does. Raises what that raises."""
+        stored = stored_in(self.store, workflow.id)
+        if stored is None:
+            raise GraphChangedError(f"Workflow {workflow.id!r} has been deleted", workflow_id=workflow.id)
+        children = [
+            child for child in self.store.backend.children(workflow.id) if child.status in _UNFINISHED
+        ]
+        if stored.is_map:
+            for child in children:
+                self._restore(graph, child)
+            return
+        names = given_names(graph, stored)
+        given = {name: stored.inputs[name][1] for name in names}
+        run = Run(self.context, admit(graph, names, on_internal_override="ignore"), given)
+        run.workflow_id = workflow.id
+        take_up(run, stored, {}, (), self.store)
+        for child in children:
+            node = graph.wiring.nodes.get(child.node_name or "")
+            if node is not None and node.nested_graph is not None:
+                self._restore(graph_inside(graph, node), child)
+
+
+def _pairs(names: Renaming, around: str = "") -> Iterator[str]:
+    """Yield former names with those of today, of nested graphs too."""
+    for new, old in {**names.nodes, **names.values}.items():
+        yield f"{around}{old} -> {around}{new}"
+    for node, inner in names.inner.items():
+        yield from _pairs(inner, f"{around}{node}/")
+
+
+def _reason(error: Exception, workflow_id: str) -> str:
+    """Return the first line of an error without the id, so that it is the same for many runs."""
+    text = next(iter(safe_text(error).splitlines()), "") or type(error).__name__
+    for word in ("Workflow", "workflow"):
+        text = text.replace(f"{word} {workflow_id!r}", "the workflow")
+    return bounded(text, _LONGEST)
+
+
+def _code(graph: Graph, workflow: Workflow, version: str | None) -> NewWorkflow:
+    """Return the code to record: results keep the hash of the code that made them.
+
+    New nodes get none, so that a resume still knows that they have not been there.
+    """
+    before, now = workflow.node_hashes, node_hashes(graph)
+    return NewWorkflow(
+        graph_hash=graph.definition_hash,
+        graph=recorded_structure(graph),
+        node_hashes={name: before[name] for name in now if name in before} if before else now,
+        version=version,
+    )

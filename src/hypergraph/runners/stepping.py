@@ -1,0 +1,314 @@
+"""Runs that stop before each node: stops, and the debugger that yields them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hypergraph import checkpointers
+from hypergraph.checkpointers.status import StepStatus
+from hypergraph.display import did_you_mean, preview
+from hypergraph.engine.kernel import HALTED, NOT_KNOWN
+from hypergraph.engine.options import RunOptions
+from hypergraph.engine.plan import Step, inputs_of
+from hypergraph.engine.run import Run
+from hypergraph.graph.graph import Graph
+from hypergraph.nodes.gate import GateNode
+from hypergraph.nodes.names import got
+from hypergraph.records import fresh_run_id
+from hypergraph.runners.handles import finished, until_left
+from hypergraph.runs.results import RunResult
+
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.base import Checkpointer
+    from hypergraph.runners.base import BaseRunner
+
+_HISTORY = (
+    "history",
+    "checkpoint",
+    "fork_from",
+    "new_turn",
+    "keep_steps",
+    "run_id",
+)  # of the first call only
+
+
+class Call(NamedTuple):
+    """What a runner is called with."""
+
+    values: Mapping[str, Any] | None
+    inputs: dict[str, Any]
+    options: RunOptions
+
+
+class NodeStop:
+    """A stop before a node. What is chosen takes effect when the loop proceeds; by default, a call.
+
+    >>> @node(output_name="total")
+    ... def add(a: int, b: int) -> int:
+    ...     return a + b
+    >>> for stop in SyncRunner().iter(Graph([add]), a=1, b=2, step=True):
+    ...     print(stop.node, stop.inputs)
+    add {'a': 1, 'b': 2}
+    """
+
+    node: str  # the name of the node, after the path of the graphs and items around it
+    inputs: dict[str, Any]  # what the node will be called with, without defaults and bound values it keeps
+    outputs: tuple[str, ...]  # what it makes
+    targets: tuple[str, ...]  # of a gate: what it can choose
+    superstep: int  # the superstep of the run, from 0
+    workflow_id: str | None  # the stored run; another one after `back`
+
+    def __init__(self, run: Run, step: Step, superstep: int) -> None:
+        self._run, self._step = run, step
+        self.node = "/".join((*run.trail, step.name))
+        taken = run.graph_inputs(step) if step.kind == "graph" else inputs_of(step, run.values)
+        self.inputs = dict(taken)
+        self.outputs = tuple(step.node.data_outputs)
+        self.targets = tuple(map(str, step.node.targets)) if isinstance(step.node, GateNode) else ()
+        self.superstep, self.workflow_id = superstep, run.context.root.workflow_id
+        self._choice: tuple[str, Any] = ("next", None)
+        self._is_over = False
+
+    def edit(self, **values: Any) -> None:
+        """Change inputs of the node, and call it.
+
+        The run is resumed with the new values, as if they had been given to it: nodes that have used one of
+        them before run again first. Values that are what they were change nothing.
+
+        Raises:
+            ValueError: the node has no such input, or is inside of a nested graph.
+            RuntimeError: the loop has proceeded.
+        """
+        self._check()
+        known = self._step.node.inputs
+        for name in values:
+            if name not in known:
+                hint = did_you_mean(name, known) or f"Its inputs: {', '.join(known)}."
+                raise ValueError(f"Node {self.node!r} has no input {name!r}. {hint}")
+        if self._run.parent is not None:
+            raise ValueError(
+                f"Node {self.node!r} is inside of a nested graph; change the inputs of that graph's node, or "
+                "give the outputs of this one: stop.skip(...)."
+            )
+        self._choice = ("edit", values) if values else ("next", None)
+
+    def skip(self, *value: Any, **outputs: Any) -> None:
+        """Do not call the node; these are its outputs. The step is recorded as answered by "debugger".
+
+        Give the value alone if there is one output, all of them by name if there are several. A gate gets its
+        decision.
+
+        Raises:
+            ValueError: an output is missing or unknown, or a gate cannot decide so.
+            TypeError: more than one value without a name.
+            RuntimeError: the loop has proceeded.
+        """
+        self._check()
+        if len(value) > 1:
+            raise TypeError("skip() takes one value, or outputs by name")
+        node: Any = self._step.node
+        if isinstance(node, GateNode):
+            if outputs or not value:
+                raise ValueError(f"Gate {self.node!r} makes a decision: stop.skip({self.targets[0]!r})")
+            self._choice = ("skip", node.decide(value[0]))
+            return
+        names = self.outputs
+        if value:
+            if outputs or len(names) != 1:
+                listed = ", ".join(f"{name}=..." for name in names)
+                raise ValueError(f"Node {self.node!r} makes {len(names)} outputs: stop.skip({listed})")
+            outputs = {names[0]: value[0]}
+        if set(outputs) != set(names):
+            listed = ", ".join(f"{name}=..." for name in names)
+            raise ValueError(f"Node {self.node!r} makes these outputs: stop.skip({listed})")
+        made = tuple(outputs[name] for name in names)
+        self._choice = ("skip", made[0] if self._step.output is not None else made)
+
+    def back(self) -> None:
+        """Go back by one step: the run continues in a fork that lacks the last one.
+
+        Inside of a nested graph, that is to the node of the graph.
+
+        Raises:
+            ValueError: no step has been done.
+            RuntimeError: the loop has proceeded.
+        """
+        self._check()
+        root = self._run.context.root
+        if self._run is root and not root.records and root.resumed is None:
+            raise ValueError("No step has been done that could be undone")
+        self._choice = ("back", self._run is not root)
+
+    def finish(self) -> None:
+        """Call this node and all others without a stop. Raises RuntimeError if the loop has proceeded."""
+        self._check()
+        self._choice = ("finish", None)
+
+    def _check(self) -> None:
+        if self._is_over:
+            raise RuntimeError(f"The run has passed node {self.node!r}; the stop is over")
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={preview(value)}" for name, value in self.inputs.items())
+        return f"NodeStop({self.node!r}, {shown})" if shown else f"NodeStop({self.node!r})"
+
+
+class Stepper:
+    """What a run asks before each step, and what a debugger does next."""
+
+    def __init__(self, runner: BaseRunner, graph: Graph, call: Call) -> None:
+        if runner.checkpointer is None:  # to go back there must be a history, for as long as the debugger
+            runner = copy.copy(runner)
+            runner.checkpointer = checkpointers.MemoryCheckpointer()
+        self.runner, self.graph = runner, graph
+        made = call.options.run_id or fresh_run_id()
+        options = call.options
+        if options.workflow_id is None:
+            options = options.replace(run_id=made, workflow_id=made)
+        self.call: Call = call._replace(options=options)
+        self.give: Callable[[NodeStop], Awaitable[None]]
+        self._choice: tuple[str, Any] = ("next", None)
+        self._passes: str | None = None  # a node whose inputs were edited: it does not stop again
+        self._is_free = False
+
+    async def before(self, run: Run, step: Step, superstep: int) -> Any:
+        """Stop before a step. Return its outputs if it is skipped, NOT_KNOWN to call it, HALTED to end."""
+        if self._is_free:
+            return NOT_KNOWN
+        if run.context.stop_request is not None:
+            return HALTED
+        stop = NodeStop(run, step, superstep)
+        if stop.node == self._passes:
+            self._passes = None
+            return NOT_KNOWN
+        await self.give(stop)
+        stop._is_over = True
+        kind, value = stop._choice
+        if run.context.stop_request is not None:  # the loop was left, or another stop chose otherwise
+            return HALTED
+        if kind == "skip":
+            return value
+        if kind == "finish":
+            self._is_free = True
+        elif kind in ("edit", "back"):
+            self._choice, self._passes = (kind, value), stop.node if kind == "edit" else None
+            run.context.stop("debugger")
+            return HALTED
+        return NOT_KNOWN
+
+    def again(self) -> bool:
+        """Prepare the call that follows on an edit or a step back; return False if there was neither."""
+        (kind, value), self._choice = self._choice, ("next", None)
+        if kind == "next":
+            return False
+        given = {name: value for name, value in vars(self.call.options).items() if name not in _HISTORY}
+        if kind == "edit":
+            self.call = Call(dict(value), {}, RunOptions(**given))
+            return True
+        store, workflow_id = self.runner.checkpointer, given["workflow_id"]
+        assert store is not None  # noqa: S101 - see __init__
+        given["workflow_id"] = _free_name(store, workflow_id)
+        origin = self._origin(store, workflow_id, whole=value)
+        inputs, upto = store.inputs(workflow_id), origin.get("fork_from", (None, None))[1]
+        names: Iterable[str] = ()
+        if not origin:  # back to the beginning
+            names = self.graph.inputs.all
+        elif upto is not None:  # edits that were made after the steps that are kept
+            names = [
+                n
+                for turn in store.backend.read_turns(workflow_id)
+                if turn.superstep > upto
+                for n in turn.names
+            ]
+        edits = {name: inputs[name] for name in names if name in inputs}
+        self.call = Call(edits, {}, RunOptions(**given, **origin))
+        return True
+
+    @staticmethod
+    def _origin(store: Checkpointer, workflow_id: str, *, whole: bool) -> dict[str, Any]:
+        """Return what to fork from: all completed steps, or all but the last one."""
+        records = sorted(store.steps(workflow_id), key=lambda record: record.index)
+        done = [record for record in records if record.status is StepStatus.COMPLETED]
+        kept = done if whole else done[:-1]
+        last = done[-1].superstep if done else 0
+        if any(record.superstep == last for record in kept) and not whole:
+            if len(store.backend.read_turns(workflow_id)) <= 1:
+                return {"history": kept}
+            kept = [record for record in kept if record.superstep < last]  # an edit stays where it was made
+        return {"fork_from": (workflow_id, kept[-1].superstep)} if kept else {}
+
+
+def _free_name(store: Any, workflow_id: str) -> str:
+    stem, _, number = workflow_id.rpartition("-back-")
+    stem, count = (stem, int(number) + 1) if stem and number.isdigit() else (workflow_id, 1)
+    while store.backend.read_workflow(name := f"{stem}-back-{count}") is not None:
+        count += 1
+    return name
+
+
+class RunDebugger:
+    """A run that stops before each node: iterate over its stops; `.result` holds the result after the last.
+
+    Leaving the loop ends the run as stopped: it can be resumed, and no step has failed.
+    """
+
+    def __init__(
+        self, stepper: Stepper, begin: Callable[[], tuple[Run, Iterator[NodeStop], Callable[[], RunResult]]]
+    ) -> None:
+        self._stepper = stepper
+        self._is_over = False
+        self._run, self._steps, self._conclude = begin()
+        self._stops = self._iterate(begin)
+
+    def _iterate(
+        self, begin: Callable[[], tuple[Run, Iterator[NodeStop], Callable[[], RunResult]]]
+    ) -> Generator[NodeStop, None, None]:
+        try:
+            yield from until_left(self._run, self._steps)
+            while self._stepper.again():
+                self._run, self._steps, self._conclude = begin()
+                yield from until_left(self._run, self._steps)
+        finally:
+            self._is_over = True
+        self._conclude()
+
+    def __iter__(self) -> Iterator[NodeStop]:
+        yield from self._stops  # leaving this one closes that one
+
+    def __next__(self) -> NodeStop:
+        return next(self._stops)
+
+    def close(self) -> None:
+        """Stop the run unless it has ended."""
+        self._stops.close()
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run; after a step back, of the fork."""
+        return self._run.run_id
+
+    @property
+    def workflow_id(self) -> str | None:
+        """The id of the stored run; after a step back, of the fork."""
+        return self._run.workflow_id
+
+    @cached_property
+    def result(self) -> RunResult:
+        """The result of the run. Raises RuntimeError before its end."""
+        return finished(self._run, self._is_over)
+
+
+def split_step(graph: Any, keywords: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
+    """Return whether a call of `iter` stops before each node, and its other keywords. Raises TypeError."""
+    if "step" not in keywords:
+        return False, keywords
+    step = keywords["step"]
+    if type(step) is not bool:
+        raise TypeError(
+            f"step must be True or False, got {got(step)}. If an input of that name is meant, pass it in "
+            "`values`: iter(graph, values={...})."
+        )
+    return step, {name: value for name, value in keywords.items() if name != "step"}

@@ -1,0 +1,1006 @@
+"""Simulation of a graph: many courses of one run, each decided by a seed and repeatable by it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import copy
+import datetime as dates
+import os
+import random
+import re
+import selectors
+import socket
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from types import CodeType, FrameType
+from typing import Any, Literal, TypeVar
+
+from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
+from hypergraph.checkpointers.analysis import same
+from hypergraph.display import as_text, did_you_mean, first_line, plural, preview
+from hypergraph.durability import journal, recorder
+from hypergraph.engine.async_kernel import AsyncKernel
+from hypergraph.engine.options import RunOptions
+from hypergraph.exceptions import (
+    GraphConfigError,
+    HypergraphError,
+    NodeTimeoutError,
+    WorkflowLockedError,
+)
+from hypergraph.graph.graph import Graph
+from hypergraph.nodes.callable_node import CallableNode
+from hypergraph.nodes.names import got
+from hypergraph.nodes.options import RetryPolicy
+from hypergraph.nodes.signature import unwrapped
+from hypergraph.nodes.timer import TimerNode
+from hypergraph.records import PauseInfo, RunStatus
+from hypergraph.runners.async_ import AsyncRunner
+from hypergraph.runs.results import RunResult
+from hypergraph.testing.clock import FakeClock
+
+T = TypeVar("T")
+Values = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
+_START = dates.datetime(2030, 1, 1, tzinfo=dates.UTC)  # of every simulated run, so that times are the same
+_ID = "simulated"
+_THREAD = "hypergraph-simulation"
+_CRASHES = ((0, 1, 2, 3), (2, 5, 2, 1))  # how many of a run, and how often each number comes up
+_ROUNDS = 50  # pauses of one run before it counts as endless
+_TWICE = 0.3  # of the runs are delivered a second time
+_FAULT = 0.2  # of the attempts fail
+_TICKS = ((0, 1, 2, 3), (8, 2, 1, 1))  # turns that a task lets pass before it proceeds
+_FIRST = 3  # seeds whose calls are watched for what a simulation does not control
+_WRITES = (
+    *("claim", "write", "try_write", "write_all", "transact", "release", "create", "put_step", "put_answers"),
+    *("set_status", "settle_map", "set_tags", "delete", "trim", "retain", "recover"),
+    *("open_stream", "write_chunks", "end_stream", "write_progress", "clear_progress"),
+)
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
+_OWN = ("hypergraph.", "asyncio.", "logging", "threading", "concurrent.")  # what they call is controlled
+_CONNECTION = "opens a network connection", "replace its client: services=..., or graph.replace(...)"
+_CALM = -1  # the seed of the run without disturbances
+_REAL_SLEEP, _REAL_START = time.sleep, threading.Thread.start
+
+
+class SimulationError(HypergraphError):
+    """A graph cannot be simulated: it uses real time, threads, randomness or a network connection."""
+
+
+class _Crash(KeyboardInterrupt):
+    """The process dies: like every KeyboardInterrupt it leaves tasks and the event loop at once."""
+
+
+class _Refused(KeyboardInterrupt):
+    """Something that cannot be simulated; it leaves tasks and the event loop at once."""
+
+
+class _Stuck(KeyboardInterrupt):
+    """Nothing is left that could ever happen, and the run has not ended."""
+
+
+@dataclass(slots=True)
+class SimulatedRun:
+    """One simulated run, as `check` gets it after its end."""
+
+    seed: int  # what decided its course; -1 for the run without disturbances
+    result: RunResult | None  # of the last call; None if the run could not end
+    error: BaseException | None  # why it failed, could not end or broke the check
+    services: Mapping[str, Any]  # what its nodes were given; it outlives crashes
+    store: Checkpointer  # with its history, under `workflow_id`
+    course: list[str] = field(default_factory=list)  # what happened, in order
+    crashes: int = 0  # how often its process died
+    faults: int = 0  # attempts that failed or timed out because the seed said so
+    deliveries: int = 1  # how often it was delivered
+    workflow_id: str = _ID  # its id in the store
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values of the result, empty without one."""
+        return {} if self.result is None else dict(self.result.values)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationReport:
+    """What became of all seeds: `print(report)` shows the one that failed, with its course."""
+
+    seeds: int  # how many were played
+    failure: SimulatedRun | None = None  # the first run that broke the check
+    endings: Mapping[str, int] = field(default_factory=dict)  # how many runs ended with each status
+    crashes: int = 0  # of all runs
+    faults: int = 0  # failed attempts of all runs
+    duplicates: int = 0  # runs that were delivered twice
+
+    @property
+    def ok(self) -> bool:
+        """Whether every run passed."""
+        return self.failure is None
+
+    @property
+    def seed(self) -> int | None:
+        """The seed that failed, for `simulate(..., seeds=[seed])`."""
+        return None if self.failure is None else self.failure.seed
+
+    def __str__(self) -> str:
+        facts = [
+            ", ".join(f"{count} {status}" for status, count in sorted(self.endings.items())),
+            f"{self.crashes} crashes, {plural(self.faults, 'failed attempt')}, "
+            f"{self.duplicates} delivered twice",
+        ]
+        if self.failure is None:
+            return as_text((f"Simulation: {plural(self.seeds, 'seed')}", "all passed"), facts)
+        error = self.failure.error
+        why = [_reason(error), f"To play it again: simulate(..., seeds=[{self.seed}])"]
+        verdict = f"seed {self.seed} failed"
+        return as_text(
+            (f"Simulation: {plural(self.seeds, 'seed')}", verdict), facts, why, self.failure.course
+        )
+
+
+def _reason(error: BaseException | None) -> str:
+    """Return the type and the text of an error; the line that raised it, if it has no text."""
+    frames = traceback.extract_tb(None if error is None else error.__traceback__)
+    text = first_line(error) or (frames[-1].line if frames else "")
+    name = "stuck" if isinstance(error, _Stuck) else type(error).__name__
+    return f"{name}: {text}" if text else name
+
+
+def simulate(
+    graph: Graph,
+    inputs: Values | None = None,
+    *,
+    seeds: int | Iterable[int] = 1000,
+    check: Callable[[SimulatedRun], object] | None = None,
+    services: Callable[[], Mapping[str, Any]] | None = None,
+    answers: Values | None = None,
+    crashes: bool = True,
+    faults: bool = True,
+    duplicates: bool = True,
+    store: Callable[[], Checkpointer] = MemoryCheckpointer,
+    uncontrolled: Literal["error", "ignore"] = "error",
+    patience: float | None = 10.0,
+) -> SimulationReport:
+    """Run a graph many times in virtual time, each time on another course, and return the first that fails.
+
+    A seed decides in which order independent nodes and tasks proceed, at which line of a node or between
+    which steps the process dies (it is resumed), which attempts of nodes with a retry policy fail or time
+    out, before or after their call, and whether the run is delivered twice. The same seed gives the same
+    course. A run that fails is played again, to be sure of that. Timers, timeouts and `asyncio.sleep` move a
+    clock instead of waiting. Sync functions run as a whole, at any time that their inputs allow.
+
+    >>> class Bank:
+    ...     def __init__(self) -> None:
+    ...         self.charges: list[int] = []
+    >>> @node(output_name="receipt")
+    ... def charge(amount: int, context: NodeContext) -> str:
+    ...     context.service("bank", Bank).charges.append(amount)
+    ...     return "paid"
+    >>> def charged_once(run: SimulatedRun) -> None:
+    ...     assert len(run.services["bank"].charges) == 1, "charged twice"
+    >>> world = lambda: {"bank": Bank()}
+    >>> report = simulate(Graph([charge]), {"amount": 5}, services=world, check=charged_once)
+    >>> report.ok, str(report.failure.error)
+    (False, 'charged twice')
+
+    Args:
+        graph: the graph
+        inputs: its inputs, copied for each run, or a function that makes them
+        seeds: how many seeds, from 0 on, or the seeds themselves: `[512]` plays one again
+        check: called with each run after its end; it fails by raising or by returning False. Without one, a
+            run must end with the status and the values of a run without disturbances
+        services: makes the services of a run: the world outside, which crashes do not reset
+        answers: answers to questions, by name; a question without one is left to its deadline
+        crashes: whether the process dies, up to three times per run, and is resumed
+        faults: whether attempts fail and time out where a retry policy would repeat them
+        duplicates: whether some runs are delivered twice, at the same time or after their end
+        store: makes the store of a run
+        uncontrolled: what to do about nodes that read the real time or use randomness without a seed: such
+            a run cannot be played again. "error", or "ignore"
+        patience: seconds of real time that a node may block before the simulation gives up; None for all
+
+    Raises:
+        SimulationError: the graph uses real time, threads, randomness or a network connection, blocks, or
+            takes another course with the same seed.
+        GraphConfigError: `answers` names a value that no question asks for.
+        TypeError: an argument has the wrong type.
+        ValueError: `seeds` is negative or empty, or an option has another value than those above.
+    """
+    if not isinstance(graph, Graph):
+        raise TypeError(f"simulate() takes a Graph and its inputs, got {got(graph)}")
+    for name, made in (("services", services), ("check", check), ("store", store)):
+        if made is not None and not callable(made):
+            raise TypeError(f"{name} must be a function, got {got(made)}")
+    if uncontrolled not in ("error", "ignore"):
+        raise ValueError(f'uncontrolled must be "error" or "ignore", got {uncontrolled!r}')
+    wanted = _checked_seeds(seeds)
+    _check_answers(graph, answers)
+    simulation = _Simulation(
+        graph,
+        _maker("inputs", inputs),
+        check=check,
+        services=services or dict,
+        answers=_maker("answers", answers),
+        crashes=crashes,
+        faults=faults,
+        duplicates=duplicates,
+        store=store,
+        strict=uncontrolled == "error",
+    )
+    return _watched(simulation, wanted, patience)
+
+
+def _checked_seeds(seeds: Any) -> list[int]:
+    if isinstance(seeds, bool) or not isinstance(seeds, (int, Iterable)):
+        raise TypeError(f"seeds must be a number of seeds, or the seeds themselves, got {got(seeds)}")
+    wanted = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    if not wanted:
+        raise ValueError(f"seeds must be at least one, got {seeds!r}")
+    for seed in wanted:
+        if type(seed) is not int or seed < 0:
+            raise ValueError(f"a seed is an int from 0 on, got {seed!r}")
+    return wanted
+
+
+def _maker(name: str, given: Any) -> Callable[[], dict[str, Any]]:
+    """Return a function that makes new values for each run. Raises TypeError."""
+    if callable(given):
+        return lambda: dict(given())
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"{name} must be a mapping from names to values, or make one, got {got(given)}")
+    return lambda: copy.deepcopy(dict(given or {}))
+
+
+def _check_answers(graph: Graph, answers: Any) -> None:
+    if not isinstance(answers, Mapping):
+        return
+    names = [name for node in _nodes(graph) if node.is_interrupt for name in node.data_outputs]
+    for key in answers:
+        if key.rpartition(".")[2] not in names:
+            hint = did_you_mean(key, names)
+            raise GraphConfigError(f"answers names {key!r}, which no question asks for. {hint}".strip())
+
+
+def _nodes(graph: Graph) -> Iterator[Any]:
+    for each in graph.iter_nodes():
+        yield each
+        if each.nested_graph is not None:
+            yield from _nodes(each.nested_graph)
+
+
+# -- one run ------------------------------------------------------------------------------------------
+
+
+class _Simulation:
+    """What all runs of one simulation have in common."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        inputs: Callable[[], dict[str, Any]],
+        *,
+        check: Callable[[SimulatedRun], object] | None,
+        services: Callable[[], Mapping[str, Any]],
+        answers: Callable[[], dict[str, Any]],
+        crashes: bool,
+        faults: bool,
+        duplicates: bool,
+        store: Callable[[], Checkpointer],
+        strict: bool,
+    ) -> None:
+        self.graph = graph
+        self.inputs = inputs
+        self.check = check or self._as_undisturbed
+        self.services = services
+        self.answers = answers
+        self.crashes, self.faults, self.duplicates = crashes, faults, duplicates
+        self.store = store
+        self.strict = strict
+        self.codes = dict(_codes(graph))  # of the functions of nodes, with the names of their nodes
+        self.calm: SimulatedRun | None = None  # the run without disturbances
+        self.span = 1  # places in it at which a process can die
+        self.moves = 0  # grows with everything that happens; watched from another thread
+        self.is_over = False  # the watcher has given up
+
+    def all(self, seeds: Iterable[int]) -> SimulationReport:
+        """Play seeds until one fails."""
+        self.calm = self._twice(_CALM)
+        if isinstance(self.calm.error, _Stuck):
+            raise SimulationError(f"The graph cannot be simulated: {self.calm.error}.")
+        endings: Counter[str] = Counter()
+        runs = crashes = faults = duplicates = 0
+        failure = None
+        for seed in seeds:
+            trial = _Trial(self, seed, watch=self.strict and runs < _FIRST)
+            run = trial.run()
+            runs += 1
+            crashes, faults = crashes + run.crashes, faults + run.faults
+            duplicates += run.deliveries > 1
+            endings["stuck" if run.result is None else run.result.status.value] += 1
+            if trial.failed:
+                failure = self._twice(seed, run)
+                break
+        return SimulationReport(runs, failure, dict(endings), crashes, faults, duplicates)
+
+    def _twice(self, seed: int, first: SimulatedRun | None = None) -> SimulatedRun:
+        """Play a seed again, to be sure that it takes the same course. Raises SimulationError."""
+        first = first or _Trial(self, seed, watch=self.strict).run()
+        again = _Trial(self, seed).run()
+        if not self.strict:
+            return again
+        what = "without disturbances" if seed == _CALM else f"of seed {seed}"
+        for before, now in zip([*first.course, "the end"], [*again.course, "the end"], strict=False):
+            if before != now:
+                raise SimulationError(
+                    f"The run {what} took another course when it was played again: {before.strip()!r} became "
+                    f"{now.strip()!r}. A node uses time, randomness, threads or state that is not made anew "
+                    "for each run: get those from services=..., made for each run, or from inputs."
+                )
+        if repr(first.error) != repr(again.error):
+            raise SimulationError(
+                f"The run {what} ended otherwise when it was played again: with {first.error!r}, and then "
+                f"with {again.error!r}. Make what `check` looks at anew for each run: services=..."
+            )
+        return again
+
+    def _as_undisturbed(self, run: SimulatedRun) -> None:
+        """Raise AssertionError for a run that does not end like the one without disturbances."""
+        if self.calm is None or run.result is None:
+            return
+        calm, found = self.calm.result, run.result
+        status = None if calm is None else calm.status
+        if found.status is not status:
+            why = "" if found.error is None else f": {type(found.error).__name__}: {found.error}"
+            raise AssertionError(
+                f"the run is {found.status.value}, and {status and status.value} undisturbed{why}"
+            )
+        times = {name for each in _nodes(self.graph) if isinstance(each, TimerNode) for name in each.outputs}
+        for name in sorted({*self.calm.values, *run.values} - times):
+            before, now = self.calm.values.get(name, _NOTHING), run.values.get(name, _NOTHING)
+            if not same(before, now):
+                raise AssertionError(f"{name} is {preview(now)}, and {preview(before)} undisturbed")
+
+
+class _Nothing:
+    def __repr__(self) -> str:
+        return "not there"
+
+
+_NOTHING = _Nothing()
+
+
+def _codes(graph: Graph) -> Iterator[tuple[CodeType, str]]:
+    """Yield the code of every function of a node, with the name of its node."""
+    for each in _nodes(graph):
+        if isinstance(each, CallableNode):
+            func = unwrapped(each.func)
+            for found in (func, getattr(func, "__func__", None), vars(type(func)).get("__call__")):
+                code = getattr(found, "__code__", None)
+                if code is not None:
+                    yield from _inside(code, each.name)
+                    break
+
+
+def _inside(code: CodeType, name: str) -> Iterator[tuple[CodeType, str]]:
+    yield code, name
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _inside(constant, name)
+
+
+class _Trial:
+    """One run under one seed."""
+
+    def __init__(self, simulation: _Simulation, seed: int, *, watch: bool = False) -> None:
+        self.simulation = simulation
+        self.rng = random.Random(seed)  # noqa: S311 - decides the course of a test
+        self.is_calm = seed == _CALM
+        self.is_watched = watch
+        self.clock = FakeClock(_START, skip=True)
+        self.store = simulation.store()
+        self.is_dead = False  # the process has died, and what it leaves cannot write
+        self.point, self.crash_at = 0, 0  # places passed since the process began, and the one where it dies
+        self.left: list[_Loop] = []  # event loops of processes that died, kept as they were
+        self.run_ = SimulatedRun(seed, None, None, dict(simulation.services()), self.store)
+        self.failed = False
+        self.trace: Any = None  # what watches the lines of nodes, where a process can die at one
+        self.traced_before: Any = None  # what watched them before, as a debugger does
+        self.runner = _SimulatedRunner(self)
+        for name in _WRITES:
+            setattr(self.store.backend, name, self._mortal(getattr(self.store.backend, name)))
+
+    def _mortal(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def written(*args: Any, **keywords: Any) -> Any:
+            if self.is_dead and threading.current_thread().name == _THREAD:
+                raise _Crash
+            if self.is_dead:  # a thread that writes streams
+                return None
+            return call(*args, **keywords)
+
+        return written
+
+    def tell(self, text: str) -> None:
+        """Add a line to the course."""
+        passed = (self.clock.time - _START).total_seconds()
+        self.run_.course.append(f"{passed:10.3f} s  {_ADDRESS.sub('0x…', text)}")
+
+    def run(self) -> SimulatedRun:
+        """Play to the end, and check."""
+        run = self.run_
+        crashes = self.simulation.crashes and not self.is_calm
+        plan = [self.rng.randint(1, self.simulation.span) for _ in range(self.rng.choices(*_CRASHES)[0])]
+        plan = plan if crashes else []
+        twice = self.simulation.duplicates and not self.is_calm and self.rng.random() < _TWICE
+        together = twice and self.rng.random() < 1 / 2
+        state = random.getstate()
+        try:
+            random.seed(run.seed)  # the jitter of retries
+            with self.clock:
+                self._deliver(plan, together)
+                if twice and not together and run.result is not None:
+                    run.deliveries += 1
+                    self.tell("delivered again")
+                    self._again(self.simulation.inputs())
+                if self.is_calm:
+                    self.simulation.span = max(self.point + self.point // 4, 1)
+                self._check()
+        finally:
+            random.setstate(state)
+            self._discard()
+        return run
+
+    def _check(self) -> None:
+        run = self.run_
+        if run.error is not None:  # it could not end
+            self.failed = True
+            return
+        run.error = None if run.result is None else run.result.error
+        if self.is_calm:
+            return
+        try:
+            if self.simulation.check(run) is False:
+                raise AssertionError("the check returned False")
+        except Exception as error:
+            self.failed, run.error = True, error
+            self.tell(f"the check fails: {_reason(error)}")
+
+    def _deliver(self, plan: list[int], together: bool) -> None:
+        """Call the runner until the run has ended: after crashes and pauses again."""
+        given, force, calls = self.simulation.inputs(), False, 0
+        answers = self.simulation.answers()
+        while calls < _ROUNDS:
+            self.crash_at, self.point = (plan.pop(0) if plan else 0), 0
+            try:
+                result = self._process(given, force=force, twice=together and not calls)
+            except _Crash:
+                self.run_.crashes += 1
+                self.is_dead, force = False, True
+                continue
+            except _Stuck as error:
+                self.run_.error = error
+                self.tell(_reason(error))
+                return
+            calls += 1
+            self.run_.result, force = result, False
+            if result.status is not RunStatus.PAUSED or (more := self._answers(result, answers)) is None:
+                return
+            given = more
+        self.run_.error = _Stuck(f"it pauses again and again, {_ROUNDS} times")
+
+    def _again(self, given: Mapping[str, Any]) -> None:
+        """Deliver a run that has ended once more."""
+        self.crash_at = self.point = 0
+        try:
+            self._process(given)
+        except _Stuck as error:
+            self.run_.error = error
+
+    def _answers(self, result: RunResult, answers: dict[str, Any]) -> dict[str, Any] | None:
+        """Return answers to what is asked; without one, wait for what is due. None if there is neither."""
+        pauses: tuple[PauseInfo, ...] = result.pauses
+        known = {}
+        for pause in pauses:
+            for name in pause.output_params or (pause.output_param,):
+                key = ".".join((*pause.path, name))
+                if key in answers or name in answers:
+                    known[key] = answers.get(key, answers.get(name))
+        if known:
+            self.tell(f"answers {', '.join(known)}")
+            return known
+        due = [pause.due for pause in pauses if pause.due is not None]
+        if not due:
+            return None
+        self.clock.jump(max(min(due) - self.clock.time, dates.timedelta()))
+        self.tell("the time has come")
+        return {}
+
+    def _process(self, given: Mapping[str, Any], *, force: bool = False, twice: bool = False) -> RunResult:
+        """Run in an event loop of its own until the end of the call. Raises _Crash and _Stuck."""
+        options: dict[str, Any] = {"workflow_id": _ID, "error_handling": "continue"}
+        services = self.run_.services
+
+        async def call(values: Mapping[str, Any], **more: Any) -> RunResult:
+            more |= {"run_id": f"run-{self.run_.crashes}"}
+            return await self.runner.run(
+                self.simulation.graph, dict(values), services=services, **options, **more
+            )
+
+        async def second(other: asyncio.Future[Any]) -> RunResult | None:
+            await asyncio.sleep(self.rng.random())
+            self.run_.deliveries += 1
+            self.tell("delivered a second time")
+            try:
+                return await call(self.simulation.inputs())
+            except WorkflowLockedError:
+                self.tell("refused: the run is under way")
+                return None
+
+        async def main() -> RunResult:
+            first = asyncio.ensure_future(call(given, force=True) if force else call(given))
+            if twice:
+                await second(first)
+            try:
+                return await first
+            except WorkflowLockedError:  # the second delivery was quicker
+                return await call(given)
+
+        loop = _Loop(self)
+        try:
+            with _Guard(self, loop).watch():
+                return loop.run_until_complete(main())
+        except _Crash:
+            self.is_dead = True
+            self.left.append(loop)
+            loop = None  # type: ignore[assignment]  # discarded after the check
+            raise
+        finally:
+            if loop is not None:
+                loop.discard()
+
+    def traced(self, call: Callable[[], T]) -> T:
+        """Make a call in which the process can die at any line of a node."""
+        if self.trace is None:
+            return call()
+        before = self.traced_before = sys.gettrace()
+        sys.settrace(self.trace)
+        try:
+            return call()
+        finally:
+            sys.settrace(before)
+
+    def pass_point(self, what: Callable[[], str]) -> None:
+        """Count a place at which a process can die, and die if this is the one."""
+        simulation = self.simulation
+        simulation.moves += 1
+        if simulation.is_over:
+            raise _Refused("the simulation was given up")
+        self.point += 1
+        if self.point == self.crash_at and not self.is_dead:
+            self.tell(f"the process dies {what()}")
+            self.is_dead = True
+            raise _Crash
+
+    def _discard(self) -> None:
+        """Close what crashed processes have left; nothing of it can write."""
+        self.is_dead = True
+        for loop in self.left:
+            loop.discard()
+
+
+class _SimulatedRunner(AsyncRunner):
+    """A runner whose calls a seed orders and disturbs."""
+
+    def __init__(self, trial: _Trial) -> None:
+        super().__init__(checkpointer=trial.store, offload_sync=True)
+        self.trial = trial
+
+    def _kernel(self, graph: Graph, options: RunOptions) -> AsyncKernel:
+        return _SimulatedKernel(self.trial)
+
+
+class _SimulatedKernel(AsyncKernel):
+    """A kernel that lets time pass before and after the calls of nodes, and has attempts fail."""
+
+    def __init__(self, trial: _Trial) -> None:
+        super().__init__(offload_all=True)
+        self.trial = trial
+
+    async def limited(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Await one attempt of a node, disturbed."""
+        run, step, _, outcome, _ = call.args  # type: ignore[attr-defined]  # see engine.execute._attempts
+        trial, name = self.trial, run.path_of(step.name)
+        await self._pause()
+        early = self._fault(name, step.node, outcome)
+        if early is not None:
+            raise await self._late(early, step.node, f"{name} fails before its call")
+        trial.tell(f"{name} begins" + (f", attempt {outcome.attempts}" if outcome.attempts > 1 else ""))
+        try:
+            result = await call()
+        except Exception as error:
+            trial.tell(f"{name} raises {type(error).__name__}: {first_line(error)}")
+            raise
+        trial.tell(f"{name} returns {preview(result)}")
+        await self._pause()
+        late = None if step.node.transaction else self._fault(name, step.node, outcome)
+        if late is not None:
+            raise await self._late(late, step.node, f"{name} fails after its call")
+        return result
+
+    async def within(self, call: Awaitable[T], seconds: float | None) -> T:
+        """Await the call of a node with a timeout, watching its lines."""
+        return await super().within(_Traced(call, self.trial), seconds)
+
+    async def offload(self, call: Callable[[], T]) -> T:
+        """Make a call in place, watching the lines of nodes."""
+        return await super().offload(partial(self.trial.traced, call))
+
+    async def _pause(self) -> None:
+        """Let the others proceed for a moment, or for a while."""
+        trial = self.trial
+        if trial.is_calm:
+            return
+        await asyncio.sleep(trial.rng.choice((0.0, 0.0, trial.rng.random() / 100, trial.rng.random())))
+
+    def _fault(self, name: str, node: Any, outcome: Any) -> Exception | None:
+        """Return the error of an attempt that fails because the seed says so: one that is repeated."""
+        trial, retry = self.trial, getattr(node, "retry", None)
+        if not isinstance(retry, RetryPolicy) or trial.is_calm or not trial.simulation.faults:
+            return None
+        if trial.rng.random() > _FAULT:
+            return None
+        kinds = retry.retry_on if isinstance(retry.retry_on, tuple) else (retry.retry_on,)
+        errors: list[Exception] = [error for kind in kinds if (error := _made(kind)) is not None]
+        if node.timeout is not None:
+            errors.append(NodeTimeoutError(name, node.timeout))
+        wanted = [error for error in errors if retry.wants(error, outcome.attempts)]
+        return trial.rng.choice(wanted) if wanted else None
+
+    async def _late(self, error: Exception, node: Any, text: str) -> Exception:
+        if isinstance(error, NodeTimeoutError):
+            await asyncio.sleep(node.timeout)
+        self.trial.run_.faults += 1
+        self.trial.tell(f"{text}: {type(error).__name__}")
+        return error
+
+
+def _made(kind: type[BaseException]) -> Exception | None:
+    if not issubclass(kind, Exception):
+        return None
+    if kind is Exception:
+        return ConnectionError("simulated")
+    try:
+        return kind("simulated")
+    except Exception:  # a class with other parameters
+        return None
+
+
+# -- the event loop -----------------------------------------------------------------------------------
+
+
+class _Selector(selectors.SelectSelector):
+    """A selector without a network: what would wait for ever is found, what would connect is refused."""
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        """Return nothing: a FakeClock moves the time. Raises _Stuck where nothing will ever happen."""
+        if timeout is None:
+            raise _Stuck("the run waits for something that never happens")
+        return []
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """An event loop that a seed orders; worker threads are calls in place."""
+
+    def __init__(self, trial: _Trial) -> None:
+        super().__init__(_Selector())
+        self.trial = trial
+        self.works: list[tuple[asyncio.Task[Any], Coroutine[Any, Any, Any]]] = []
+        self.set_task_factory(self._task)
+        self.set_exception_handler(lambda *_: None)  # a process that dies does not log what it leaves
+        trial.clock._adopt(self)
+        self.run_in_executor = self._in_place  # type: ignore[assignment, method-assign]  # no threads
+
+    def _task(self, loop: Any, work: Any, **more: Any) -> asyncio.Task[Any]:
+        delayed = _delayed(work, self.trial)
+        task = asyncio.Task(delayed, loop=loop, **more)
+        self.works.append((task, work))
+        return task
+
+    def _run_once(self) -> None:
+        self.trial.pass_point(lambda: "between two steps")
+        super()._run_once()  # type: ignore[misc]  # every loop of asyncio has it
+
+    def _in_place(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+        """Call a function in place, a moment later."""
+        future = self.create_future()
+
+        def work() -> None:
+            if future.cancelled():
+                return
+            try:
+                result = func(*args)
+            except (_Crash, _Refused):
+                raise
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        delay = 0.0 if self.trial.is_calm else self.trial.rng.choice((0.0, self.trial.rng.random() / 1000))
+        self.call_later(delay, work) if delay else self.call_soon(work)
+        return future
+
+    def discard(self) -> None:
+        """Close the coroutines that are left, and the loop."""
+        for task, work in self.works:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # they never ended on purpose
+            if task.done():
+                _ = task.cancelled() or task.exception()  # or it would be logged
+                continue
+            left: Any = task.get_coro()
+            for _ in range(100):  # a coroutine may await in its `finally`
+                try:
+                    left.throw(_Crash())
+                except BaseException:
+                    break
+            try:
+                work.close()
+            except BaseException:  # noqa: S110 - whatever it does at its end, it is too late
+                pass
+        self.works.clear()
+        self.close()
+
+
+async def _delayed(work: Coroutine[Any, Any, T], trial: _Trial) -> T:
+    """Drive a coroutine, with a random number of turns for others before each of its own."""
+    result: T = await _Delayed(work, trial)
+    return result
+
+
+class _Delayed:
+    def __init__(self, work: Any, trial: _Trial) -> None:
+        self.work, self.trial = work, trial
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        work, trial = self.work, self.trial
+        error: BaseException | None = None
+        while True:
+            for _ in range(0 if trial.is_calm else trial.rng.choices(*_TICKS)[0]):
+                try:
+                    yield
+                except GeneratorExit:
+                    work.close()
+                    raise
+                except BaseException as thrown:
+                    error = thrown
+            try:
+                found = work.send(None) if error is None else work.throw(error)
+            except StopIteration as stop:
+                return stop.value
+            error = None
+            try:
+                yield found
+            except GeneratorExit:
+                work.close()
+                raise
+            except BaseException as thrown:
+                error = thrown
+
+
+class _Traced:
+    """A call that is awaited, with its lines watched whenever it proceeds."""
+
+    def __init__(self, work: Any, trial: _Trial) -> None:
+        self.work, self.trial = work.__await__(), trial
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        work, error = self.work, None
+        while True:
+            proceed = partial(work.send, None) if error is None else partial(work.throw, error)
+            try:
+                found = self.trial.traced(proceed)
+            except StopIteration as stop:
+                return stop.value
+            error = None
+            try:
+                yield found
+            except GeneratorExit:
+                work.close()
+                raise
+            except BaseException as thrown:
+                error = thrown
+
+
+# -- guards -------------------------------------------------------------------------------------------
+
+_UNCONTROLLED: dict[Any, str] = {
+    **{getattr(time, name): f"time.{name}" for name in ("time", "monotonic", "perf_counter")},
+    **{getattr(time, f"{name}_ns"): f"time.{name}_ns" for name in ("time", "monotonic", "perf_counter")},
+    dates.datetime.now: "datetime.now",
+    dates.datetime.utcnow: "datetime.utcnow",
+    dates.date.today: "date.today",
+    os.urandom: "os.urandom",
+    random.random: "random",
+    random.getrandbits: "random",
+}
+_REMEDIES = {
+    "time": "read the time from a service, or pass it as an input",
+    "date": "read the time from a service, or pass it as an input",
+    "rand": "get a random.Random(seed) from a service, or pass a seed as an input",
+    "os.u": "get a random.Random(seed) from a service, or pass an id as an input",
+}
+
+
+class _Guard:
+    """What refuses sleeps, threads and connections of nodes, and lets a process die at their lines."""
+
+    def __init__(self, trial: _Trial, loop: _Loop) -> None:
+        self.trial, self.loop, self.codes = trial, loop, trial.simulation.codes
+        self.me = threading.get_ident()
+        self.found: dict[str, str] = {}  # what is not controlled, and the node that uses it
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Be in force. Raises SimulationError for what cannot be simulated."""
+        trial = self.trial
+        with ExitStack() as undo:
+            for place, name, value in (
+                (time, "sleep", self._sleep),
+                (threading.Thread, "start", self._start),
+                (socket.socket, "connect", self._connect),
+                (journal, "_EARLY", float("inf")),  # no thread that writes late
+                (recorder, "perf_counter", lambda: 0.0),  # no store is slow
+            ):
+                undo.callback(setattr, place, name, getattr(place, name))
+                setattr(place, name, value)
+            trial.trace = self._trace if trial.crash_at or trial.is_calm else None
+            if trial.is_watched:
+                undo.callback(sys.setprofile, sys.getprofile())
+                sys.setprofile(self._profile)
+            try:
+                yield
+            except _Refused as error:
+                raise SimulationError(str(error)) from None
+        if self.found:
+            what, name = next(iter(self.found.items()))
+            raise SimulationError(
+                f"Node {name!r} uses {what}, so that a run cannot be played again exactly: "
+                f'{_REMEDIES[what[:4]]}. If it does not matter: uncontrolled="ignore".'
+            )
+
+    def _node_of(self, frame: FrameType | None) -> str | None:
+        """Return the node whose function calls; None if a library that is controlled comes between."""
+        while frame is not None:
+            if frame.f_code in self.codes:
+                return self.codes[frame.f_code]
+            if frame.f_globals.get("__name__", "").startswith(_OWN):
+                return None
+            frame = frame.f_back
+        return None
+
+    def _refuse(self, what: str, remedy: str) -> None:
+        if threading.get_ident() != self.me:
+            return
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code not in self.codes:
+            frame = frame.f_back
+        where = f"Node {self.codes[frame.f_code]!r}" if frame is not None else "The graph"
+        raise _Refused(f"{where} {what}, which cannot be simulated: {remedy}.")
+
+    @property
+    def _sleep(self) -> Callable[[float], None]:
+        def sleep(seconds: float) -> None:
+            self._refuse(
+                "calls time.sleep", "use `await asyncio.sleep(...)`, or a service that a test replaces"
+            )
+            _REAL_SLEEP(seconds)
+
+        return sleep
+
+    @property
+    def _start(self) -> Callable[[threading.Thread], None]:
+        def start(thread: threading.Thread) -> None:
+            if not thread.name.startswith("hypergraph"):
+                self._refuse("starts a thread", "use `await asyncio.to_thread(...)`, or several nodes")
+            _REAL_START(thread)
+
+        return start
+
+    @property
+    def _connect(self) -> Callable[..., Any]:
+        def connect(self_: Any, *args: Any) -> Any:
+            self._refuse(*_CONNECTION)
+            return real(self_, *args)
+
+        real = socket.socket.connect
+        return connect
+
+    def _profile(self, frame: FrameType, event: str, arg: Any) -> None:
+        if event != "c_call":
+            return
+        if arg is _REAL_SLEEP and self._node_of(frame) is not None:
+            self._sleep(0.0)
+        what = _UNCONTROLLED.get(_key(arg))
+        name = None if what is None else self._node_of(frame)
+        if what is not None and name is not None:
+            self.found.setdefault(what, name)
+
+    def _trace(self, frame: FrameType, event: Any, arg: Any) -> Any:
+        before = self.trial.traced_before
+        inner = None if before is None else before(frame, event, arg)
+        return inner if frame.f_code not in self.codes else self._line(inner)
+
+    def _line(self, inner: Any) -> Any:
+        """Return what watches one call of a node, beside a debugger or a measurement of coverage."""
+
+        def at(frame: FrameType, event: str, arg: Any) -> Any:
+            nonlocal inner
+            if inner is not None:
+                inner = inner(frame, event, arg)
+            if event in ("line", "return") and not self.trial.is_dead:
+                name, place = self.codes[frame.f_code], "before" if event == "line" else "after"
+                self.trial.pass_point(lambda: f"in {name}, {place} line {frame.f_lineno}")
+            return at
+
+        return at
+
+
+def _key(function: Any) -> Any:
+    try:
+        hash(function)
+    except Exception:
+        return None
+    return function
+
+
+def _watched(simulation: _Simulation, seeds: list[int], patience: float | None) -> SimulationReport:
+    """Play in a thread, and give up when a node blocks. Raises SimulationError."""
+    done = threading.Event()
+    outcome: list[tuple[Any, BaseException | None]] = []
+
+    def work() -> None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # resumed and repeated runs are what is wanted here
+                outcome.append((simulation.all(seeds), None))
+        except BaseException as error:
+            outcome.append((None, error))
+        finally:
+            done.set()
+
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=context.run, args=(work,), name=_THREAD, daemon=True)
+    thread.start()
+    moves = -1
+    try:
+        while not done.wait(patience):
+            if simulation.moves == moves:
+                where = _standstill(simulation, thread)
+                raise SimulationError(
+                    f"{where} has blocked for {patience:g} s of real time: it waits for a thread, a lock, a "
+                    "process or a network connection, which a simulation does not have. Replace what it "
+                    "waits for: services=..., or graph.replace(...)."
+                )
+            moves = simulation.moves
+    finally:
+        simulation.is_over = not done.is_set()
+    report, error = outcome[0]
+    if error is not None:
+        raise error
+    return report  # type: ignore[no-any-return]  # there is one without an error
+
+
+def _standstill(simulation: _Simulation, thread: threading.Thread) -> str:
+    """Return where the thread of a simulation stands."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None:
+        if frame.f_code in simulation.codes:
+            code = frame.f_code
+            return f"Node {simulation.codes[code]!r} (line {frame.f_lineno} of {code.co_filename})"
+        frame = frame.f_back
+    return "The simulation"

@@ -1,0 +1,106 @@
+// @ts-check
+/** What nodes stream, as it comes: chunks of text as one text, others one below the other. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { html } from "hg/html.js";
+import { queryOf, send } from "hg/api.js";
+import { cut, plain, plural } from "hg/format.js";
+import { running } from "hg/opened.js";
+import { selection } from "hg/store.js";
+
+const MOST = 200_000; // characters that are shown, the last ones
+const AGAIN_MS = 1000;
+
+/** @typedef {{text: string, note: string, chunks: number, over: boolean}} Shown */
+
+const NOTHING = { text: "", note: "", chunks: 0, over: false };
+
+/** Return what is shown after one more event. @param {Shown} shown @param {string} kind @param {any} data @returns {Shown} */
+export function after(shown, kind, data) {
+  if (kind === "end") return { ...shown, over: true };
+  if (kind === "gap") return { ...shown, note: "Earlier chunks are gone" };
+  if (kind === "restart") return { ...shown, text: shown.text ? `${shown.text}\n── called again ──\n` : "", chunks: shown.chunks };
+  const isText = typeof data.value === "string";
+  const apart = isText || !shown.text || shown.text.endsWith("\n") ? "" : "\n";
+  const text = shown.text + apart + (isText ? data.value : `${JSON.stringify(data.value)}\n`);
+  return { ...shown, text: text.slice(-MOST), chunks: shown.chunks + 1 };
+}
+
+/** Return the events of a text, and what is left of it. @param {string} text */
+export function eventsIn(text) {
+  const blocks = text.split("\n\n");
+  const rest = blocks.pop() ?? "";
+  const events = blocks.flatMap((block) => {
+    const lines = block.split("\n");
+    const field = (/** @type {string} */ name) => lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
+    const data = field("data");
+    return data === undefined ? [] : [{ kind: field("event") ?? "chunk", data: JSON.parse(data) }];
+  });
+  return { events, rest };
+}
+
+/** Hear the stream of a node until it ends; one that is cut off goes on where it was. @param {string} id @param {string} node @returns {Shown} */
+function useStream(id, node) {
+  const [shown, setShown] = useState(/** @type {Shown} */ (NOTHING));
+  useEffect(() => {
+    const controller = new AbortController();
+    let offset = 0;
+    let over = false;
+    const hear = async () => {
+      const response = await send(`/api/v1/stream?${queryOf({ id, node, offset })}`, { signal: controller.signal });
+      if (!response.ok || !response.body) return;
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      let rest = "";
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) return;
+        const found = eventsIn(rest + value);
+        rest = found.rest;
+        for (const { kind, data } of found.events) {
+          if (typeof data.offset === "number") offset = kind === "gap" ? data.offset : data.offset + 1;
+          over ||= kind === "end";
+        }
+        setShown((now) => found.events.reduce((last, { kind, data }) => after(last, kind, data), now));
+      }
+    };
+    const follow = async () => {
+      while (!over && !controller.signal.aborted) {
+        await hear().catch(() => {}); // the connection is lost
+        if (!over) await new Promise((resume) => setTimeout(resume, AGAIN_MS));
+      }
+    };
+    setShown(NOTHING);
+    follow();
+    return () => controller.abort();
+  }, [id, node]);
+  return shown;
+}
+
+/** @param {{id: string, node: string}} props */
+function Chunks({ id, node }) {
+  const shown = useStream(id, node);
+  const place = useRef(/** @type {HTMLElement | null} */ (null));
+  const [pinned, setPinned] = useState(true); // the end is shown, until the reader scrolls up
+  useEffect(() => {
+    if (pinned && place.current) place.current.scrollTop = place.current.scrollHeight;
+  }, [shown.text, pinned]);
+  const scrolled = (/** @type {any} */ { currentTarget: box }) => setPinned(box.scrollTop + box.clientHeight >= box.scrollHeight - 4);
+  return html`<p class="note padded" role="status">${plural(shown.chunks, "chunk")}${shown.over ? ", ended" : ", live"}${shown.note ? ` · ${shown.note}` : ""}</p>
+    <pre class="stream" tabindex="0" ref=${place} onScroll=${scrolled}>${plain(shown.text)}</pre>
+    ${shown.over && !shown.chunks ? html`<p class="empty">Nothing is kept of this stream any more.</p>` : null}`;
+}
+
+/** The tab. */
+export function Stream() {
+  const streams = /** @type {any[]} */ (running.value?.streams ?? []);
+  const [chosen, choose] = useState("");
+  const keyOf = (/** @type {any} */ stream) => `${stream.workflow}\n${stream.node}`;
+  const nodes = selection.node.value?.split("/").at(-1);
+  const current = streams.find((stream) => keyOf(stream) === chosen) ?? streams.find((stream) => stream.node === nodes) ?? streams.at(-1);
+  if (!current) return html`<p class="empty">No node of this run streams.</p>`;
+  const nameOf = (/** @type {any} */ stream) => [stream.workflow.slice((selection.workflow.value ?? "").length + 1), stream.node].filter(Boolean).join(" / ");
+  return html`<div class="stream-tab">
+    ${streams.length > 1 ? html`<label class="field"><span>node</span><select value=${keyOf(current)} onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
+      ${streams.map((stream) => html`<option value=${keyOf(stream)} selected=${stream === current}>${cut(nameOf(stream), 80)}</option>`)}</select></label>` : html`<h3 class="node-name">${cut(nameOf(current), 80)}</h3>`}
+    <${Chunks} key=${keyOf(current)} id=${current.workflow} node=${current.node} />
+  </div>`;
+}

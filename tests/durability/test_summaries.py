@@ -1,0 +1,293 @@
+"""Summaries of long histories: a resume from one is a resume from all steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from laws.trials import tried
+
+from hypergraph import END, Graph, SyncRunner, node, route
+from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
+from hypergraph.checkpointers.sql import reads, rows
+from hypergraph.checkpointers.sql.transfer import copy_store
+from hypergraph.durability import recorder, resume, summaries
+from hypergraph.durability.history import Replay, Stored, grown, stored_in
+from hypergraph.engine.run import Run
+
+Facts = dict[str, Any]
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have summaries written after every superstep, and read whenever there is one."""
+    monkeypatch.setattr(summaries, "EVERY", 1)
+    monkeypatch.setattr(summaries, "_LEAST", 1)
+
+
+def place(record: Any) -> Any:
+    return (record.superstep, record.node_name) if hasattr(record, "superstep") else record
+
+
+def facts(run: Run, stored: Stored) -> Facts:
+    """Return all that a resume takes from a history."""
+    stored.records = grown(stored, run.admission.graph)
+    replay = Replay(run.admission, stored)
+    replay.run(stored.turns)
+    begun = summaries.begun_at(replay)
+    current = [record for record in stored.records if record.superstep >= begun]
+    return {
+        "standing": replay.standing.key(),
+        "layout": (replay.standing.layout.given, replay.standing.layout.remembered),
+        "due": replay.standing.due,
+        "ran": replay.standing.ran,
+        "partial": replay.standing.partial,
+        "levels": (dict(replay.levels), replay.levels.rounds, replay.levels.since),
+        "versions": replay.versions,
+        "visits": replay.visits,
+        "sources": {name: place(record) for name, record in replay.sources.items()},
+        "withheld": {index: siblings for index, (_, siblings) in replay.past.withheld.items()},
+        "given": replay.given,
+        "first": (replay.first, begun, summaries.shift_of(stored, begun)),
+        "last": max((record.superstep for record in stored.records), default=-1),
+        "next": max((record.index for record in stored.records), default=-1),
+        "failed": {r.node_name for r in {r.node_name: r for r in current}.values() if r.error_type},
+        "finished": stored.finished,
+        "outputs": stored.outputs,
+        "waiting": [place(record) for record in stored.waiting],
+        "asked": stored.asked,
+        "gaps": resume._has_gaps(stored),
+        "next versions": stored.news(dict.fromkeys(stored.outputs), again=stored.outputs),
+        "active": round(stored.active_time, 3),
+    }
+
+
+class Comparison:
+    """Compare each resume from a summary with one from all steps."""
+
+    def __init__(self) -> None:
+        self.compared = 0
+
+    def __call__(self, run: Run, stored: Stored, *more: Any) -> Any:
+        store = more[-1]
+        if stored.summary is not None and summaries.fits(stored.summary, run.admission):
+            graph = run.admission.graph
+            short = stored_in(store, stored.workflow.id, graph)
+            whole = stored_in(store, stored.workflow.id, graph, summaries=False)
+            assert short is not None
+            assert whole is not None
+            assert whole.summary is None
+            if short.summary is not None and not whole.first:
+                found, wanted = facts(run, short), facts(run, whole)
+                if any(record.retry_of is not None for record in whole.records):
+                    # A retry is seen after its superstep: what began beside it may have another number.
+                    found["levels"] = wanted["levels"]
+                assert found == wanted
+                self.compared += 1
+        return take_up(run, stored, *more)
+
+
+take_up = resume.take_up
+
+
+@pytest.fixture
+def comparison(eager: None, monkeypatch: pytest.MonkeyPatch) -> Comparison:
+    found = Comparison()
+    monkeypatch.setattr(resume, "take_up", found)
+    monkeypatch.setattr(recorder, "take_up", found)
+    return found
+
+
+@pytest.mark.parametrize("first", range(0, 12, 4))
+def test_random_graphs_resume_from_a_summary_as_from_all_steps(first: int, comparison: Comparison) -> None:
+    for seed in range(first, first + 4):
+        tried(seed, calls=2, whole=False)
+    assert comparison.compared
+
+
+# -- long loops -------------------------------------------------------------------------------------------
+
+
+def loop(fail_at: int | None = None) -> Graph:
+    """Return a loop that counts and remembers; one call of it may fail, once."""
+    left = [] if fail_at is None else [fail_at]
+
+    @node(output_name="n")
+    def count(n: int) -> int:
+        if left == [n]:
+            left.clear()
+            raise RuntimeError("once")
+        return n + 1
+
+    @node(output_name="log", append=True)
+    def remember(n: int) -> int:
+        return n
+
+    @route(targets=["count", END])
+    def again(n: int, rounds: int) -> Any:
+        return END if n >= rounds else "count"
+
+    return Graph([count, remember, again], name="loop")
+
+
+def plain_loop(fail_at: int | None = None) -> Graph:
+    """Return the loop without its list, the state of which is the same after every round."""
+    return Graph([loop(fail_at).nodes[name] for name in ("count", "again")], name="loop")
+
+
+class Reads:
+    """Count what is read of steps, and the statements."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.steps = 0
+        self.monkeypatch = monkeypatch
+
+    def __enter__(self) -> Reads:
+        record_of = rows.record_of
+
+        def counted(*given: Any, **more: Any) -> Any:
+            self.steps += 1
+            return record_of(*given, **more)
+
+        self.steps = 0
+        self.monkeypatch.setattr(reads, "record_of", counted)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.monkeypatch.undo()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Checkpointer:
+    return SqliteCheckpointer(tmp_path / "runs.db")
+
+
+def run(store: Checkpointer, graph: Graph, rounds: int, **more: Any) -> Any:
+    runner = SyncRunner(checkpointer=store, max_iterations=10**6)
+    return runner.run(graph, {"n": 0, "rounds": rounds}, workflow_id="w", **more)
+
+
+def test_the_call_on_a_finished_id_reads_no_more_after_several_times_as_many_steps(
+    store: Checkpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+    for rounds in (150, 600):
+        run(store, plain_loop(), rounds)
+        with Reads(monkeypatch) as counted:
+            result = run(store, plain_loop(), rounds)
+            assert result["n"] == rounds
+            assert result.completed
+            read.append(counted.steps)
+            assert len(result.log.steps) == 2 * rounds + 1
+            assert counted.steps > 2 * rounds  # the log is read when it is looked at
+        store.delete("w")
+    assert read[0] == read[1] < 10
+
+
+def test_a_resume_reads_no_more_after_several_times_as_many_steps(
+    store: Checkpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+    for rounds in (256, 1024):
+        graph = plain_loop(fail_at=rounds - 1)
+        assert run(store, graph, rounds, error_handling="continue").failed
+        with Reads(monkeypatch) as counted:
+            assert run(store, graph, rounds)["n"] == rounds
+        read.append(counted.steps)
+        store.delete("w")
+    assert max(read) < 2 * summaries.EVERY
+
+
+def test_a_turn_reads_no_more_after_many_that_reached_a_part_of_the_graph(
+    store: Checkpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @node(output_name="settings")
+    def load(name: str) -> str:
+        return name.upper()
+
+    @node(output_name="answer")
+    def answer(question: str, settings: str) -> str:
+        return f"{settings} {question}"
+
+    graph, runner = Graph([load, answer], name="chat"), SyncRunner(checkpointer=store)
+    runner.run(graph, name="ann", question="", workflow_id="w")
+    read = []
+    for number in range(150):
+        with Reads(monkeypatch) as counted:
+            result = runner.run(graph, question=f"why {number}?", workflow_id="w")
+        assert result["answer"] == f"ANN why {number}?"
+        read.append(counted.steps)
+    assert max(read) < 50
+
+
+@pytest.mark.parametrize("make", [MemoryCheckpointer, SqliteCheckpointer])
+@pytest.mark.parametrize("fail_at", [0, 11, 23])
+def test_a_loop_that_failed_ends_as_one_that_did_not(
+    make: Callable[..., Checkpointer], fail_at: int, tmp_path: Path, comparison: Comparison
+) -> None:
+    store = make() if make is MemoryCheckpointer else make(tmp_path / "runs.db")
+    expected = SyncRunner().run(loop(), {"n": 0, "rounds": 24})
+    graph = loop(fail_at)
+    assert run(store, graph, 24, error_handling="continue").failed
+    resumed = run(store, graph, 24)
+    assert resumed.values == expected.values
+    again = run(store, graph, 24)
+    assert (again.values, again.status) == (resumed.values, resumed.status)
+    shown = [(step.node_name, step.superstep) for step in again.log.steps]
+    assert shown == [(step.node_name, step.superstep) for step in resumed.log.steps]
+    assert comparison.compared
+    store.close()
+
+
+def test_the_finished_call_gives_what_a_full_read_gives(store: Checkpointer, eager: None) -> None:
+    run(store, loop(), 40)
+    short = run(store, loop(), 40)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recorder, "stored_in", lambda *given: stored_in(*given, summaries=False))
+        whole = run(store, loop(), 40)
+    assert short.values == whole.values
+    assert short.status is whole.status
+    assert short.log.steps == whole.log.steps
+    assert short.log.node_stats.keys() == whole.log.node_stats.keys()
+
+
+def test_a_graph_that_has_changed_is_resumed_from_all_steps(store: Checkpointer, eager: None) -> None:
+    run(store, loop(), 20)
+
+    @node(output_name="double")
+    def double(n: int) -> int:
+        return 2 * n
+
+    result = run(store, Graph([*loop().iter_nodes(), double], name="loop"), 20)
+    assert result["double"] == 40
+    assert result["n"] == 20
+
+
+def test_a_step_that_is_put_into_the_history_drops_its_summary(store: Checkpointer, eager: None) -> None:
+    run(store, loop(), 20)
+    assert store.backend.read_summary("w") is not None
+    store.save_step(store.steps("w")[0])
+    assert store.backend.read_summary("w") is None
+    assert run(store, loop(), 20)["n"] == 20
+
+
+def test_a_damaged_summary_is_not_used(store: Checkpointer, eager: None) -> None:
+    run(store, loop(), 20)
+    store.backend.database.write(  # type: ignore[attr-defined]  # of a SQLite store
+        lambda c: c.execute("UPDATE vals SET data = ? WHERE kind = 4", (b"{}",))
+    )
+    assert run(store, loop(), 20)["n"] == 20
+
+
+def test_a_fork_and_an_export_leave_the_summary_behind(
+    store: Checkpointer, tmp_path: Path, eager: None
+) -> None:
+    run(store, loop(), 20)
+    runner = SyncRunner(checkpointer=store)
+    assert runner.run(loop(), fork_from=("w", 10), workflow_id="fork")["n"] == 20
+    with SqliteCheckpointer(tmp_path / "other.db") as other:
+        copy_store(store, other, ids=["w"])
+        assert other.backend.read_summary("w") is None
+        assert run(other, loop(), 20)["n"] == 20

@@ -1,0 +1,61 @@
+"""Versions of graphs in a worker: which runs it takes, and what it says of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("dbos")
+
+import dbos
+
+from hypergraph import Graph, SyncRunner, node
+from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph.integrations.dbos.calls import Call
+from hypergraph.integrations.dbos.execution import Runs
+from hypergraph.integrations.dbos.worker import graphs_by_name
+
+
+@node(output_name="doubled")
+def double(x: int) -> int:
+    return 2 * x
+
+
+def graph(version: str | None, name: str = "g") -> Graph:
+    return Graph([double], name=name, version=version)
+
+
+def runs(*graphs: Graph) -> Runs:
+    store: Any = MemoryCheckpointer()
+    SyncRunner(checkpointer=store).run(graph("1"), x=1, workflow_id="first")
+    metrics: Any = None
+    return Runs(store, graphs_by_name(graphs), metrics)
+
+
+def test_a_worker_takes_the_versions_that_it_has() -> None:
+    one, two = graph("1"), graph("2")
+    worker = runs(one, two)
+    assert worker.graph_of(Call("g", "first")) is one
+    assert worker.graph_of(Call("g", "new")) is two  # the last one gets what has no version
+    assert worker.graph_of(Call("g", "new", version="1")) is one
+    assert not worker.serves(Call("g", "new", version="3"))
+    assert not worker.serves(Call("other", "new"))
+
+
+def test_a_run_of_another_version_is_refused_with_what_to_do() -> None:
+    worker = runs(graph("2"))
+    assert not worker.serves(Call("g", "first"))
+    with pytest.raises(
+        dbos.PortableWorkflowError, match="pinned to version '1' of graph 'g'; the worker has '2'"
+    ):
+        worker.graph_of(Call("g", "first"))
+    with pytest.raises(dbos.PortableWorkflowError, match="no graph 'h'"):
+        worker.graph_of(Call("h", "first"))
+
+
+def test_graphs_need_different_names_or_versions() -> None:
+    assert [*graphs_by_name([graph(None), graph(None, "h")])] == ["g", "h"]
+    assert {*graphs_by_name({"a": graph("1"), "b": graph("1")})} == {"a", "a@1", "b", "b@1"}
+    with pytest.raises(ValueError, match="give each a version"):
+        graphs_by_name([graph("1"), graph("1")])

@@ -1,0 +1,309 @@
+"""Loops of a graph, for the reference interpreter: where they begin, and where their rounds begin (R1, R2).
+
+Decisions where the rules leave room:
+
+D1  Every producer of a name feeds every consumer of it (a first listed producer would break L4). With
+    declared edges the declared ones feed; control and order edges are added. What a node makes for itself
+    is no edge.
+D2  A loop is cut where its rounds begin: not at all heads (`plan -> decide -> tool -> result(plan, tool) ->
+    done -> plan` has the heads `plan` and `tool`; a cut at both lets `result` run on a new plan and the tool
+    of the last round), but at the *last choices* on the ways back to the place where the loop began: from
+    them that place is reached without passing another node that a gate of the loop controls. Inner loops
+    (what stays cyclic when the ways into the place are cut) keep their own heads, unless all ways back pass
+    them. The other targets of the same gates begin rounds, too, but not one that stands between another of
+    them and every gate: `research -> write -> gate -> research | write` is a loop inside of a loop.
+D3  Cut are the gates' edges into these heads and, where a cycle is left, the other edges of that cycle into
+    them. A gate that chooses [a, b] where a feeds b: a, then b, in one round.
+D4  A loop without a gate that chooses within it begins, and goes round, at the first node in graph order that
+    has what it needs, that no gate controls and that is none itself, if there is one; else at the nodes that
+    gates outside control, if some of them have what they need.
+D5  Several places are one if the rounds begin at the same heads whichever of them begins and no two make the
+    same name; else the run is refused. Places follow from names (given, bound, defaulted, made outside of the
+    loop), never from values made inside, so the refusal comes before anything runs.
+D6  A node that no gate controls begins a loop only if a gate of the loop can be asked after it without a
+    choice: else the loop would be at rest before a gate was asked.
+D7  "The node that can run on given values": everything that the loop feeds is given to it.
+D8  A loop inside of a loop begins where the loop around begins, if that place is inside of it.
+D9  A node that awaits a name of its loop is no beginning, unless it is named.
+D10 With declared edges a given value does not count for an ordinary node of a loop with a gate that an edge
+    of the loop feeds: the node begins nothing, unless nothing else can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from laws.model import Edge, Net
+
+
+class Refused(Exception):
+    """A loop could begin at several places."""
+
+
+@dataclass
+class Level:
+    """A loop (or the whole graph) with its edges after the cut, and the loops inside of it."""
+
+    members: frozenset[str]
+    edges: set[Edge]
+    cut: set[Edge] = field(default_factory=set)
+    begin: frozenset[str] = frozenset()
+    opened: frozenset[str] = frozenset()  # controlled nodes that are open when it begins,
+    called: frozenset[str] = frozenset()  # and those of them that gates outside control, too
+    heads: frozenset[str] = frozenset()  # where its rounds begin
+    inner: list[Level] = field(default_factory=list)
+    is_loop: bool = True
+    gated: bool = True
+    early: frozenset[str] = frozenset()  # what it comes by from its beginning before any choice
+    ahead: dict[str, set[str]] = field(default_factory=dict)  # what each node leads to in a round
+
+    def unit(self, name: str) -> frozenset[str]:
+        """Return the inner loop that holds the node, or the node alone."""
+        return next((level.members for level in self.inner if name in level.members), frozenset({name}))
+
+    def order(self) -> Level:
+        """Find out what leads to what, where an inner loop is one thing."""
+        ways = {*self.edges, *(Edge(a, b, "", "") for i in self.inner for a in i.members for b in i.members)}
+        links = linked(ways)
+        self.ahead = {n: reach(self.unit(n), links) for n in self.members}
+        return self
+
+
+Links = Mapping[str, Sequence[str]]
+
+
+def linked(edges: Iterable[Edge]) -> Links:
+    """Return what each node leads to."""
+    links: dict[str, list[str]] = {}
+    for edge in edges:
+        links.setdefault(edge.source, []).append(edge.target)
+    return links
+
+
+def reach(starts: Iterable[str], links: Links, without: Iterable[str] = ()) -> set[str]:
+    """Return all nodes behind these, themselves included; paths do not pass the nodes in `without`."""
+    found, closed = set(starts), set(without)
+    coming = list(found)
+    while coming:
+        source = coming.pop()
+        for target in links.get(source, ()) if source not in closed else ():
+            if target not in found:
+                found.add(target)
+                coming.append(target)
+    return found
+
+
+def components(names: Iterable[str], edges: Iterable[Edge]) -> list[frozenset[str]]:
+    """Return strongly connected components of more than one node."""
+    links = linked(edges)
+    ahead = {n: reach([n], links) for n in names}
+    found = {frozenset(m for m in ahead[n] if n in ahead.get(m, ())) for n in ahead}
+    return [c for c in found if len(c) > 1]
+
+
+def edges_of(net: Net) -> set[Edge]:
+    """R1, D1: data, order and control edges."""
+    parts = {p.name: p for p in net.parts}
+    edges: set[Edge] = set()
+    for p in net.parts:
+        edges |= {Edge(p.name, t, "control", t) for t in p.targets}
+        for name in p.wait_for:
+            edges |= {Edge(q.name, p.name, "order", name) for q in net.parts if name in (*q.outputs, *q.emit)}
+        for name in p.inputs if net.declared is None else ():
+            edges |= {Edge(q.name, p.name, "data", name) for q in net.parts if name in q.outputs}
+    for source, target in net.declared or ():
+        common = [n for n in parts[target].inputs if n in parts[source].outputs]
+        edges |= {Edge(source, target, "data", n) for n in common}
+        if not common and target not in parts[source].targets:
+            edges.add(Edge(source, target, "order", f"<{source}>"))
+    return {e for e in edges if e.source != e.target}
+
+
+def heard(net: Net, scope: Iterable[str], edges: set[Edge]) -> set[Edge]:
+    """Appending: a gate is fed by the uncontrolled appenders of its loop if there are any, else by all."""
+    controlled = {e.target for e in edges if e.kind == "control"}
+    loops = components(scope, edges) if any(p.append for p in net.parts) else []
+    for p in net.parts:
+        loop = next((c for c in loops if p.name in c), frozenset())
+        for name in p.inputs if p.kind == "gate" and net.declared is None else ():
+            plain = {q.name for q in net.parts if name in q.append} & loop - controlled
+            if plain:
+                edges = {e for e in edges if e.target != p.name or e.name != name or e.source in plain}
+    return edges
+
+
+class Shape:
+    """What of a graph follows from its structure alone."""
+
+    def __init__(self, net: Net) -> None:
+        self.net = net
+        self.parts = {p.name: p for p in net.parts}
+        self.lists = {x for p in net.parts for x in p.append}
+        edges = edges_of(net)
+        scope = reach(net.entrypoints, linked(edges)) if net.entrypoints else set(self.parts)
+        self.scope = [n for n in self.parts if n in scope]
+        self.edges = heard(net, scope, {e for e in edges if e.source in scope and e.target in scope})
+        self.into = {n: [e for e in self.edges if e.target == n] for n in self.parts}
+        # What never runs controls nothing.
+        self.gates = {n: {e.source for e in self.into[n] if e.kind == "control"} for n in self.parts}
+        self.heads = {n for c in components(scope, self.edges) for n in c if self.gates[n] & c}  # R1
+
+    def paths(self, given: set[str]) -> dict[str, list[Level]]:
+        """Return the loops around each node, outermost first, below the whole graph. Raises Refused."""
+        top = Level(frozenset(self.scope), self.edges, is_loop=False)
+        top.inner = self._inside(top.members, self.edges, given, frozenset())
+        top.order()
+        found = {}
+        for n in self.scope:
+            path = [top]
+            while below := [inner for inner in path[-1].inner if n in inner.members]:
+                path += below
+            found[n] = path
+        return found
+
+    def _inside(
+        self, names: Iterable[str], edges: set[Edge], given: set[str], around: frozenset[str]
+    ) -> list[Level]:
+        return [
+            self._level(c, {e for e in edges if e.source in c and e.target in c}, given, around)
+            for c in components(names, edges)
+        ]
+
+    def _level(
+        self, members: frozenset[str], edges: set[Edge], given: set[str], around: frozenset[str]
+    ) -> Level:
+        begin, opened = _Beginning(self, members, edges, given).find(around & members)
+        called = {n for n in opened if self.gates[n] - members} - set(self.net.entrypoints)
+        heads = self.round_heads(begin, members, edges, given)
+        left = {e for e in edges if e.target not in heads or e.kind != "control"}  # D3
+        cycles = components(members, left)
+        left = {e for e in left if e.target not in heads or not any({*e[:2]} <= c for c in cycles)}
+        level = Level(members, left, edges - left, begin, opened, frozenset(called), frozenset(heads))
+        level.gated = any(e.kind == "control" for e in edges)
+        level.inner = self._inside(members, left, given, begin) if heads else []
+        free = linked(e for e in left if e.kind != "control")
+        level.early = frozenset(reach(begin, free, self.heads - begin) - (self.heads - begin))
+        return level.order()
+
+    def round_heads(
+        self, begin: frozenset[str], members: frozenset[str], edges: set[Edge], given: set[str]
+    ) -> set[str]:
+        """D2: where the rounds of a loop begin that began here; D4: without a gate, where it began."""
+        control = {e for e in edges if e.kind == "control"}
+        if not control or not begin:
+            called = {n for n in members if self.gates[n]}
+            finding = _Beginning(self, members, edges, given, strict=False)
+            return {n for n in called if finding.able(n, ())} or set(self._first(begin)) or called
+        free = linked(edges - control)
+        inner = components(members, {e for e in edges if e.target not in begin})
+        gates, controlled = {e.source for e in control}, {e.target for e in control}
+        last = {
+            e
+            for e in control
+            if e.target in begin or reach([e.target], free, controlled - {e.target}) & (begin - controlled)
+        }
+        heads = {e.target for e in last if not any({*e[:2]} <= c for c in inner)} or {e.target for e in last}
+        choosing = {e.source for e in control if e.target in heads}
+        heads |= {e.target for e in control if e.source in choosing}
+        between = {t for t in heads for h in heads - {t} if not reach([h], free, {t}) & (gates - {t})}
+        return heads - between
+
+    def _first(self, names: Iterable[str]) -> list[str]:
+        return sorted(names, key=list(self.parts).index)[:1]
+
+
+class _Beginning:
+    """R2: the place where a loop begins."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        members: frozenset[str],
+        edges: set[Edge],
+        given: set[str],
+        strict: bool = True,
+    ) -> None:
+        self.shape, self.members, self.edges, self.given = shape, members, edges, given
+        self.control = {e for e in edges if e.kind == "control"}
+        self.chosen = {e.target for e in self.control}
+        self.deciding = {e.source for e in self.control}
+        self.called = {n for n in members if shape.gates[n] - members}  # by gates outside
+        parts = shape.parts
+        self.may_open = self.called | {
+            n for n in members if any(parts[g].default_open for g in shape.gates[n])
+        }
+        self.strict = strict and shape.net.declared is not None and bool(self.control)
+        self._fed = {n: [e for e in edges if e.target == n and e.kind != "control"] for n in members}
+        self._free: dict[str, set[str]] = {}  # by node: inputs that need no node
+        for n in members:
+            p = parts[n]
+            ordinary = n not in self.chosen and p.kind != "gate"
+            fed = {e.name for e in self._fed[n] if e.kind == "data"}
+            not_counting = fed if self.strict and ordinary else set()  # D10
+            self._free[n] = {*p.defaults, *shape.net.bound, *shape.lists, *(given - not_counting)}
+
+    def able(self, n: str, ran: Iterable[str]) -> bool:
+        """Say whether a node has what it takes, and saw what it awaits, once these of the loop have run."""
+        came = {e.name for e in self.shape.into[n] if e.source not in self.members and e.kind != "control"}
+        came |= {e.name for e in self._fed[n] if e.source in ran}
+        awaited = {e.name for e in self.shape.into[n] if e.kind == "order"}
+        return awaited <= came and self._free[n] | came >= set(self.shape.parts[n].inputs)
+
+    def could_run(self, without: Iterable[str] = ()) -> set[str]:
+        """Return what could run one after the other if every gate agreed, leaving some nodes out."""
+        able = {n for n in self.members if n in self.may_open or not self.shape.gates[n]} - set(without)
+        runs: set[str] = set()
+        while more := {n for n in able - runs if self.able(n, runs)}:
+            runs |= more
+        return runs
+
+    def needed(self) -> set[str]:
+        """Return the controlled nodes without which no gate of the loop could be asked."""
+        if not self.could_run() & self.deciding:
+            return set()
+        return {n for n in self.may_open if not self.could_run({n}) & self.deciding}
+
+    def find(self, around: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the place, and the controlled nodes that are open then. Raises Refused for several."""
+        shape, parts, members = self.shape, self.shape.parts, self.members
+        named = members & set(shape.net.entrypoints)
+        if named:
+            return named, named
+        able = set(around) or {n for n in members if self.able(n, ())}  # D8
+        free = {n for n in able if not shape.gates[n]}
+        if not self.control:  # D4
+            plain = {n for n in free if parts[n].kind != "gate"}
+            return frozenset(shape._first((free or able) if around else plain or able)), frozenset()
+        if around:
+            opened = around & self.may_open
+            return around, frozenset(opened and opened | self.needed())
+        if not able and self.strict:  # D10
+            return _Beginning(shape, members, self.edges, self.given, strict=False).find(around)
+        runs = self.could_run(self.chosen)
+        ways = linked(e for e in self.edges - self.control if e.source in runs | free and e.target in runs)
+        asking = {n for n in free if reach([n], ways) & self.deciding - {n}}  # D6
+        free = {n for n in asking if parts[n].kind != "gate"} or free & self.deciding
+        if free:  # "the uncontrolled node that has what it needs"
+            return self._one_place(free), frozenset()
+        able &= self.may_open
+        needed = self.needed()
+        if able & needed:  # "without which no gate of the loop could be asked"
+            return self._one_place(able & needed), frozenset(needed)
+        if able & self.called:  # a gate outside says whether and where it begins (L2)
+            return frozenset(able & self.called), frozenset(needed)
+        if len(able) > 1:  # D7
+            fed = {n: {e.name for e in self._fed[n] if e.kind == "data"} for n in able}
+            able = {n for n in able if fed[n] and fed[n] <= self.given} or able
+        if len(able) > 1:
+            raise Refused(able)
+        return frozenset(able), frozenset(able | needed)
+
+    def _one_place(self, places: set[str]) -> frozenset[str]:
+        """D5."""
+        shape = self.shape
+        made = [x for n in places for x in shape.parts[n].outputs if x not in shape.lists]
+        starts = (shape.round_heads(frozenset({n}), self.members, self.edges, self.given) for n in places)
+        if len({frozenset(heads) for heads in starts}) > 1 or len(made) > len(set(made)):
+            raise Refused(places)
+        return frozenset(places)

@@ -1,0 +1,277 @@
+"""Random sessions: turns, questions, nested graphs, maps and loops on a few ids, killed and repeated.
+
+A session is a list of calls that chance has chosen. It is played undisturbed in a store of its own, which is
+the oracle, and once more by processes that are killed: at a point of the store, or in a body. Each call that
+was cut off is made again, as a program does that is started again. What the calls return and what is on
+record in the end must be what the oracle has, in every mode of durability and on both runners; and no call
+of a function that is on record is repeated.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from support import crashing
+from support.processes import Elsewhere, started
+from support.running import On, OnAsync, OnSync
+
+from hypergraph import END, Graph, NodeContext, interrupt, node, route
+from hypergraph.checkpointers import fault_points
+from hypergraph.durability import journal, summaries
+from proofs import sample
+from proofs.kills import in_two
+from proofs.outcome import Outcome, scaled
+from proofs.promises import flaws_of, look
+from proofs.sample import Manner, enter
+
+NAME = "kills of random sessions"
+CASES, CALLS, ROUNDS = 120, 5, 3
+MANNERS = [
+    Manner(runner, mode, early)
+    for mode in ("sync", "async", "exit", "best-effort")
+    for runner, early in (("sync", 60.0), ("async", 0.0))
+]
+Call = tuple[str, Any]
+_points = [0]  # of this process so far
+_kill_at = [0]  # the number of the point at which to die, 0 for none
+
+
+def reach(_name: str) -> None:
+    """Come by a point; die if it is the one."""
+    _points[0] += 1
+    if _points[0] == _kill_at[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@node(output_name="messages", append=True)
+def listen(said: str, ctx: NodeContext) -> str:
+    enter(ctx)
+    return f"user: {said}"
+
+
+@node(output_name="words")
+def split(said: str, ctx: NodeContext) -> list[str]:
+    enter(ctx)
+    return said.split()
+
+
+@node(output_name="size")
+def measure(words: str, ctx: NodeContext) -> int:
+    enter(ctx)
+    return len(words)
+
+
+@node(output_name="points")
+def double(size: int, ctx: NodeContext) -> int:
+    enter(ctx)
+    return 2 * size
+
+
+@node(output_name="draft")
+def propose(points: list[int], messages: list[str], ctx: NodeContext) -> str:
+    enter(ctx)
+    return f"{sum(points)} points after {len(messages)}"
+
+
+@interrupt(output_name="ok")
+def approve(draft: str) -> str | None:
+    return None
+
+
+@node(output_name="verdict")
+def settle(draft: str, ok: str, ctx: NodeContext) -> str:
+    enter(ctx)
+    return f"{draft}: {ok}"
+
+
+@node(output_name="rounds")
+def work(verdict: str, ctx: NodeContext, rounds: int = 0) -> int:
+    enter(ctx)
+    return rounds + 1
+
+
+@route(targets=["work", "reply"])
+def enough(rounds: int) -> str:
+    return "reply" if rounds % ROUNDS == 0 else "work"
+
+
+@node(output_name="messages", append=True)
+def reply(verdict: str, rounds: int, ctx: NodeContext) -> str:
+    enter(ctx)
+    return f"agent: {verdict} in {rounds}"
+
+
+@route(targets=["count", END])
+def more(n: int, limit: int) -> Any:
+    return END if n >= limit else "count"
+
+
+@node(output_name="n")
+def count(n: int, ctx: NodeContext) -> int:
+    enter(ctx)
+    return n + 1
+
+
+_SCORE = Graph([measure, double], name="score").as_node().map_over("words")
+_REVIEW = Graph([propose, approve, settle], name="review").as_node()
+DESK = Graph([listen, split, _SCORE, _REVIEW, work, enough, reply], name="desk")
+ITEM = Graph([measure, double], name="item")
+LOOP = Graph([count, more], name="loop")
+
+
+def session(seed: int) -> list[Call]:
+    """Return calls by chance: what is said to the desk, answers, maps of longer lists, loops with limits."""
+    chance = random.Random(seed)
+    calls: list[Call] = []
+    items, limit = 1, 2
+    for number in range(CALLS):
+        kind = chance.choice(["say", "say", "map", "loop"])
+        if kind == "say":
+            calls.append((kind, f"turn {number} {'word ' * chance.randint(0, 3)}"))
+            if chance.random() < 0.8:  # else the question is given up by the next turn
+                calls.append(("answer", f"yes {number}"))
+        elif kind == "map":
+            items += chance.randint(1, 2)
+            calls.append((kind, [f"item {item}" for item in range(items)]))
+        else:
+            limit += chance.randint(1, 8)
+            calls.append((kind, limit))
+    return calls
+
+
+def made(on: On, call: Call, is_open: bool) -> Any:
+    """Make a call; return what it gives as plain data."""
+    kind, value = call
+    if kind == "map":
+        found = on.map(ITEM, {"words": value}, map_over="words", workflow_id="map")
+        return [kind, [[item.status.value, item.values] for item in found]]
+    if kind == "answer":
+        if not is_open:
+            return [kind, "nothing to answer"]
+        result = on.run(DESK, {"review.ok": value}, workflow_id="desk")
+    elif kind == "say":
+        result = on.run(DESK, {"said": value}, workflow_id="desk")
+    else:
+        result = on.run(LOOP, {"n": 0, "limit": value}, workflow_id="loop")
+    shown = [[pause.response_key, pause.value] for pause in result.pauses]
+    return [kind, result.status.value, result.values, shown]
+
+
+def play(folder: Path, manner: Manner, seed: int, at: int = 0) -> tuple[int, list[Any]]:
+    """Make the calls that are left, and be killed at a point; return how many there were, and the results."""
+    crashing.told(folder)
+    sample.heard[:] = [reach]
+    journal._EARLY, summaries.EVERY, summaries._LEAST = manner.early, 4, 2
+    _points[0] = 0
+    file = folder / "results"
+    results = json.loads(file.read_text()) if file.exists() else []
+    store = sample.store_in(folder, durability=manner.mode)
+    on: On = (OnSync if manner.runner == "sync" else OnAsync)(checkpointer=store)
+    fault_points.hook = reach
+    for call in session(seed)[len(results) :]:
+        desk = next((found for found in reversed(results) if found[0] in ("say", "answer") and found[2:]), [])
+        _kill_at[0] = at
+        result = made(on, call, bool(desk) and desk[1] == "paused")
+        _kill_at[0] = 0  # what was returned is known to the program
+        results = [*results, json.loads(json.dumps(result))]
+        file.write_text(json.dumps(results))
+    store.close()
+    fault_points.hook = None
+    return _points[0], results
+
+
+def looked(folder: Path) -> tuple[list[Any], list[str]]:
+    """Return the history in a folder, and what is wrong with the store."""
+    store = sample.store_in(folder)
+    seen = look(store)
+    return seen.history, flaws_of(store, seen)
+
+
+def replayed(folder: Path, manner: Manner, seed: int, kills: int) -> tuple[list[Any], list[str]]:
+    """Play on after kills; return the results, and the calls that must not have been made."""
+    before, entered = look(sample.store_in(folder)), sample.calls(folder)
+    _, results = play(folder, manner, seed)
+    lines = sample.calls(folder)
+    flaws = [
+        f"{visit} was on record and was called again"
+        for visit in sample.visits(lines[len(entered) :])
+        if visit in before.completed
+    ]
+    flaws += [
+        f"{v} was called {times} times" for v, times in sample.visits(lines).items() if times > 1 + kills
+    ]
+    return results, flaws
+
+
+def _case(elsewhere: Elsewhere, manner: Manner, seed: int, chance: random.Random) -> str | None:
+    with sample.scratch() as folder, sample.scratch() as other:
+        is_dead, oracle = elsewhere.ends(play, other, manner, seed)
+        if is_dead or isinstance(oracle, Exception):
+            return f"undisturbed: {oracle!r}. Repeat: sessions.once({manner}, {seed}, [])"
+        points, wanted = oracle
+        history, _ = elsewhere(looked, other)
+        kills = sorted(chance.randint(1, points) for _ in range(chance.choice([1, 2, 3])))
+        return _told(elsewhere, folder, manner, seed, kills, wanted, history)
+
+
+def _told(  # noqa: PLR0917 - a case, and what the oracle says
+    elsewhere: Elsewhere,
+    folder: Path,
+    manner: Manner,
+    seed: int,
+    kills: Sequence[int],
+    wanted: list[Any],
+    history: list[Any],
+) -> str | None:
+    for at in kills:
+        elsewhere.ends(play, folder, manner, seed, at)
+    is_dead, found = elsewhere.ends(replayed, folder, manner, seed, len(kills))
+    repeat = f"Repeat: sessions.once({manner}, {seed}, {list(kills)})"
+    if is_dead or isinstance(found, Exception):
+        return f"{found!r}. {repeat}"
+    results, flaws = found
+    left, broken = elsewhere(looked, folder)
+    flaws = [*flaws, *broken]
+    flaws += [
+        f"call {n} gave {r}, not {w}" for n, (r, w) in enumerate(zip(results, wanted, strict=True)) if r != w
+    ]
+    if left != history:
+        flaws.append(
+            f"the history lacks {[entry for entry in history if entry not in left]} and has "
+            f"{[entry for entry in left if entry not in history]}"
+        )
+    return f"{'; '.join(flaws)}. {repeat}" if flaws else None
+
+
+def once(manner: Manner, seed: int, kills: Sequence[int]) -> str | None:
+    """Repeat one case."""
+    with started() as elsewhere, sample.scratch() as folder, sample.scratch() as other:
+        _, wanted = elsewhere(play, other, manner, seed)
+        history, _ = elsewhere(looked, other)
+        return _told(elsewhere, folder, manner, seed, kills, wanted, history)
+
+
+def _some_of(part: int, parts: int, scale: float, seed: int) -> Outcome:
+    outcome = Outcome(NAME)
+    with started() as elsewhere:
+        for number in range(part, scaled(CASES, scale, least=len(MANNERS)), parts):
+            case = 10_000 * seed + number
+            manner = MANNERS[number % len(MANNERS)]
+            outcome.count(_case(elsewhere, manner, case, random.Random(case)))
+    return outcome
+
+
+def prove(scale: float = 1.0, seed: int = 0) -> Outcome:
+    """Kill sessions at random points."""
+    outcome = Outcome(NAME)
+    if not hasattr(signal, "SIGKILL"):
+        outcome.skipped = "needs signals"
+        return outcome
+    return in_two(outcome, partial(_some_of, scale=scale, seed=seed))

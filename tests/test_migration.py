@@ -1,0 +1,404 @@
+"""Migration of unfinished runs: which move to new code, what they do then, and which are refused, and why."""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+from dataclasses import make_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cli import Cli
+from support.running import OnAsync, OnSync
+
+from hypergraph import FunctionNode, Graph, InterruptNode, SyncRunner
+from hypergraph.checkpointers import (
+    AesGcmCodec,
+    CheckpointPolicy,
+    MemoryCheckpointer,
+    SqliteCheckpointer,
+    register,
+)
+from hypergraph.cli.targets import graph_at
+from hypergraph.exceptions import GraphVersionError, SchemaTooNewError, WorkflowNotFoundError
+from hypergraph.migration import Migrated, MigrationReport, migrate
+from hypergraph.values.classes import REGISTERED
+
+
+def write(topic: str) -> str:
+    return f"on {topic}"
+
+
+def write_more(topic: str) -> str:
+    return f"more on {topic}"
+
+
+def measure(draft: str) -> int:
+    return len(draft)
+
+
+def ask(size: int) -> bool | None:
+    return None
+
+
+def publish(draft: str, approved: bool) -> str:
+    return f"{draft}: {approved}"
+
+
+def essay(
+    version: str | None = "1", *more: Any, first: Any = write, name: str = "essay", **options: Any
+) -> Graph:
+    """Return a graph that asks before it publishes."""
+    nodes = [
+        FunctionNode(first, "write", "draft"),
+        FunctionNode(measure, "measure", "size"),
+        InterruptNode(ask, "ask", "approved"),
+        FunctionNode(publish, "publish", "page"),
+    ]
+    return Graph([*nodes, *more], name=name, version=version, **options)
+
+
+def renamed(version: str = "2") -> Graph:
+    nodes = [
+        FunctionNode(write, "compose", "text"),
+        FunctionNode(measure, "measure", "size").with_inputs(draft="text"),
+        InterruptNode(ask, "ask", "approved"),
+        FunctionNode(publish, "publish", "page").with_inputs(draft="text"),
+    ]
+    return Graph(nodes, name="essay", version=version, formerly={"write": "compose", "draft": "text"})
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """A store with a run that waits under version 1, and a completed one."""
+    made: Any = (
+        MemoryCheckpointer() if request.param == "memory" else SqliteCheckpointer(tmp_path / "runs.db")
+    )
+    runner = SyncRunner(checkpointer=made)
+    runner.run(essay(), topic="tea", workflow_id="w")
+    runner.run(essay(), topic="oats", workflow_id="done")
+    runner.run(essay(), approved=True, workflow_id="done")
+    return made
+
+
+def only(report: MigrationReport) -> Migrated:
+    (run,) = report.runs
+    return run
+
+
+# -- versions -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on", [OnSync, OnAsync])
+@pytest.mark.parametrize("version", ["2", None])
+def test_a_run_is_resumed_by_its_version_only(store: Any, on: Any, version: str | None) -> None:
+    runner = on(checkpointer=store)
+    assert store.workflow("w").version == "1"
+    with pytest.raises(GraphVersionError) as caught:
+        runner.run(essay(version), workflow_id="w", approved=True)
+    said = str(caught.value)
+    assert "is pinned to version '1' of graph 'essay'" in said
+    assert "hypergraph migrate" in said
+    assert "fork_from=('w', None)" in said
+    assert (caught.value.pinned, caught.value.version, caught.value.workflow_id) == ("1", version, "w")
+    assert str(pickle.loads(pickle.dumps(caught.value))) == said
+    fork = runner.run(essay(version), workflow_id="f", fork_from=("w", None), approved=True)
+    assert fork["page"] == "on tea: True"
+    assert store.workflow("f").version == version
+    assert runner.run(essay("1"), workflow_id="w", approved=True)["page"] == "on tea: True"
+
+
+def test_a_run_without_a_version_is_taken_by_any_and_pinned_then() -> None:
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    runner.run(essay(None), topic="tea", workflow_id="w")
+    assert store.workflow("w").version is None
+    runner.run(essay("5"), workflow_id="w", topic="oats")
+    assert store.workflow("w").version == "5"
+
+
+def test_maps_items_and_nested_runs_have_the_version_of_the_whole() -> None:
+    def half(n: int) -> float:
+        if n == 3:
+            raise OSError
+        return n / 2
+
+    def graph(version: str) -> Graph:
+        inner = Graph([FunctionNode(half, "half", "h")], name="inner")
+        return Graph([inner.as_node()], name="outer", version=version)
+
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    options: Any = {"workflow_id": "m", "error_handling": "continue"}
+    runner.map(graph("1"), {"n": [1, 3]}, map_over="n", **options)
+    found = [store.workflow(name).version for name in ("m", "m/item-0", "m/item-1", "m/item-1/inner")]
+    assert found == ["1"] * 4
+    with pytest.raises(GraphVersionError):
+        runner.map(graph("2"), {"n": [1, 3]}, map_over="n", **options)
+    with pytest.raises(GraphVersionError):
+        runner.run(graph("2"), workflow_id="m/item-1")
+    assert only(migrate(store, graph("2"))).outcome == "moves"
+    assert {store.workflow(name).version for name in ("m", "m/item-0", "m/item-1", "m/item-1/inner")} == {"2"}
+    assert runner.map(graph("2"), {"n": [1, 3]}, map_over="n", **options).partial
+
+
+@pytest.mark.parametrize("version", [2026, "", " ", "a\nb", "x" * 101])
+def test_a_version_is_a_short_text(version: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="The version of a graph must be"):
+        essay(version)
+
+
+# -- moves --------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_writes_nothing_and_says_what_would_happen(store: Any) -> None:
+    report = migrate(store, essay("2"), dry_run=True)
+    assert report.ok
+    run = only(report)
+    assert (run.workflow_id, run.outcome, run.was, run.now) == ("w", "moves", "1", "2")
+    assert (run.asks, run.runs_next, run.changed) == (("ask",), (), ())
+    assert store.workflow("w").version == "1"
+    assert "Migration, dry run to version 2: 1 unfinished run | 1 would move | 0 refused" in str(report)
+
+
+def test_a_run_moves_and_resumes_there_alone(store: Any) -> None:
+    before = store.steps("w")
+    assert only(migrate(store, essay("2"))).outcome == "moves"
+    assert (store.workflow("w").version, store.workflow("w").status.value) == ("2", "paused")
+    assert store.steps("w") == before
+    assert only(migrate(store, essay("2"))).outcome == "stays"
+    runner = SyncRunner(checkpointer=store)
+    with pytest.raises(GraphVersionError):
+        runner.run(essay("1"), workflow_id="w", approved=True)
+    assert runner.run(essay("2"), workflow_id="w", approved=True)["page"] == "on tea: True"
+
+
+def test_renamed_nodes_move(store: Any) -> None:
+    run = only(migrate(store, renamed()))
+    assert (run.outcome, run.renamed) == ("moves", ("write -> compose", "draft -> text"))
+    done = SyncRunner(checkpointer=store).run(renamed(), workflow_id="w", approved=True)
+    assert done.values == {"text": "on tea", "size": 6, "approved": True, "page": "on tea: True"}
+
+
+def test_results_of_changed_code_are_kept_or_refused(store: Any) -> None:
+    new = essay("2", first=write_more)
+    assert only(migrate(store, new, dry_run=True)).changed == ("write",)
+    refused = only(migrate(store, new, code_change="error"))
+    assert (refused.outcome, refused.node) == ("refused", "write")
+    assert refused.reason == "its code has changed, and its results are recorded"
+    assert only(migrate(store, new)).text == "waits for ask; keeps results of changed code: write"
+    with pytest.warns(UserWarning, match="'write' has changed"):
+        done = SyncRunner(checkpointer=store).run(new, workflow_id="w", approved=True)
+    assert done["page"] == "on tea: True"
+
+
+def test_new_nodes_run_after_the_move(store: Any) -> None:
+    seen: list[str] = []
+    new = essay("2", FunctionNode(lambda draft: seen.append(draft) or len(draft), "count", "letters"))
+    assert only(migrate(store, new)).added == ("count",)
+    done = SyncRunner(checkpointer=store).run(new, workflow_id="w", approved=True)
+    assert (done["letters"], done["page"], seen) == (6, "on tea: True", ["on tea"])
+
+
+def test_values_of_older_versions_move_or_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(REGISTERED, "_named", dict(REGISTERED._named))
+
+    def made(**fields: Any) -> Any:
+        cls = make_dataclass("Price", fields.items())
+        cls.__module__ = __name__
+        return cls
+
+    def graph(version: str, price: Any = None) -> Graph:
+        nodes = [
+            FunctionNode(lambda item: price(1.5), "price", "cost"),
+            InterruptNode(lambda cost: None, "ask", "approved"),
+            FunctionNode(lambda cost, approved: cost.cents, "pay", "paid"),
+        ]
+        return Graph(nodes, name="shop", version=version)
+
+    old = register(made(euros=float))
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    runner.run(graph("1", old), item="tea", workflow_id="w")
+    new = made(cents=int)
+    register(new, version=2, upgrade=lambda fields: {"cents": fields["pounds"]})
+    refused = only(migrate(store, graph("2")))
+    assert refused.outcome == "refused"
+    assert "its upgrade from version 1 raised KeyError: 'pounds'" in (refused.reason or "")
+    register(new, version=2, upgrade=lambda fields: {"cents": round(fields["euros"] * 100)})
+    assert only(migrate(store, graph("2"))).upgraded == ("Price from version 1 to 2",)
+    assert runner.run(graph("2"), workflow_id="w", approved=True)["paid"] == 150
+
+
+# -- refusals -----------------------------------------------------------------------------------------
+
+
+def test_another_course_is_refused_unless_it_is_accepted(store: Any) -> None:
+    between = FunctionNode(lambda draft: draft.strip(), "clean", "cleaned")
+    nodes = [
+        FunctionNode(write, "write", "draft"),
+        between,
+        FunctionNode(measure, "measure", "size").with_inputs(draft="cleaned"),
+        InterruptNode(ask, "ask", "approved"),
+        FunctionNode(publish, "publish", "page"),
+    ]
+    new = Graph(nodes, name="essay", version="2")
+    run = only(migrate(store, new))
+    assert (run.outcome, run.node, run.reason) == (
+        *("refused", "measure"),
+        "it ran, and now clean comes before it",
+    )
+    assert store.workflow("w").version == "1"
+    assert only(migrate(store, new, accept=True, dry_run=True)).outcome == "moves"
+
+
+def test_a_question_whose_node_is_gone_is_refused(store: Any) -> None:
+    nodes = [FunctionNode(write, "write", "draft"), FunctionNode(measure, "measure", "size")]
+    run = only(migrate(store, Graph(nodes, name="essay", version="2")))
+    assert (run.node, run.reason) == ("ask", "its question is open, and it is not in the graph")
+
+
+def test_a_missing_input_is_refused(store: Any) -> None:
+    new = essay("2", FunctionNode(lambda key: key, "unlock", "lock"))
+    run = only(migrate(store, new))
+    assert run.outcome == "refused"
+    assert "key" in (run.reason or "")
+
+
+def test_histories_of_another_graph_and_completed_ones_are_refused(store: Any) -> None:
+    other = Graph([FunctionNode(lambda a: a, "a", "b")], name="other")
+    assert migrate(store, other).runs == ()
+    assert "was recorded with graph 'essay'" in (only(migrate(store, other, ["w"])).reason or "")
+    assert "it is completed" in (only(migrate(store, essay("2"), ["done"])).reason or "")
+
+
+def test_a_pruned_history_is_refused_where_its_values_are_needed() -> None:
+    store = MemoryCheckpointer(policy=CheckpointPolicy(retention="latest"))
+    runner = SyncRunner(checkpointer=store)
+    runner.run(essay(), topic="tea", workflow_id="w")
+    assert only(migrate(store, essay("2"))).outcome == "moves"  # the latest values are there
+    store.backend.trim("w", store.encoding, before=99)
+    run = only(migrate(store, essay("3"), dry_run=True))
+    assert run.outcome in ("moves", "refused")
+    runner.run(essay("2"), workflow_id="w", approved=True)
+
+
+def test_an_encrypted_history_without_its_key_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with SqliteCheckpointer(path, codec=AesGcmCodec(bytes(32))) as store:
+        SyncRunner(checkpointer=store).run(essay(), topic="tea", workflow_id="w")
+    for other in (SqliteCheckpointer(path), SqliteCheckpointer(path, codec=AesGcmCodec(bytes(31) + b"1"))):
+        with other:
+            run = only(migrate(other, essay("2")))
+            assert run.outcome == "refused", run
+            reasons = ("encrypted", "is not what this store wrote")
+            assert any(reason in (run.reason or "") for reason in reasons), run.reason
+            assert other.workflow("w").version == "1"
+
+
+def test_a_store_of_a_newer_release_is_refused(tmp_path: Path) -> None:
+    with SqliteCheckpointer(tmp_path / "runs.db") as store:
+        SyncRunner(checkpointer=store).run(essay(), topic="tea", workflow_id="w")
+    with sqlite3.connect(tmp_path / "runs.db") as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(SchemaTooNewError):
+        migrate(tmp_path / "runs.db", essay("2"))
+
+
+def test_a_run_with_a_live_owner_is_refused() -> None:
+    store = MemoryCheckpointer()
+
+    def look(topic: str) -> str:
+        seen.append(only(migrate(store, essay("2"), ["w"])).reason or "")
+        seen.append(only(migrate(store, essay("2"), ["w"], dry_run=True)).reason or "")
+        return topic
+
+    seen: list[str] = []
+    SyncRunner(checkpointer=store).run(essay("1", first=look), topic="tea", workflow_id="w")
+    assert "is being run" in seen[0]
+    assert "is being run" in seen[1]
+
+
+def test_a_map_is_refused_while_one_of_its_items_is_being_run() -> None:
+    def half(n: int) -> float:
+        if not looks:
+            raise OSError
+        seen.append(only(migrate(store, graph("2"), ["m"])).reason or "")
+        return n / 2
+
+    def graph(version: str) -> Graph:
+        return Graph([FunctionNode(half, "half", "h")], name="halves", version=version)
+
+    looks, seen, store = False, list[str](), MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    options: Any = {"workflow_id": "m", "error_handling": "continue"}
+    runner.map(graph("1"), {"n": [1, 3]}, map_over="n", **options)
+    looks = True
+    runner.run(graph("1"), workflow_id="m/item-1")
+    assert "is being run" in seen[0]
+    assert {store.workflow(name).version for name in ("m", "m/item-0", "m/item-1")} == {"1"}
+
+
+def test_wrong_arguments_are_refused(store: Any) -> None:
+    with pytest.raises(TypeError, match="takes a store and a Graph"):
+        migrate(store, "essay")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="Invalid code_change"):
+        migrate(store, essay(), code_change="rerun")  # type: ignore[arg-type]
+    with pytest.raises(WorkflowNotFoundError, match="'nothing'"):
+        migrate(store, essay(), ["nothing"])
+
+
+# -- the command --------------------------------------------------------------------------------------
+
+SHOP = """
+from hypergraph import Graph, interrupt, node
+
+
+@node(output_name="double")
+def twice(n: int) -> int:
+    return 2 * n
+
+
+@interrupt("approved")
+def approve(double: int) -> bool | None:
+    return None
+
+
+old = Graph([twice, approve], name="orders", version="1")
+new = Graph([twice, approve], name="orders", version="2")
+shorter = Graph([twice], name="orders", version="3")
+"""
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    (tmp_path / "moved_shop.py").write_text(SHOP)
+    (tmp_path / "pyproject.toml").write_text('[tool.hypergraph.graphs]\norders = "moved_shop:new"\n')
+    monkeypatch.chdir(tmp_path)
+    runner = SyncRunner(checkpointer=tmp_path / "runs.db")
+    for number in (1, 2):
+        runner.run(graph_at("moved_shop:old"), n=number, workflow_id=f"order-{number}")
+    return Cli(tmp_path / "runs.db", tmp_path)
+
+
+def test_the_command_says_what_it_would_do_and_does_it(cli: Cli) -> None:
+    said = cli("migrate", "moved_shop:new", "--dry-run")
+    assert said.out.splitlines()[0] == (
+        "Migration, dry run to version 2: 2 unfinished runs | 2 would move | 0 refused"
+    )
+    assert "waits for approve" in said.out
+    said = cli("resume", "order-1", "moved_shop:new", "approved=true", code=4)
+    assert "pinned to version '1'" in said.err
+    found = cli.json("migrate", "--dry-run")  # of [tool.hypergraph.graphs]
+    assert (found["moves"], found["stays"], found["refused"], found["dry_run"]) == (2, 0, 0, True)
+    found = cli.json("migrate", "moved_shop:new", "order-1")
+    assert [(item["workflow"], item["outcome"], item["was"], item["now"]) for item in found["items"]] == [
+        ("order-1", "moves", "1", "2")
+    ]
+    assert [item["version"] for item in cli.json("ls")["items"]] == ["1", "2"]
+    assert cli.json("show", "order-1")["version"] == "2"
+    assert cli.json("fork", "order-1", "--id", "copy")["workflow"]["version"] == "2"
+    refused = cli("migrate", "moved_shop:shorter", code=1)
+    assert "its question is open, and it is not in the graph" in refused.out

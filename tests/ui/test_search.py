@@ -1,0 +1,99 @@
+"""The index of the page finds runs by their texts, follows the store, and counts honestly."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from hypergraph import Graph, SyncRunner, node
+from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph.ui import search
+from hypergraph.ui.search import FoundPage, SearchIndex
+
+
+@node(output_name="reply")
+def answer(question: str) -> str:
+    if "broken" in question:
+        raise ConnectionError("the line is dead")
+    return f"About {question}: it depends"
+
+
+graph = Graph([answer], name="desk")
+outer = Graph([graph.as_node()], name="outer")
+
+
+@pytest.fixture
+def store() -> MemoryCheckpointer:
+    return MemoryCheckpointer()
+
+
+@pytest.fixture
+def index(store: MemoryCheckpointer, monkeypatch: pytest.MonkeyPatch) -> Iterator[SearchIndex]:
+    monkeypatch.setattr(search, "_FIRST", 60.0)  # a busy machine takes longer
+    monkeypatch.setattr(search, "_FRESH", 60.0)
+    found = SearchIndex(store)
+    yield found
+    found.close()
+
+
+def ask(store: MemoryCheckpointer, name: str, question: str) -> None:
+    runner = SyncRunner(checkpointer=store)
+    runner.run(graph, question=question, workflow_id=name, error_handling="continue")
+
+
+def ids(page: FoundPage) -> list[str]:
+    return [item["id"] for item in page["items"]]
+
+
+def test_inputs_outputs_errors_and_nested_runs_are_found_and_the_match_is_shown(
+    store: MemoryCheckpointer, index: SearchIndex
+) -> None:
+    ask(store, "one", "green tea")
+    ask(store, "two", "broken cup")
+    SyncRunner(checkpointer=store).run(outer, question="black tea", workflow_id="three")
+    found = index.find("TEA")
+    assert ids(found) == ["three", "one"]
+    assert (found["total"], found["searched"], found["of"], found["more"]) == (2, 4, 4, False)
+    assert found["matches"]["one"] == {"run": "one", "where": "input question", "text": "green tea"}
+    assert index.find("line dead")["matches"]["two"]["where"] == "error in answer"
+    assert ids(index.find("it depends black")) == ["three"]
+    assert ids(index.find("te a")) == ["three", "one"]  # short words are found too
+    assert ids(index.find("nowhere")) == []
+
+
+def test_runs_that_are_new_changed_or_deleted_are_followed(
+    store: MemoryCheckpointer, index: SearchIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_WHOLE", 0.0)
+    ask(store, "one", "green tea")
+    assert ids(index.find("tea")) == ["one"]
+    ask(store, "two", "black tea")
+    assert ids(index.find("tea")) == ["two", "one"]
+    store.tag("one", {"colour": "jade"})
+    assert ids(index.find("jade")) == ["one"]
+    store.delete("two")
+    found = index.find("tea")
+    assert (ids(found), found["searched"], found["of"]) == (["one"], 1, 1)
+
+
+def test_pages_filters_orders_and_totals(store: MemoryCheckpointer, index: SearchIndex) -> None:
+    for number in range(7):
+        ask(store, f"run-{number}", "broken tea" if number % 2 else "tea")
+    first = index.find("tea", limit=3)
+    assert (ids(first), first["total"]) == (["run-6", "run-5", "run-4"], 7)
+    second = index.find("tea", limit=3, cursor=first["next_cursor"])
+    assert ids(second) == ["run-3", "run-2", "run-1"]
+    failed = index.find("tea", status=["failed"], limit=2)
+    assert (ids(failed), failed["total"]) == (["run-5", "run-3"], 3)
+    assert ids(index.find("tea", sort="id-up", limit=2)) == ["run-0", "run-1"]
+    assert ids(index.find("tea", graph="other")) == []
+
+
+def test_what_is_not_counted_is_said(
+    store: MemoryCheckpointer, index: SearchIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        ask(store, f"run-{number}", "tea")
+    monkeypatch.setattr(search, "_BUDGET", -1.0)
+    found = index.find("tea", limit=1)
+    assert (ids(found), found["more"]) == (["run-4"], True)
+    assert found["total"] < 5
