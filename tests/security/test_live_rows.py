@@ -204,6 +204,7 @@ def test_an_inner_step_with_a_wrong_part_cannot_be_read(path: Path, part: str, v
             ("due", "x"),
             ("due", 5),
             ("path", 5),
+            ("path", None),
             ("path", [1]),
             ("schemas", {"approved": 5}),
             ("values", [1]),
