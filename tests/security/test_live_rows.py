@@ -85,6 +85,11 @@ def test_a_step_whose_nested_run_is_its_own_is_no_circle(path: Path) -> None:
     store.close()
 
 
+def test_a_replay_names_a_stored_graph_that_makes_no_sense(path: Path) -> None:
+    changed(path, "UPDATE structures SET graph = ?", '{"nodes": 1}').close()
+    assert trouble_of(path.parent, "replay w.db proofs.commands:PLAIN done") is None
+
+
 # --- streams ----------------------------------------------------------------------------------------
 
 
@@ -199,6 +204,7 @@ def test_an_inner_step_with_a_wrong_part_cannot_be_read(path: Path, part: str, v
             ("due", "x"),
             ("due", 5),
             ("path", 5),
+            ("path", None),
             ("path", [1]),
             ("schemas", {"approved": 5}),
             ("values", [1]),

@@ -640,7 +640,8 @@ def _checked_pause(fields: dict[str, Any]) -> dict[str, Any]:
     wanted = {
         **dict.fromkeys(("node_name", "output_param", "reason"), str),
         **dict.fromkeys(("values", "schemas"), dict | None),
-        **dict.fromkeys(("path", "output_params"), list | tuple | None),
+        "path": list | tuple,
+        "output_params": list | tuple | None,
         **dict.fromkeys(("due", "default"), str | None),
     }
     for name, kind in wanted.items():

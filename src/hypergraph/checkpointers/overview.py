@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -124,19 +124,23 @@ def _order(child: Workflow) -> tuple[bool, int, str]:
 
 
 def _first_error(
-    store: Checkpointer, workflow_id: str, tallies: Sequence[StepTally] | None = None
+    store: Checkpointer,
+    workflow_id: str,
+    tallies: Sequence[StepTally] | None = None,
+    seen: Collection[str] = (),
 ) -> StepRecord | None:
     """Return the first step that failed; failures of nested graphs are followed to where they happened."""
+    seen = {*seen, workflow_id}  # a damaged store may have circles
     tallies = store.backend.tally_steps(workflow_id) if tallies is None else tallies
     failed = [tally.first for tally in tallies if tally.status is StepStatus.FAILED]
     if failed:
         step = store.step(workflow_id, min(failed))
-        below = (step and step.child_workflow_id) or ""
-        inner = _first_error(store, below) if len(below) > len(workflow_id) else None
+        below = step.child_workflow_id if step else None
+        inner = _first_error(store, below, seen=seen) if below and below not in seen else None
         return inner or step
     broken, _, _ = store.backend.find(Query(_BROKEN, parent=workflow_id, limit=ITEMS))
     for child in sorted(broken, key=lambda child: child.item or 0):
-        found = _first_error(store, child.id)
+        found = _first_error(store, child.id, seen=seen) if child.id not in seen else None
         if found is not None:
             return found
     return None

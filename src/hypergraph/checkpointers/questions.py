@@ -185,9 +185,11 @@ def _questions(
     workflow: Workflow,
     path: tuple[str, ...],
     items: Collection[str] | None = None,
+    seen: Collection[str] = (),
 ) -> Iterator[Question]:
-    if workflow.status is WorkflowStatus.COMPLETED:
+    if workflow.status is WorkflowStatus.COMPLETED or workflow.id in seen:
         return
+    seen = {*seen, workflow.id}  # a damaged store may have circles
     found = _below(store, workflow, items)
     below = sorted(found, key=lambda child: (child.parent_superstep or 0, child.item or 0, child.id))
     for step in _asking(store, workflow.id):
@@ -195,11 +197,11 @@ def _questions(
         if inside:
             below = [child for child in below if child not in inside]
             for child in inside:
-                yield from _questions(store, child, (*path, step.node_name))
+                yield from _questions(store, child, (*path, step.node_name), seen=seen)
         elif step.pause is not None:
             yield _seen_from(step, step.pause, path)
     for child in below:  # whose nested graph, or map, has not ended yet
-        yield from _questions(store, child, (*path, _name(child) or ""))
+        yield from _questions(store, child, (*path, _name(child) or ""), seen=seen)
 
 
 def _asking(store: Checkpointer, workflow_id: str) -> list[StepRecord]:

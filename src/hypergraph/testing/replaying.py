@@ -16,6 +16,7 @@ from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
 from hypergraph.checkpointers.analysis import same
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Workflow
+from hypergraph.checkpointers.sql.columns import NONSENSE, corrupt
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import Block, Table, as_text, did_you_mean, first_line, plural
 from hypergraph.durability.code_changes import changed_nodes, refuse_other_graph, refuse_other_rules
@@ -307,6 +308,8 @@ class Walk:
             ValueError,
         ) as error:  # unreadable, encrypted, of a newer release, of another graph
             return self._refused(about, workflow.id, None, error)
+        except NONSENSE as error:  # a stored graph may be anything
+            return self._refused(about, workflow.id, None, corrupt(error))
 
     @staticmethod
     def _refused(about: Replayed, workflow_id: str, path: str | None, error: Exception) -> Replayed:

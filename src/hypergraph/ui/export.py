@@ -169,7 +169,7 @@ class _Packing:
 
     def _family(self) -> Iterator[Workflow]:
         """Yield the workflow and the runs below it level by level, at most RUNS of them."""
-        waiting, room = deque([self.root]), RUNS
+        waiting, room, seen = deque([self.root]), RUNS, {self.root.id}
         while waiting:
             run = waiting.popleft()
             yield run
@@ -177,6 +177,8 @@ class _Packing:
             taken = below[::-1][:room]
             room -= len(taken)
             self.runs_left_out += total - len(taken)
+            taken = [child for child in taken if child.id not in seen]  # a damaged store may have circles
+            seen.update(child.id for child in taken)
             waiting.extend(taken)
 
     def _run(self, run: Workflow) -> Document:

@@ -30,10 +30,14 @@ def cancelled(store: Checkpointer, workflow_id: str, *, ended: bool = False) -> 
 
 def _open_runs(store: Checkpointer, found: Workflow) -> list[Workflow]:
     """Return a workflow and the open runs below it, the outermost first: it starts no others then."""
-    runs = [found]
-    for parent in runs:  # grows while it is read
-        runs += [child for child in store.backend.children(parent.id) if child.status in _OPEN]
-    return runs
+    runs = {found.id: found}
+    left = [found.id]
+    while left:
+        for child in store.backend.children(left.pop(0)):
+            if child.status in _OPEN and child.id not in runs:  # a damaged store may have circles
+                runs[child.id] = child
+                left.append(child.id)
+    return [*runs.values()]
 
 
 def _stop(store: Checkpointer, found: Workflow) -> str:

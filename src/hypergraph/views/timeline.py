@@ -227,6 +227,7 @@ class _Walk:
     def __init__(self, store: Checkpointer, critical: Critical) -> None:
         self.store = store
         self.critical = critical
+        self.entered: set[str] = set()  # a damaged store may have circles
 
     def along(self, workflow_id: str, chain: Chain, prefix: str) -> None:
         for step in chain.steps:
@@ -247,6 +248,9 @@ class _Walk:
             self.into(child, f"{path}/")
 
     def into(self, child: Workflow, prefix: str) -> None:
+        if child.id in self.entered:
+            return
+        self.entered.add(child.id)
         if child.step_count:
             chain = longest_chain(History(self.store, child.id), child.graph)
             self.along(child.id, chain, prefix)

@@ -102,7 +102,13 @@ def test_a_fork_is_made_without_a_graph_and_runs_on_with_one(shop: RunCli) -> No
     shop.golden("fork-edit-without-graph", "fork", "eight", "--set", "double=7", code=2)
     store.tag("eight", {"hypergraph.app": "antigravity:graph"})
     said = shop("fork", "eight", "double=7", code=2).err
-    assert "'antigravity:graph', which started 'eight', is not in the current folder" in said
+    assert (
+        "'antigravity:graph', which started 'eight', is not a module of graphs in the current folder" in said
+    )
+    (Path(shop.folder) / "deploy.py").write_text("open('deployed', 'w')")  # of another purpose
+    store.tag("eight", {"hypergraph.app": "deploy:graph"})
+    assert "'deploy:graph', which started 'eight', is not a module" in shop("resume", "eight", code=2).err
+    assert not (Path(shop.folder) / "deployed").exists()
 
 
 def test_values_are_json_with_pairs_over_them(shop: RunCli) -> None:

@@ -60,9 +60,7 @@ def conditions(query: Query, has_tag: str) -> tuple[str, list[Any]]:
     """Return the WHERE clause of a query, without its cursor, and the parameters."""
     parts: list[tuple[str, list[Any]]] = []
     if query.parent is not None:
-        # The id of a child is longer than that of its parent: in a damaged store there are no circles.
         parts.append(("workflows.parent_id = ?", [query.parent]))
-        parts.append(("length(workflows.id) > ?", [len(query.parent)]))
     elif query.top_level:
         parts.append(("workflows.parent_id IS NULL", []))
     if query.statuses:

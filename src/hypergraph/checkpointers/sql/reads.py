@@ -215,9 +215,8 @@ ORDER BY superstep, node, step, name
 """
 _TOTALS = """
 WITH RECURSIVE family (root, key, id) AS (
-    SELECT id, key, id FROM workflows WHERE id IN ({ids}) UNION ALL
-    SELECT family.root, workflows.key, workflows.id FROM family JOIN workflows ON parent_id = family.id
-    AND length(workflows.id) > length(family.id))
+    SELECT id, key, id FROM workflows WHERE id IN ({ids}) UNION
+    SELECT family.root, workflows.key, workflows.id FROM family JOIN workflows ON parent_id = family.id)
 SELECT root, name, sum(amount) FROM family JOIN usage ON workflow = family.key GROUP BY root, name
 ORDER BY root, name
 """
