@@ -8,13 +8,14 @@ other, with its kind and its node. Thirty graphs with other code that does the s
 from __future__ import annotations
 
 import random
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from hypergraph import END, FunctionNode, Graph, InterruptNode, RouteNode, SyncRunner
-from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
+from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
 from hypergraph.testing import replay
 from proofs.outcome import Outcome, scaled
 
@@ -174,9 +175,9 @@ def _merged(own: list[Any], given: tuple[Any, ...]) -> list[Any]:
 WORDS = ["tea", "oats", "milk", "rye", "salt"]
 
 
-def record(store: Checkpointer, runs: int, seed: int) -> dict[str, Facts]:
-    """Record so many runs of six graphs; return what each was given."""
-    chance, runner = random.Random(seed), SyncRunner(checkpointer=store)
+def record(stores: Mapping[str, Checkpointer], runs: int, seed: int) -> dict[str, Facts]:
+    """Record so many runs of six graphs, each in its store; return what each was given."""
+    chance = random.Random(seed)
     graphs = {graph.name: graph for graph in (chain(), loop(), mapped(), nested(), chat(), asking())}
     facts: dict[str, Facts] = {}
     for index in range(runs):
@@ -184,6 +185,7 @@ def record(store: Checkpointer, runs: int, seed: int) -> dict[str, Facts]:
         given = _given(str(name), chance)
         facts[f"{name}-{index}"] = given
         options: Any = {"workflow_id": f"{name}-{index}"}
+        runner = SyncRunner(checkpointer=stores[str(name)])
         if name == "chat":
             for message in given["turns"]:
                 runner.run(graphs[name], message=message, **options)
@@ -585,23 +587,26 @@ def wrong_about(store: Checkpointer, facts: Mapping[str, Facts], change: Change)
 def prove(scale: float = 1.0, seed: int = 0) -> Outcome:
     """Record runs, and replay them with changed and with refactored graphs."""
     outcome = Outcome(NAME)
-    with outcome.timed(), warnings.catch_warnings():
+    with outcome.timed(), warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
-        store = MemoryCheckpointer()
-        facts = record(store, scaled(RUNS, scale, least=120), seed)
+        graphs = ("chain", "loop", "mapped", "nested", "chat", "asking")
+        stores = {name: SqliteCheckpointer(f"{folder}/{name}.db") for name in graphs}
+        facts = record(stores, scaled(RUNS, scale, least=120), seed)
         for number, change in enumerate(planted()):
-            wrong = wrong_about(store, facts, change)
+            wrong = wrong_about(stores[change.graph.name or ""], facts, change)
             outcome.count(wrong and f"seed {seed}, planted()[{number}]: {wrong}")
         for number, same in enumerate(refactored()):
-            report = replay(store, same.graph, execute=same.execute)
+            report = replay(stores[same.graph.name or ""], same.graph, execute=same.execute)
             outcome.count(None if report.ok else f"seed {seed}, refactored()[{number}]: {report}")
         began, replayed = time.process_time(), 0
         for graph in (chain(), loop(), nested(), chat(), asking()):
-            report = replay(store, graph)
+            report = replay(stores[graph.name or ""], graph)
             replayed += len(report.runs)
             outcome.count(None if report.ok else f"seed {seed}, the recorded {graph.name}: {report}")
         speed = replayed / max(time.process_time() - began, 1e-9) * 60
         outcome.note = f"{speed:,.0f} small runs a minute of this process"
         if scale >= 1:
             outcome.count(None if speed >= LEAST else f"only {speed:,.0f} runs a minute")
+        for store in stores.values():
+            store.close()
     return outcome
