@@ -53,7 +53,7 @@ class Desk:
 
     async def resume(self) -> None:
         """Continue what an earlier process left, and from then on whatever is due: questions expire."""
-        left = await self.store.list_workflows(status="active", graph="support", limit=None)
+        left = list(await self.store.list_workflows(status="active", graph="support", limit=None))
         while True:
             for workflow in left:
                 with suppress(WorkflowLockedError):  # another process runs it

@@ -64,7 +64,7 @@ def show(words: list[Word]) -> None:
 
 
 def question_of(chat: str) -> str:
-    return until(lambda: [each["asks"] for each in send(chat)[1]["questions"]])[0]
+    return str(until(lambda: [each["asks"] for each in send(chat)[1]["questions"]])[0])
 
 
 def refunds() -> None:

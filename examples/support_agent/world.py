@@ -27,9 +27,9 @@ class Shop:
             await asyncio.Event().wait()
         with CALLS.open("a") as file:
             file.write(f"{name} {order}\n")
-        return {"price": PRICES[order], "parcel": "delivered on Monday", "customer": "has ordered 12 times"}[
-            name
-        ]
+        parcel, customer = "delivered on Monday", "has ordered 12 times"
+        known: dict[str, str | int] = {"price": PRICES[order], "parcel": parcel, "customer": customer}
+        return known[name]
 
 
 class Model:
