@@ -12,10 +12,10 @@ import pytest
 
 import hypergraph
 
-DECORATORS = ["node", "route", "ifelse", "interrupt", "pause_until", "pause_for"]
+DECORATORS = ["node", "route", "ifelse", "interrupt", "pause_until", "pause_for", "receive"]
 NODE_CLASSES = [
     *("HyperNode", "FunctionNode", "GraphNode", "GateNode", "RouteNode", "IfElseNode", "InterruptNode"),
-    *("TimerNode", "END", "NodeContext", "Replace", "RetryPolicy"),
+    *("TimerNode", "ReceiveNode", "END", "NodeContext", "Replace", "RetryPolicy"),
 ]
 RUNNERS = ["BaseRunner", "SyncRunner", "AsyncRunner", "ErrorHandling"]
 RESULTS = [

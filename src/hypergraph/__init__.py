@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         IfElseNode,
         InterruptNode,
         NodeContext,
+        ReceiveNode,
         Replace,
         RetryPolicy,
         RouteNode,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
         node,
         pause_for,
         pause_until,
+        receive,
         route,
     )
     from hypergraph.records import InnerStep, NodeRecord, PauseInfo, RunStatus
@@ -84,8 +86,8 @@ if TYPE_CHECKING:
 # The public names of each module.
 _NAMES = {
     "nodes": (
-        "node route ifelse interrupt pause_until pause_for HyperNode FunctionNode GraphNode GateNode "
-        "RouteNode IfElseNode InterruptNode TimerNode END NodeContext Replace RetryPolicy"
+        "node route ifelse interrupt pause_until pause_for receive HyperNode FunctionNode GraphNode GateNode "
+        "RouteNode IfElseNode InterruptNode TimerNode ReceiveNode END NodeContext Replace RetryPolicy"
     ),
     "graph": "Graph chain InputSpec",
     "runners": "BaseRunner SyncRunner AsyncRunner ErrorHandling",
@@ -117,6 +119,7 @@ __all__ = [
     "interrupt",
     "pause_until",
     "pause_for",
+    "receive",
     # nodes
     "HyperNode",
     "FunctionNode",
@@ -126,6 +129,7 @@ __all__ = [
     "IfElseNode",
     "InterruptNode",
     "TimerNode",
+    "ReceiveNode",
     "END",
     "NodeContext",
     "Replace",

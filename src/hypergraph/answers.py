@@ -23,6 +23,8 @@ from hypergraph.exceptions import InvalidAnswerError
 
 Schema = dict[str, Any]
 
+_SIGNAL = re.compile(r"[\w.-]{1,100}", re.ASCII)
+
 WORDS = {
     **dict.fromkeys(("true", "yes", "y", "on", "1"), True),
     **dict.fromkeys(("false", "no", "n", "off", "0"), False),
@@ -56,6 +58,17 @@ _FORMATS: dict[str, Callable[[str], Any]] = {
     "uuid": UUID,
     "decimal": Decimal,
 }
+
+
+def checked_signal(name: Any) -> str:
+    """Return the name of a signal. Raises TypeError or ValueError for what cannot be one."""
+    if not isinstance(name, str):
+        raise TypeError(f"The name of a signal must be a text, got {preview(name)}")
+    if not _SIGNAL.fullmatch(name):
+        raise ValueError(
+            f"{name[:100]!r} cannot be the name of a signal. Use up to 100 letters, digits, and . _ -"
+        )
+    return name
 
 
 def schema_of(declared: Any) -> Schema | None:

@@ -110,6 +110,7 @@ class PauseInfo:
     schemas: dict[str, dict[str, Any]] | None = None  # output -> JSON Schema of its answer, if it has a type
     due: datetime | None = None  # its deadline, or when a timer fires; UTC
     default: str | None = None  # the answer after the deadline, as a text
+    signal: str | None = None  # the name under which its value is sent
 
     def __repr__(self) -> str:
         keys = ", ".join(self.response_keys.values())

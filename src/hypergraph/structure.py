@@ -37,6 +37,22 @@ def leads(start: str, end: str, links: Links) -> bool:
     return False
 
 
+def signals_in(structure: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the signals that nodes of a stored graph receive, nested ones included, with their JSON Schemas.
+
+    None is the schema of a value without a type.
+    """
+    found: dict[str, Any] = {}
+    pending = [structure]
+    while pending:
+        for node in pending.pop().get("nodes", ()):
+            if node.get("signal"):
+                found.setdefault(node["signal"], node.get("answer"))
+            if node.get("graph"):
+                pending.append(node["graph"])
+    return found
+
+
 def strong_components(names: Iterable[K], links: Mapping[K, Collection[K]]) -> list[list[K]]:
     """Return the strongly connected components, each after all components it leads to."""
     index: dict[K, int] = {}

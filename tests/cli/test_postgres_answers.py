@@ -60,7 +60,22 @@ QUESTIONS = [
 ]
 # Asked below, or about no store.
 OTHERS = {
-    *("ui", "run", "resume", "fork", "worker", "mcp", "tag", "rm", "gc", "backup", "export", "import"),
+    *(
+        "ui",
+        "run",
+        "resume",
+        "fork",
+        "worker",
+        "mcp",
+        "tag",
+        "send",
+        "dev-postgres",
+        "rm",
+        "gc",
+        "backup",
+        "export",
+        "import",
+    ),
     *("db-info", "db-check", "db-migrate", "db-copy", "demo", "completion", "doctor", "version", "schema"),
     *("answer", "cancel", "db-recover", "help", "skill", "replay", "submit"),
     *("queue-ls", "queue-pause", "queue-resume", "queue-requeue", "queue-show"),

@@ -94,7 +94,7 @@ def test_a_worker_that_is_cut_off_is_taken_over_and_refused_when_it_is_back(dsn:
             "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' "
             "AND application_name = %s"
         )
-        cluster.until(lambda: cluster.one(back, session_name("w1")), 60)
+        cluster.until(lambda: cluster.one(back, session_name("w1", "dbos")), 60)
         cluster.workers[1].kill()
         more = submit(cluster, 4)  # the first three have ended; the last one is for the one that is back
         assert_all_ended(cluster, more, most_repeated=3)

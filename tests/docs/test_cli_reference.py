@@ -12,7 +12,7 @@ import pytest
 
 from hypergraph.cli.arguments import FOR_ALL, Option
 from hypergraph.cli.main import manual, options_of, overview, syntax, usage
-from hypergraph.cli.registry import COMMANDS
+from hypergraph.cli.registry import COMMANDS, spelled
 from hypergraph.views.sql import VIEWS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -36,7 +36,7 @@ def reference() -> str:
             if command.part == part:
                 options = options_of(name)
                 parts += [
-                    f"\n### {name.replace('-', ' ')}\n",
+                    f"\n### {spelled(name)}\n",
                     f"`{usage(name, options)}`: {command.summary}.",
                 ]
                 parts += ["", *rows(options)] if options else []
@@ -66,7 +66,7 @@ def test_the_reference_is_what_the_commands_say(name: str, written: Callable[[],
 def test_every_command_has_help_an_action_and_plain_options(name: str) -> None:
     options = options_of(name)
     text = manual(name, options)
-    assert text.startswith(f"usage: hypergraph {name.replace('-', ' ')}")
+    assert text.startswith(f"usage: hypergraph {spelled(name)}")
     assert COMMANDS[name].summary in overview()
     assert not COMMANDS[name].summary.endswith(".")
     for option in options:

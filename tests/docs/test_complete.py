@@ -16,7 +16,7 @@ import hypergraph
 from hypergraph import events, exceptions
 from hypergraph.cli.arguments import FOR_ALL
 from hypergraph.cli.main import options_of
-from hypergraph.cli.registry import COMMANDS
+from hypergraph.cli.registry import COMMANDS, spelled
 from hypergraph.views import problems
 from hypergraph.views.schemas import SCHEMAS, full_name
 from hypergraph.views.sql import VIEWS
@@ -183,11 +183,11 @@ def test_every_code_of_an_error_is_in_the_reference_of_each_interface() -> None:
 @pytest.mark.slow
 def test_every_command_and_option_long_and_short_is_in_the_reference() -> None:
     text = page("cli.md")
-    parts = dict(re.findall(r"^### ([\w ]+)\n(.*?)(?=^##|\Z)", text, re.DOTALL | re.MULTILINE))
+    parts = dict(re.findall(r"^### ([\w -]+)\n(.*?)(?=^##|\Z)", text, re.DOTALL | re.MULTILINE))
     assert undocumented([option.name for option in FOR_ALL], text) == []
     for name in COMMANDS:
         spellings = [text for option in options_of(name) for text in (option.name, option.short) if text]
-        assert undocumented(spellings, parts[name.replace("-", " ")]) == [], name
+        assert undocumented(spellings, parts[spelled(name)]) == [], name
 
 
 def test_every_document_and_every_column_of_a_view_is_in_the_reference() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from hypergraph import Graph, interrupt, node, pause_for
+from hypergraph import Graph, interrupt, node, pause_for, receive
 
 NODES = int(os.environ.get("NODES", "10"))
 PAUSE = float(os.environ.get("NODE_SECONDS", "0.02"))
@@ -130,6 +130,7 @@ leaving = Graph([leave], name="leaving")
 holding = Graph([hold], name="holding")
 complaining = Graph([complain], name="complaining")
 locking = Graph([lock, double], name="locking")
+receiving = Graph([receive("x", int), double], name="receiving")
 timed = Graph([pause_for("wait", 0.3, hold=0), double], name="timed")
 killing = Graph([kill], name="killing")
 asking_1 = Graph([double, ask], name="pinned", version="1")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.policy import CheckpointPolicy
     from hypergraph.checkpointers.postgres.store import PostgresCheckpointer
     from hypergraph.checkpointers.questions import Question
-    from hypergraph.checkpointers.records import Checkpoint, StepRecord, Workflow, WorkflowList
+    from hypergraph.checkpointers.records import Checkpoint, Signal, StepRecord, Workflow, WorkflowList
     from hypergraph.checkpointers.sql.transfer import copy_store
     from hypergraph.checkpointers.sqlite.store import SqliteCheckpointer
     from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
@@ -29,6 +29,7 @@ _LAZY = {
     "Progress": "hypergraph.checkpointers.live",
     "StreamChunk": "hypergraph.checkpointers.live",
     "CheckpointPolicy": "hypergraph.checkpointers.policy",
+    "Signal": "hypergraph.checkpointers.records",
     "StepRecord": "hypergraph.checkpointers.records",
     "StepStatus": "hypergraph.checkpointers.status",
     "Workflow": "hypergraph.checkpointers.records",
@@ -59,6 +60,7 @@ __all__ = [
     "Checkpoint",
     "Progress",
     "Question",
+    "Signal",
     "StepRecord",
     "StepStatus",
     "StreamChunk",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
+from hypergraph.checkpointers.backend import NodeSurvey, percentile
 from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Workflow, lineage_html
@@ -215,6 +215,9 @@ def survey(
     store: Checkpointer, *, graph: str | None = None, node: str | None = None, since: datetime | None = None
 ) -> dict[str, NodeStats]:
     """Return the figures of each node by name; steps that a fork copied were executed elsewhere."""
+    found = store.backend.survey(graph, node, since)
+    if found is not None:
+        return {each.node: _surveyed(each) for each in sorted(found)}
     by_node: dict[str, list[StepRecord]] = {}
     for step in scan(store, graph=graph, node=node, since=since):
         if not step.replayed:
@@ -229,6 +232,11 @@ def survey(
                 amounts = used.setdefault(row.node, {})
                 amounts[row.name] = amounts.get(row.name, 0) + row.amount
     return {name: _figures(by_node[name], used.get(name, {})) for name in sorted(by_node)}
+
+
+def _surveyed(found: NodeSurvey) -> NodeStats:
+    _, count, failed, cached, total, middle, high, usage = found
+    return NodeStats(count, middle, high, failed / count, cached / count, total, usage)
 
 
 def _figures(steps: Sequence[StepRecord], usage: dict[str, float]) -> NodeStats:
@@ -246,11 +254,6 @@ def _figures(steps: Sequence[StepRecord], usage: dict[str, float]) -> NodeStats:
         total_ms=sum(step.duration_ms or 0.0 for step in steps),
         usage=usage,
     )
-
-
-def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """Return the smallest time that at least this share of the times does not exceed."""
-    return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
 
 
 def mentions(store: Checkpointer, text: str, limit: int | None) -> list[StepRecord]:

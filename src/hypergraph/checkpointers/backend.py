@@ -4,12 +4,13 @@ A backend keeps records and encoded values; it knows no serializer. Verbs that r
 handed the `Encoding` of the store. All verbs are synchronous and may be called from any thread. Reading an
 unknown id gives nothing, never an error. Trouble with the place itself is a CheckpointError.
 
-Twenty-three verbs are abstract. Those below "with a default" are answered from them, and overridden where a
+Twenty-six verbs are abstract. Those below "with a default" are answered from them, and overridden where a
 backend has a shorter way.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -22,6 +23,7 @@ from hypergraph.checkpointers.records import (
     Claim,
     Commit,
     EncodedAnswer,
+    EncodedSignal,
     EncodedStep,
     NewWorkflow,
     Ownership,
@@ -63,6 +65,24 @@ class StepTally(NamedTuple):
     first: int  # index of the first of them
     last: int  # and of the last
     superstep: int  # the highest one
+
+
+class NodeSurvey(NamedTuple):
+    """The figures of one node over many workflows."""
+
+    node: str  # its name
+    steps: int  # how many executions
+    failed: int
+    cached: int
+    total_ms: float  # of all of them
+    p50_ms: float | None  # of those that completed without the cache
+    p95_ms: float | None
+    usage: dict[str, float]  # what they recorded
+
+
+def percentile(ordered: Sequence[float], share: float) -> float | None:
+    """Return the smallest time that at least this share of the times does not exceed."""
+    return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
 
 
 class StepOutline(NamedTuple):
@@ -221,6 +241,24 @@ class Backend(ABC):
         """
 
     @abstractmethod
+    def put_signal(self, workflow_id: str, payload: Payload) -> bool:
+        """Keep a value that was sent to a workflow, also to one with an owner.
+
+        Returns False, and keeps nothing, if its index is not the next one of its name, from 1 on.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist.
+            WorkflowError: it has completed.
+        """
+
+    @abstractmethod
+    def take_signal(self, workflow_ids: Sequence[str], name: str, taker: str) -> tuple[str, Payload] | None:
+        """Return the first kept value of a name, of the first of these workflows that has one, and of which.
+
+        From then on it belongs to the taker, who is given the same one again. None if there is none.
+        """
+
+    @abstractmethod
     def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
         """Change the status.
 
@@ -358,8 +396,8 @@ class Backend(ABC):
         """Return the latest encoded value of each input given at or before superstep `upto`."""
 
     @abstractmethod
-    def read_turns(self, workflow_id: str) -> list[Turn]:
-        """Return when inputs entered, and which, in order."""
+    def read_turns(self, workflow_id: str, *, after: int = -1) -> list[Turn]:
+        """Return when inputs entered, and which, in order; those after a superstep, else there is a first."""
 
     @abstractmethod
     def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
@@ -373,6 +411,10 @@ class Backend(ABC):
 
         They come in the order in which they began. The version of a payload is the visit of the node.
         """
+
+    @abstractmethod
+    def read_signals(self, workflow_id: str) -> list[EncodedSignal]:
+        """Return what was sent to a workflow, received or not, by name and in order."""
 
     @abstractmethod
     def read_usage(self, workflow_id: str) -> list[Usage]:
@@ -401,6 +443,10 @@ class Backend(ABC):
             if total:
                 found[workflow_id] = total
         return found
+
+    def survey(self, graph: str | None, node: str | None, since: datetime | None) -> list[NodeSurvey] | None:
+        """Return the figures of each node over all workflows, None where records must be read for them."""
+        return None
 
     def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
         """Make commits durable together, each on its own; return the error of each, None for success.

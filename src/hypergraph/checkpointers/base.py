@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from operator import itemgetter
@@ -30,12 +31,19 @@ from hypergraph.checkpointers.overview import Overview, overview_of
 from hypergraph.checkpointers.pending import awaited
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Moment, Query, Status, checked_limit, moment, parse
-from hypergraph.checkpointers.questions import Question, due_runs, open_questions, record_answers
+from hypergraph.checkpointers.questions import (
+    Question,
+    due_runs,
+    open_questions,
+    record_answers,
+    send_signal,
+)
 from hypergraph.checkpointers.records import (
     FINISHED,
     Checkpoint,
     NewWorkflow,
     Payload,
+    Signal,
     StepRecord,
     StoredHistory,
     Turn,
@@ -586,7 +594,7 @@ class Checkpointer:
         return self._known(workflow_id, self.backend.read_progress(workflow_id))
 
     def due_runs(self, graph: str | None = None) -> list[Workflow]:
-        """Return what to run because a deadline has passed or a timer is due, oldest first.
+        """Return what to run, oldest first: a deadline has passed, a timer is due or a signal was sent.
 
         These are workflows, and items of maps, which can be run by themselves under their own ids.
         """
@@ -640,8 +648,7 @@ class Checkpointer:
                     steps = [*kept, *backend.read_steps(workflow_id, checked, after=after, values=False)]
             if steps and summary is not None:
                 later = turns[-1].superstep > summary["last"]
-                turns = backend.read_turns(workflow_id) if later else []
-                turns = [turn for turn in turns if turn.superstep > summary["last"]]
+                turns = backend.read_turns(workflow_id, after=summary["last"]) if later else []
                 first = 0
             else:
                 summary = None
@@ -697,7 +704,7 @@ class Checkpointer:
             parent: The children of this workflow; without it, workflows that have no parent.
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
-            due: Only those with a question whose deadline has passed, or a timer whose time has come.
+            due: Only those to be run: a deadline has passed, a timer is due or a signal was sent.
             limit: At most this many; None for all.
             cursor: The `next_cursor` of the page before.
 
@@ -755,7 +762,7 @@ class Checkpointer:
             parent: The children of this workflow; without it, workflows that have no parent.
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
-            due: Only those with a question whose deadline has passed, or a timer whose time has come.
+            due: Only those to be run: a deadline has passed, a timer is due or a signal was sent.
             limit: At most this many; None for all.
             cursor: The `next_cursor` of the page before.
 
@@ -936,6 +943,54 @@ class Checkpointer:
             True
         """
         self.answer_all(workflow_id, {key: value}, by=by)
+
+    def send(self, workflow_id: str, name: str, value: Any, *, by: str | None = None) -> None:
+        """Send a value to a workflow; the next `receive` node of that name gets it.
+
+        It is kept until then, also if no node waits for it yet. Values of one name are received in the order
+        in which they were sent, each of them once, by nodes of the workflow, of its nested graphs or of its
+        items. Nothing runs: a workflow that waits is due from then on.
+
+        Args:
+            workflow_id: The workflow, or an item of a map.
+            name: The name of the signal.
+            value: The value.
+            by: Who sends it; kept with it.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist.
+            WorkflowError: it has completed, no node of it receives this signal, or it is a nested graph.
+            InvalidAnswerError: the value is not of the type that the node declares.
+            ValueError: this cannot be the name of a signal.
+            TypeError: the value cannot be stored.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, receive
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> store = MemoryCheckpointer()
+            >>> runner = SyncRunner(checkpointer=store)
+            >>> graph = Graph([receive("payment", float)])
+            >>> runner.run(graph, workflow_id="order-1").pause.signal
+            'payment'
+            >>> store.send("order-1", "payment", 9.5)
+            >>> runner.run(graph, workflow_id="order-1")["payment"]
+            9.5
+        """
+        send_signal(self, workflow_id, name, value, by)
+
+    def signals(self, workflow_id: str) -> list[Signal]:
+        """Return what was sent to a workflow, by name and in order; `received_by` says what was received.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
+        """
+        found = [
+            replace(
+                self.encoding.read_signal(workflow_id, payload), received_by=taker.rpartition(":")[0] or None
+            )
+            for payload, taker in self.backend.read_signals(workflow_id)
+        ]
+        return self._known(workflow_id, found)
 
     def answer_all(self, workflow_id: str, answers: Mapping[str, Any], *, by: str | None = None) -> None:
         """Answer several open questions at once: all of the answers are kept, or none.

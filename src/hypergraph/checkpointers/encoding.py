@@ -31,6 +31,7 @@ from hypergraph.checkpointers.records import (
     EncodedStep,
     Payload,
     Place,
+    Signal,
     StepRecord,
     gap,
     owned,
@@ -571,6 +572,21 @@ class Encoding:
         kept = dict(values) if redact is None else {n: redact(node, n, v) for n, v in values.items()}
         self.serializer.serialize(kept)  # an answer that cannot be stored must not look like one
         return EncodedAnswer(record, self._answer(record, kept, by, now().isoformat()))
+
+    def signal(self, workflow_id: str, name: str, value: Any, by: str | None, place: int) -> Payload:
+        """Return a value that is sent to a workflow, encoded. Raises TypeError if it cannot be."""
+        redact = self.redact
+        kept = value if redact is None else redact(name, name, value)
+        parts = {"value": kept, "by": by, "at": now().isoformat()}
+        raw = self.serializer_of(name).serialize(parts)  # raises: it must not look like one that is stored
+        return self.payload(name, 0, parts, Place(workflow_id, 0, place), raw=raw)
+
+    def read_signal(self, workflow_id: str, payload: Payload) -> Signal:
+        """Return a value that was sent, as it is stored; one that cannot be read says why."""
+        found = self.value(workflow_id, payload)
+        if not isinstance(found, Mapping) or set(found) != {"value", "by", "at"}:
+            return Signal(payload.name, found)
+        return Signal(payload.name, found["value"], found["by"], datetime.fromisoformat(found["at"]))
 
     def _answer(
         self, record: StepRecord, values: Mapping[str, Any], by: str | None, at: str | None

@@ -104,23 +104,21 @@ def _argument(value: Any) -> Any:
 Amounts = dict[tuple[int, str, str], dict[str, float]]  # by superstep, node and key
 
 
-def read_inner_steps(  # noqa: PLR0917 - a store in parts, and a place
+def read_inner_steps(
     backend: Backend,
     encoding: Encoding,
     workflow_id: str,
     node: str | None,
     visit: int | None,
-    used: Amounts | None = None,
 ) -> list[InnerStep]:
     """Return the inner steps of a workflow, or of one node or visit, in order.
 
-    Of a key that was called in several supersteps, as after a failure, all calls are there. Amounts that the
-    caller has read already are not read again.
+    Of a key that was called in several supersteps, as after a failure, all calls are there.
     """
     rows = backend.read_inner(workflow_id, node=node, visit=visit)
     if not rows:
         return []
-    used = by_step(backend.read_usage(workflow_id)) if used is None else used
+    used = by_step(backend.read_usage(workflow_id))
     found = [inner_step_of(name, row, content_of(encoding, workflow_id, row)) for name, row in rows]
     return [
         replace(step, usage=usage)

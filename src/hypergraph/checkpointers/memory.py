@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
 from hypergraph.checkpointers.backend import START, Backend, Owner, Page, Position, StepOutline, position_of
@@ -26,6 +28,7 @@ from hypergraph.checkpointers.records import (
     Claim,
     Commit,
     EncodedAnswer,
+    EncodedSignal,
     EncodedStep,
     NewWorkflow,
     Ownership,
@@ -34,6 +37,7 @@ from hypergraph.checkpointers.records import (
     Turn,
     Usage,
     Workflow,
+    is_over,
     locked,
     not_asking,
     owned,
@@ -137,7 +141,7 @@ class MemoryBackend(Backend):
             if commit.code is not None:
                 row.describe(commit.code)
             if commit.status is not None:
-                row.set_status(commit.status, commit.due)
+                row.set_status(commit.status, commit.due, commit.awaits)
             if commit.duration_ms is not None:
                 row.workflow = replace(row.workflow, duration_ms=commit.duration_ms)
 
@@ -177,7 +181,10 @@ class MemoryBackend(Backend):
             items = [each.workflow for each in self._rows.values() if each.workflow.parent_id == workflow_id]
             is_over = all(item.status is WorkflowStatus.COMPLETED for item in items)
             due = min((item.due for item in items if item.due is not None), default=None)
-            row.set_status(WorkflowStatus.COMPLETED if is_over else WorkflowStatus.PAUSED, due)
+            awaits: Counter[str] = Counter()
+            for item in items:
+                awaits.update(item.awaits)
+            row.set_status(WorkflowStatus.COMPLETED if is_over else WorkflowStatus.PAUSED, due, awaits)
 
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Set tags of a workflow, remove those under None, and return what it has then."""
@@ -205,6 +212,37 @@ class MemoryBackend(Backend):
                         raise not_asking(record)
                     if is_checked:
                         row.steps[at] = step._replace(payloads=[*step.payloads, payload])
+
+    def put_signal(self, workflow_id: str, payload: Payload) -> bool:
+        """Keep a value that was sent; see `Backend.put_signal`."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            if row is None:
+                raise unknown(workflow_id)
+            if row.workflow.status is WorkflowStatus.COMPLETED:
+                raise is_over(workflow_id)
+            last = max((idx for name, idx in row.signals if name == payload.name), default=0)
+            if payload.idx != last + 1:
+                return False
+            row.signals[payload.name, payload.idx] = EncodedSignal(payload)
+            return True
+
+    def take_signal(self, workflow_ids: Sequence[str], name: str, taker: str) -> tuple[str, Payload] | None:
+        """Return the next value that was sent; see `Backend.take_signal`."""
+        with self._lock:
+            for row in [row for each in workflow_ids if (row := self._rows.get(each)) is not None]:
+                for wanted in (taker, ""):
+                    for place, sent in sorted(row.signals.items()):
+                        if (place[0], sent.taker) == (name, wanted):
+                            row.signals[place] = sent._replace(taker=taker)
+                            return row.workflow.id, sent.payload
+            return None
+
+    def read_signals(self, workflow_id: str) -> list[EncodedSignal]:
+        """Return what was sent to a workflow, by name and in order."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            return [] if row is None else [sent for _, sent in sorted(row.signals.items())]
 
     def put_step(self, step: EncodedStep, encoding: Encoding) -> None:
         """Record a step of a workflow without an owner, in place of one of the same superstep and node."""
@@ -362,11 +400,12 @@ class MemoryBackend(Backend):
             row = self._rows.get(workflow_id)
             return latest(row.given() if row else (), upto)
 
-    def read_turns(self, workflow_id: str) -> list[Turn]:
+    def read_turns(self, workflow_id: str, *, after: int = -1) -> list[Turn]:
         """Return when inputs entered, and which, in order."""
         with self._lock:
             row = self._rows.get(workflow_id)
-            return turns_of((at, payload.name) for at, payload in (row.given() if row else ()))
+            given = [(at, payload.name) for at, payload in (row.given() if row else ()) if at > after]
+            return turns_of(given, after)
 
     def read_summary(self, workflow_id: str) -> Payload | None:
         """Return the encoded summary that was written last."""
@@ -401,7 +440,7 @@ class MemoryBackend(Backend):
             matching = [
                 (row.key, workflow)
                 for row, workflow in ((row, row.read()) for row in newest)
-                if query.admits(workflow, row.records)
+                if query.admits(workflow, row.records, self._is_signalled)
             ]
         if query.cursor is not None and not query.cursor.isdecimal():
             raise ValueError(f"Invalid cursor: {query.cursor!r} is not the next_cursor of an earlier list")
@@ -411,6 +450,18 @@ class MemoryBackend(Backend):
         page = rest[: query.limit]
         cursor = str(page[-1][0]) if len(page) < len(rest) else None
         return [workflow for _, workflow in page], len(matching), cursor
+
+    def _is_signalled(self, workflow: Workflow) -> bool:
+        """Say whether a signal is kept that nodes of a workflow, or of its items, wait for."""
+        above = {workflow.id, workflow.parent_id}
+        rows = self._rows.values() if workflow.awaits else ()
+        targets = [(row, workflow.awaits) for row in rows if row.workflow.id in above]
+        targets += [(row, row.workflow.awaits) for row in rows if row.workflow.parent_id == workflow.id]
+        return any(
+            sent.payload.name in awaits and not sent.taker
+            for row, awaits in targets
+            for sent in row.signals.values()
+        )
 
     # --- upkeep -------------------------------------------------------------------------------
 
@@ -516,6 +567,7 @@ class Row:
     inner: dict[tuple[Any, ...], tuple[str, Payload]] = field(default_factory=dict)
     usage: dict[tuple[Any, ...], Usage] = field(default_factory=dict)
     summary: Payload | None = None
+    signals: dict[tuple[str, int], EncodedSignal] = field(default_factory=dict)  # by name and place
 
     @classmethod
     def of(cls, key: int, workflow_id: str, new: NewWorkflow) -> Row:
@@ -597,11 +649,19 @@ class Row:
         if self.owner_since is not None:
             raise locked(self.workflow.id, os.getpid(), HOST, self.owner_since)
 
-    def set_status(self, status: WorkflowStatus, due: datetime | None = None) -> None:
+    def set_status(
+        self,
+        status: WorkflowStatus,
+        due: datetime | None = None,
+        awaits: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         """Change the status; what is due stays so while it is worked on."""
         ended = now() if status in FINISHED else None
         due = self.workflow.due if status is WorkflowStatus.ACTIVE else due
-        self.workflow = replace(self.workflow, status=status, completed_at=ended, due=due)
+        awaits = self.workflow.awaits if status is WorkflowStatus.ACTIVE else awaits
+        self.workflow = replace(
+            self.workflow, status=status, completed_at=ended, due=due, awaits=dict(awaits)
+        )
         if status is WorkflowStatus.COMPLETED:
             self.intents.clear()
 

@@ -11,7 +11,7 @@ from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.live import Progress
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import Question
-from hypergraph.checkpointers.records import StepRecord, Usage, Workflow
+from hypergraph.checkpointers.records import Signal, StepRecord, Usage, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Overview:
     first_error: StepRecord | None  # in the nested run or item where it happened
     child_errors: dict[str, StepRecord]  # of listed children that failed: id -> the step that failed
     questions: list[Question]  # open ones, of nested runs and items too; artifacts are not fetched
+    signals: list[Signal]  # values that were sent to it and wait to be received
     next: tuple[str, ...] | None  # nodes that would run next; None if the history is longer than LONG
     forks: list[str]  # ids, at most FORKS
     usage: dict[str, float]  # what was recorded in it and below it
@@ -74,6 +75,7 @@ def _overview(store: Checkpointer, workflow_id: str, steps: int) -> Overview | N
         first_error=_first_error(store, workflow_id, tallies),
         child_errors={child: step for child, step in errors.items() if step is not None},
         questions=[] if workflow.status is WorkflowStatus.COMPLETED else store.questions(workflow_id),
+        signals=[sent for sent in store.signals(workflow_id) if sent.received_by is None],
         next=() if is_map else _next(store, workflow, tallies),
         forks=[fork.id for fork in forks],
         usage=store.usage(workflow_id),

@@ -244,10 +244,15 @@ class Query(NamedTuple):
     where: tuple[Clause, ...] = ()
     limit: int | None = 100
     cursor: str | None = None
-    due: datetime | None = None  # only those with a deadline or a timer up to this moment
+    due: datetime | None = None  # only those with a deadline or timer up to this moment, or a kept signal
     order: str = ""  # one of ORDERS with "-up" or "-down"; newest first if it is empty
 
-    def admits(self, workflow: Workflow, steps: Callable[[], Iterable[StepRecord]]) -> bool:
+    def admits(
+        self,
+        workflow: Workflow,
+        steps: Callable[[], Iterable[StepRecord]],
+        is_signalled: Callable[[Workflow], bool] | None = None,
+    ) -> bool:
         """Return whether the workflow is among those asked for; its steps are read only if need be."""
         if self.parent is not None:
             related = workflow.parent_id == self.parent
@@ -261,7 +266,11 @@ class Query(NamedTuple):
             and (self.since is None or workflow.created_at >= self.since)
             and (self.until is None or workflow.created_at < self.until)
             and all(workflow.tags.get(key) == value for key, value in self.tags.items())
-            and (self.due is None or (workflow.due is not None and workflow.due <= self.due))
+            and (
+                self.due is None
+                or (workflow.due is not None and workflow.due <= self.due)
+                or (is_signalled is not None and is_signalled(workflow))
+            )
             and all(clause.holds(workflow, steps) for clause in self.where)
         )
 
@@ -282,7 +291,7 @@ FILTERS = (
     Filter("until", "created before: an age like 2h, or a date", "T"),
     Filter("tag", "only with this tag, like team=search; all must match", "K=V", many=True),
     Filter("parent", "the children of this workflow: nested runs, or items of a map", "WF"),
-    Filter("due", "only with a question whose deadline has passed, or a timer whose time has come", ""),
+    Filter("due", "only those to be run: a deadline has passed, a timer is due or a signal was sent", ""),
     Filter("where", 'a condition, like "node:embed duration > 1s" or "duration > 5m"', "EXPR"),
 )
 

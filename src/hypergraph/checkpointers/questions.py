@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from hypergraph.answers import check
+from hypergraph.answers import check, checked_signal
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.clock import now
-from hypergraph.display import did_you_mean
+from hypergraph.display import did_you_mean, preview
 from hypergraph.exceptions import WorkflowError
 from hypergraph.records import PauseInfo
+from hypergraph.structure import signals_in
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
@@ -66,10 +68,73 @@ def next_due(pauses: Iterable[PauseInfo]) -> datetime | None:
     return min((pause.due for pause in pauses if pause.due is not None), default=None)
 
 
-def due_runs(store: Checkpointer, graph: str | None = None) -> list[Workflow]:
-    """Return what is to be run because a deadline has passed or a timer is due: workflows, or items of maps.
+def awaited(pauses: Iterable[PauseInfo]) -> dict[str, int]:
+    """Return the signals that nodes wait for, with the number of nodes."""
+    return dict(Counter(pause.signal for pause in pauses if pause.signal is not None))
 
-    An item can be run by itself, so that the list of its map is not needed.
+
+def around(workflow_id: str) -> list[str]:
+    """Return a workflow and those that it is part of, from the inside out."""
+    parts = workflow_id.split("/")
+    return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
+
+
+def taker_of(workflow_id: str, node: str, visit: int | str) -> str:
+    """Return the visit of a node as what receives a signal."""
+    return f"{workflow_id}/{node}:{visit}"
+
+
+def has_signal(store: Checkpointer, step: StepRecord) -> bool:
+    """Say whether a signal that a step waits for is kept, or was given to it by a run that ended since."""
+    signal = None if step.pause is None else step.pause.signal
+    taker = taker_of(step.workflow_id, step.node_name, step.visit)
+    return signal is not None and any(
+        sent.payload.name == signal and sent.taker in ("", taker)
+        for each in around(step.workflow_id)
+        for sent in store.backend.read_signals(each)
+    )
+
+
+def send_signal(store: Checkpointer, workflow_id: str, name: str, value: Any, by: str | None) -> None:
+    """Keep a value for the next node of a workflow that receives it. Raises what `Checkpointer.send` says."""
+    checked_signal(name)
+    if by is not None and not isinstance(by, str):
+        raise TypeError(f"by must be a text, got {preview(by)}")
+    workflow = store.workflow(workflow_id)
+    top = workflow if workflow.parent_id is None else store.backend.read_workflow(workflow.parent_id)
+    if top is not None and (top.parent_id is not None or (top is not workflow and workflow.item is None)):
+        root = workflow_id.partition("/")[0]
+        raise WorkflowError(
+            f"Workflow {workflow_id!r} is part of {root!r}. Send the signal to {root!r}: nodes inside of it "
+            "receive it as well.",
+            workflow_id=workflow_id,
+        )
+    _check_signal(workflow, name, value)
+    while True:
+        sent = [each for each in store.backend.read_signals(workflow_id) if each.payload.name == name]
+        payload = store.encoding.signal(workflow_id, name, value, by, len(sent) + 1)
+        if store.backend.put_signal(workflow_id, payload):
+            return
+
+
+def _check_signal(workflow: Workflow, name: str, value: Any) -> None:
+    """Raise for a signal that no node of the stored graph receives, or of another type than all of them."""
+    if workflow.graph is None:
+        return
+    found = signals_in(workflow.graph)
+    if name not in found:
+        known = f"It receives: {', '.join(map(repr, found))}." if found else "It receives nothing."
+        raise WorkflowError(
+            f"Workflow {workflow.id!r} does not receive {name!r}. {did_you_mean(name, list(found)) or known}",
+            workflow_id=workflow.id,
+        )
+    check(name, value, found[name])
+
+
+def due_runs(store: Checkpointer, graph: str | None = None) -> list[Workflow]:
+    """Return what is to be run: a deadline has passed, a timer is due or a signal was sent.
+
+    These are workflows, or items of maps, which can be run by themselves: the list of the map is not needed.
     """
     found = store.backend.find(Query(graph=graph, limit=None, due=now()))[0][::-1]
     runs: list[Workflow] = []

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import wraps
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from hypergraph.checkpointers.deltas import stands
@@ -218,6 +219,7 @@ class Workflow:
     crashes: dict[str, int] = field(default_factory=dict)  # node name -> how often it took the process along
     due: datetime | None = None  # the first deadline of its questions, or when its first timer fires
     version: str | None = None  # of the code that it is pinned to
+    awaits: dict[str, int] = field(default_factory=dict)  # signal -> how many nodes wait for it
     # Given a superstep, or None for all: the steps up to it, without their values.
     load_steps: Callable[[int | None], Iterable[StepRecord]] | None = field(default=None, compare=False)
     load_graph: Callable[[], Graph | None] | None = field(default=None, compare=False)  # reads the structure
@@ -321,9 +323,9 @@ class Turn(NamedTuple):
     names: frozenset[str] = frozenset()
 
 
-def turns_of(given: Iterable[tuple[int, str]]) -> list[Turn]:
-    """Return the turns of inputs that entered at these supersteps; there is always a first one."""
-    found: dict[int, set[str]] = {0: set()}
+def turns_of(given: Iterable[tuple[int, str]], after: int = -1) -> list[Turn]:
+    """Return the turns of inputs that entered at these supersteps; of all turns there is always a first."""
+    found: dict[int, set[str]] = {0: set()} if after < 0 else {}
     for superstep, name in given:
         found.setdefault(superstep, set()).add(name)
     return [Turn(superstep, frozenset(names)) for superstep, names in sorted(found.items())]
@@ -527,6 +529,7 @@ class Commit(NamedTuple):
     inner: tuple[tuple[str, Payload], ...] = ()  # steps inside of nodes, each with the name of the node
     usage: tuple[Usage, ...] = ()
     summary: Payload | None = None  # of the steps so far, in place of an earlier one
+    awaits: Mapping[str, int] = MappingProxyType({})  # with a status: signals that nodes wait for
 
 
 def each_of(
@@ -554,6 +557,25 @@ class CommitOptions(TypedDict, total=False):
     running: str | None
     code: NewWorkflow | None
     due: datetime | None
+    awaits: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A value that was sent to a workflow; `store.signals(id)` returns them."""
+
+    name: str  # under which it was sent
+    value: Any  # what was sent; an Undecodable if it cannot be read
+    by: str | None = None  # who sent it
+    sent_at: datetime | None = None  # when
+    received_by: str | None = None  # the workflow and the node that received it; None while it is kept
+
+
+class EncodedSignal(NamedTuple):
+    """A value that was sent to a workflow, as it is stored; its index counts those of its name."""
+
+    payload: Payload
+    taker: str = ""  # the visit of a node that received it; empty while it is kept
 
 
 def locked(workflow_id: str, pid: int, host: str, since: datetime) -> WorkflowLockedError:
@@ -592,6 +614,14 @@ def not_asking(record: StepRecord) -> WorkflowError:
         f"Node {record.node_name!r} of workflow {record.workflow_id!r} has been answered already, or does "
         "not ask any more; this answer was not used. Look at the workflow before you answer again.",
         workflow_id=record.workflow_id,
+    )
+
+
+def is_over(workflow_id: str) -> WorkflowError:
+    """Return the error for a signal to a workflow that has completed."""
+    return WorkflowError(
+        f"Workflow {workflow_id!r} has completed, so nothing of it receives a signal any more.",
+        workflow_id=workflow_id,
     )
 
 

@@ -95,6 +95,11 @@ COMMANDS = {
         DO,
         ("answer order-1 approved=true --by ann", "answer batch item-3.approved=false"),
     ),
+    "send": Command(
+        "send a value to a workflow, for the next node that receives it",
+        DO,
+        ("send order-1 payment 9.5", "send batch/item-3 approved true --by ann"),
+    ),
     "fork": Command(
         "start a workflow from the history of another one",
         DO,
@@ -118,6 +123,11 @@ COMMANDS = {
         ("worker shop:orders --executor-id w1 --db postgresql://host/runs",),
     ),
     "worker-ls": Command("list the workers, and dead ones that left runs", CLUSTER, ("worker ls",)),
+    "dev-postgres": Command(
+        "start, stop or look for a Postgres for trying out",
+        CLUSTER,
+        ("dev-postgres", "dev-postgres status", "dev-postgres stop"),
+    ),
     "submit": Command(
         "submit a run to a cluster on Postgres",
         CLUSTER,
@@ -179,6 +189,21 @@ COMMANDS = {
     "help": Command("show the help of a command", KEEP, ("help", "help resume")),
     "version": Command("print the version", KEEP, ("version", "--version")),
 }
+
+
+# Commands that write nothing, and so leave nothing half done when they are interrupted.
+READING = frozenset(
+    [
+        *("ls", "show", "steps", "step", "state", "errors", "diff", "why", "stats", "timeline", "lineage"),
+        *("graph", "schema", "sql", "worker-ls", "queue-ls", "queue-show", "schedule-ls", "db-info"),
+        *("db-check", "completion", "doctor", "help", "version"),
+    ]
+)
+
+
+def spelled(name: str) -> str:
+    """Return a command as it is typed: a dash in its name is a blank, except for `dev-postgres`."""
+    return name if name == "dev-postgres" else name.replace("-", " ")
 
 
 def module_of(name: str) -> ModuleType:

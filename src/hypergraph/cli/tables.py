@@ -12,7 +12,7 @@ from hypergraph.runs.log import failed_status, with_usage
 from hypergraph.views.inner import InnerStepView
 from hypergraph.views.step import QuestionView, Step, StepValue
 from hypergraph.views.values import TEXT, Brief, Part, StepRef, StoredValue, ValueView
-from hypergraph.views.workflow import ChildCounts, NodeRow
+from hypergraph.views.workflow import ChildCounts, NodeRow, SignalView
 from hypergraph.views.workflows import WorkflowSummary
 
 ROWS = 20  # of a table
@@ -234,7 +234,8 @@ def _of_user(traceback: str | None) -> str | None:
 def _waits(question: QuestionView) -> str:
     """Return what a question waits for, until when, and what happens then."""
     kinds = [kind for kind in question["answer_types"].values() if kind != "anything"]
-    what = f"waits for an answer, {'; '.join(kinds)}" if kinds else "waits for an answer"
+    awaited = f"the signal {question['signal']}" if question["signal"] else "an answer"
+    what = f"waits for {awaited}, {'; '.join(kinds)}" if kinds else f"waits for {awaited}"
     if question["due"] is None:
         return what
     after = "the run fails" if question["default"] is None else f"the answer is {question['default']}"
@@ -252,9 +253,22 @@ def question_lines(questions: Sequence[QuestionView]) -> list[str]:
             lines.append(f"{question['node']} waits until {until(question['due'])}")
             continue
         waits = f"answered{by}, resume to use it" if question["answered"] else _waits(question)
-        lines += [f"{question['node']} {waits} (input {keys})", f"  {prompt['type']} {prompt['text']}"]
+        lines.append(f"{question['node']} {waits} (input {keys})")
+        if question["signal"] is None:
+            lines.append(f"  {prompt['type']} {prompt['text']}")
     left_out = len(questions) - ROWS
     return lines + ([f"... and {plural(left_out, 'more question')}"] if left_out > 0 else [])
+
+
+def signal_lines(signals: Sequence[SignalView]) -> list[str]:
+    """Return the values that were sent to a run and wait to be received."""
+    lines = [
+        f"signal {sent['name']}{' by ' + sent['by'] if sent['by'] else ''} is kept until it is received: "
+        f"{sent['value']['type']} {sent['value']['text']}"
+        for sent in signals[:ROWS]
+    ]
+    left_out = len(signals) - ROWS
+    return lines + ([f"... and {plural(left_out, 'more signal')}"] if left_out > 0 else [])
 
 
 def progress_parts(found: Any) -> list[str]:

@@ -699,6 +699,7 @@ class Journal:
         full: bool,
         code: NewWorkflow | None = None,
         due: datetime | None = None,
+        awaits: Mapping[str, int] = MappingProxyType({}),
     ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         self.is_closed = True
@@ -717,7 +718,7 @@ class Journal:
                 if facts is None
                 else {"summary": self.store.encoding.summary(self.claim.workflow_id, facts)}
             )
-        self.flush(status=status, duration_ms=duration, full=full, code=code, due=due, **more)
+        self.flush(status=status, duration_ms=duration, full=full, code=code, due=due, awaits=awaits, **more)
         if self.writer is not None:
             self.writer.drain(self.claim)
         return (*self._reported(), *self.on_their_way)

@@ -13,7 +13,15 @@ from typing import Any
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.names import check_workflow_id
-from hypergraph.checkpointers.questions import Question, next_due, record_answers
+from hypergraph.checkpointers.questions import (
+    Question,
+    around,
+    awaited,
+    has_signal,
+    next_due,
+    record_answers,
+    taker_of,
+)
 from hypergraph.checkpointers.records import Claim, NewWorkflow, Ownership, Workflow, taken_over
 from hypergraph.checkpointers.references import Reference
 from hypergraph.checkpointers.status import WorkflowStatus
@@ -49,11 +57,13 @@ from hypergraph.durability.resume import (
 from hypergraph.engine.admission import answer_names, is_answer, transactional_node
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
+from hypergraph.engine.plan import Step
 from hypergraph.engine.run import RECORD_SIZE, CallContext, Run
 from hypergraph.exceptions import (
     CheckpointError,
     CrashLoopError,
     ItemChangedError,
+    ValueUnreadableError,
     WorkflowError,
     WorkflowLockedError,
 )
@@ -305,7 +315,7 @@ class WorkflowRecorder:
             return False  # nothing was written down, so nothing can be restored
         if (
             self._has_answers(run, stored)
-            or any(question.is_ripe for question in self._asked(stored))
+            or any(self._is_ripe(question) for question in self._asked(stored))
             or self._news(run, stored)
             or lacks_results(run, stored)
             or has_grown(run.admission.graph, stored)
@@ -317,6 +327,10 @@ class WorkflowRecorder:
             return False
         recall(run, stored, self.store)
         return True
+
+    def _is_ripe(self, question: Question) -> bool:
+        """Say whether a run has something to do at a question: an answer, a deadline or a signal is there."""
+        return question.is_ripe or has_signal(self.store, question.step)
 
     def _asked(self, stored: Stored) -> list[Question]:
         """Return the open questions of a workflow."""
@@ -402,6 +416,34 @@ class WorkflowRecorder:
             )
         return True
 
+    def receive(self, run: Run, step: Step, superstep: int) -> tuple[Any, ...]:
+        """Return the next value that was sent under the signal of a node, nothing if there is none.
+
+        The visit of the node is what takes it, so that a run after a crash is given the same value.
+        """
+        holder, name, place = run, step.name, [step.name]
+        while holder.journal is None and holder.parent is not None:  # a nested graph without a history
+            name, holder = holder.step_name, holder.parent
+            place.insert(0, name)
+        journal: Journal | None = holder.journal
+        if journal is None or journal.is_detached:
+            return ()
+        visit = str(journal.visits.get(holder.step_of(name).index, 1))
+        if holder is not run:
+            visit += f".{'/'.join(run.trail)}.{superstep}"
+        workflow_id = journal.claim.workflow_id
+        taker = taker_of(workflow_id, "/".join(place), visit)
+        found = self.store.backend.take_signal(around(workflow_id), step.node.signal, taker)
+        if found is None:
+            return ()
+        value = self.store.encoding.read_signal(*found).value
+        if isinstance(value, Undecodable):
+            raise ValueUnreadableError(
+                f"The signal {step.node.signal!r} of workflow {found[0]!r} cannot be read: {value.reason}",
+                workflow_id=found[0],
+            )
+        return (value,)
+
     @staticmethod
     def stream(run: Run, name: str, chunk: Any) -> None:
         """Keep a chunk of a node, for readers in other processes."""
@@ -436,8 +478,8 @@ class WorkflowRecorder:
             full = _is_outermost(run) or bool(run.asked)
             code = self._code_since(run) if run in self.reruns else None
             started = perf_counter()
-            due = next_due(run.pauses)
-            saved = journal.close(WorkflowStatus(run.status.value), full=full, code=code, due=due)
+            status, due, awaits = WorkflowStatus(run.status.value), next_due(run.pauses), awaited(run.pauses)
+            saved = journal.close(status, full=full, code=code, due=due, awaits=awaits)
             if full:
                 self.store.backend.commit_seconds = perf_counter() - started
             return saved
@@ -696,6 +738,7 @@ class MapRecorder:
                     duration_ms=duration,
                     full=outermost,
                     due=next_due(map_run.pauses),
+                    awaits=awaited(map_run.pauses),
                 )
             )
         finally:

@@ -16,6 +16,7 @@ from hypergraph.checkpointers.questions import (
     answer_at,
     answered,
     child_at,
+    has_signal,
     is_due,
     placed,
     was_answered,
@@ -33,7 +34,7 @@ from hypergraph.durability.history import (
     is_other,
     stored_in,
 )
-from hypergraph.durability.summaries import begun_at, fits, shift_of
+from hypergraph.durability.summaries import begun_at, fits, shift_of, with_turn
 from hypergraph.engine.admission import admit
 from hypergraph.engine.lists import Mark
 from hypergraph.engine.nested import MapRun
@@ -168,7 +169,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         replay.begin(turn, reached)
         past.reopened = _reopened(run, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
-        before.turns = [*before.turns, turn]
+        before.turns = with_turn(before, turn)
     standing = replay.standing
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
@@ -200,7 +201,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     }
     known = stored.records if stored.summary is None else None  # a long history is read when its log is
     past.load_rows = partial(_rows, run, store, stored.workflow.id, known, outside)
-    _ask_again(run, past.waiting.values())
+    _ask_again(run, past.waiting.values(), store)
     return past
 
 
@@ -289,7 +290,7 @@ def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
         run.standing.hush(sum(1 << i for i in added))
 
 
-def _ask_again(run: Run, latest: Collection[StepRecord]) -> None:
+def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer) -> None:
     """Leave questions open that nothing has answered or given up: they are not asked anew."""
     standing = run.standing
     for record in latest:
@@ -300,7 +301,8 @@ def _ask_again(run: Run, latest: Collection[StepRecord]) -> None:
             continue
         step = run.plan.steps[index]
         answered = any(name in run.answers for name in step.outputs)
-        if step.kind != "interrupt" or answered or is_due(record.pause):
+        is_ripe = is_due(record.pause) or has_signal(store, record)
+        if step.kind != "interrupt" or answered or is_ripe:
             standing.pending |= standing.asking & 1 << index
             standing.asking &= ~(1 << index)
         elif (standing.due | standing.asking | standing.pending) >> index & 1:
@@ -337,11 +339,12 @@ def _restore_values(
     for name in [name for name in run.values if name not in known]:
         del run.values[name]
     lost: dict[str, Lost] = {}
+    before = _before_withheld(run, stored, replay, store)
     for name, record in replay.sources.items():
         if record is None:
             value = stored.inputs[name][1] if name in stored.inputs else _UNKNOWN
         elif record is EARLIER and name in needed:
-            value = stored.state.get(name, _UNKNOWN)
+            value = before.get(name, stored.state).get(name, _UNKNOWN)
         elif record is not EARLIER and name in needed:
             value = _made(run, stored, store, record, name)
         else:
@@ -362,6 +365,15 @@ def _restore_values(
         wanted += [(None, name) for name in run.admission.returns]
     run.resumed.remade = _Remaking(run, stored, replay, lost).steps(wanted)
     run.resumed.lost = {found.record.node_name: found.reason for found in lost.values() if found.record}
+
+
+def _before_withheld(
+    run: Run, stored: Stored, replay: Replay, store: Checkpointer
+) -> dict[str, Mapping[str, Any]]:
+    """Return by name, where a later value is withheld, the state with what is older than the records."""
+    withheld = {name: kept for kept in run.resumed.withheld.values() for name in kept.results}
+    names = [name for name in withheld if replay.sources.get(name) is EARLIER]
+    return {name: store.state(stored.workflow.id, superstep=withheld[name].superstep - 1) for name in names}
 
 
 def _restore_lists(

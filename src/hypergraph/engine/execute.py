@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from datetime import datetime
 from functools import partial
-from sys import getrefcount
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from hypergraph.nodes.context import NodeContext
 from hypergraph.nodes.gate import END
 from hypergraph.nodes.interrupt import InterruptNode
 from hypergraph.nodes.options import Replace, RetryPolicy
+from hypergraph.nodes.receive import ReceiveNode
 from hypergraph.nodes.signature import MISSING
 from hypergraph.nodes.timer import TimerNode
 from hypergraph.records import PauseInfo, RunStatus
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from hypergraph.runners.observer import EventObserver
 
 _UNSHARED = 2  # references to an object that only a variable and the question about them hold
+# Since 3.14 the loads of a variable may not count, and elsewhere nothing may: then nothing is used twice.
+_counts = sys.version_info < (3, 14) and hasattr(sys, "getrefcount")
+_references: Callable[[Any], int] = sys.getrefcount if _counts else lambda _: _UNSHARED + 1
 _GLANCE = 1.0  # seconds between looks at the clock while a timer waits: it may jump
 _PATIENCE = 0.05  # seconds between checks of a workflow that another process is running
 
@@ -164,7 +168,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 elif step.getter is not None:
                     value = step.func(*step.getter(values))
                 elif step.seen is not None or step.sees is not None:
-                    if spare is None or getrefcount(spare) > _UNSHARED:
+                    if spare is None or _references(spare) > _UNSHARED:
                         spare = NodeContext(run, step.name, superstep)
                     else:  # the function before has not kept it
                         spare._name, spare.superstep = step.name, superstep
@@ -230,7 +234,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
     """Perform a step: produce its value, record it, store it, emit its events."""
     if step.kind == "group":
         await step.run(run, superstep, perform)
-        return None
+        return
     observer, journal, outcome = run.context.observer, run.journal, StepOutcome()
     saved: tuple[int, ...] = ()
     given = NOT_KNOWN
@@ -272,7 +276,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         run.land(step, ASKED)
         if observer is not None:
             await observer.interrupted(run, step, outcome.span_id, signal.pause)
-        return None
+        return
     except BaseException as raised:
         error, duration = original(raised), clock() - started - outcome.waited
         if journal is not None and not (step.node.repeatable or outcome.called):
@@ -282,7 +286,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         finally:
             if observer is not None:
                 await observer.node_failed(run, step, outcome, outcome.error or error)
-        return None
+        return
     if run.inner is not None:
         run.leave(step, outcome)
     if journal is not None and not outcome.committed:
@@ -509,12 +513,18 @@ async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> An
     before = _asked_before(run, step)
     if isinstance(step.node, TimerNode):
         return await _wait(run, step, superstep, outcome, before)
+    if isinstance(step.node, ReceiveNode) and run.context.recorder is not None:
+        take = partial(run.context.recorder.receive, run, step, superstep)
+        found = await run.context.kernel.settle(take)
+        if found:
+            return step.node.as_answers(found)[0]
     if before is not None and before.due is not None and before.due <= now():
         answers = await _after_deadline(run, step, outcome, before)
         return answers[0] if step.output is not None else answers
-    answer = await _through_cache(run, step, superstep, outcome, _handle)
-    if answer is not NO_ANSWER:
-        return answer
+    if not isinstance(step.node, ReceiveNode):
+        answer = await _through_cache(run, step, superstep, outcome, _handle)
+        if answer is not NO_ANSWER:
+            return answer
     raise PauseExecution(_question(run, step, before))
 
 
@@ -594,12 +604,19 @@ def _question(run: Run, step: Step, before: PauseInfo | None) -> PauseInfo:
         value=next(iter(inputs.values()), None),
         output_params=step.outputs if len(step.outputs) > 1 else None,
         values=inputs if len(inputs) > 1 else None,
-        reason="timer" if isinstance(node, TimerNode) else "interrupt",
+        reason=_reason(node),
         path=run.trail,
         schemas=node.answer_schemas or None,
         due=due,
         default=", ".join(map(preview, node.default)) if has_default else None,
+        signal=node.signal if isinstance(node, ReceiveNode) else None,
     )
+
+
+def _reason(node: InterruptNode) -> str:
+    if isinstance(node, TimerNode):
+        return "timer"
+    return "signal" if isinstance(node, ReceiveNode) else "interrupt"
 
 
 producers.update({"function": _call_function, "gate": _call_function, "interrupt": _ask})

@@ -421,19 +421,28 @@ class Run:
         if node_deadline is not None and monotonic() >= node_deadline:
             raise NodeTimeoutError(self.path_of(name), self.step_of(name).node.timeout)
 
-    def stream(self, name: str, chunk: Any) -> None:
-        """Emit a chunk, if there are event processors; keep it, if the node streams into a store."""
+    def stream(self, name: str, chunk: Any, superstep: int | None = None) -> None:
+        """Emit a chunk, if there are event processors; keep it, if the node streams into a store.
+
+        Raises StepUsageError for a chunk to keep of a node that has ended; without superstep it has not.
+        """
         if self.context.observer is not None:
             self.context.observer.chunk(self, name, chunk)
         if self.context.recorder is not None and self.step_of(name).node.stream:
+            if superstep is not None:
+                self.visit(name, superstep)
             self.context.recorder.stream(self, name, chunk)
 
-    def progress(self, name: str, done: float, total: float | None, text: str) -> None:
-        """Show how far a node is, to event processors and in the store."""
+    def progress(self, name: str, how_far: tuple[float, float | None, str], superstep: int) -> None:
+        """Show how far a node is, to event processors and in the store.
+
+        Raises StepUsageError for a node that has ended.
+        """
+        self.visit(name, superstep)
         if self.context.observer is not None:
-            self.context.observer.progress(self, name, done, total, text)
+            self.context.observer.progress(self, name, *how_far)
         if self.context.recorder is not None:
-            self.context.recorder.show_progress(self, name, done, total, text)
+            self.context.recorder.show_progress(self, name, *how_far)
 
     # -- endings ---------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from hypergraph.exceptions import safe_text
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.gate import GateNode, IfElseNode
 from hypergraph.nodes.graph_node import GraphNode
+from hypergraph.nodes.receive import ReceiveNode
 from hypergraph.structure import VERSION
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def structure_of(graph: Graph) -> Structure:
 
     node  {name, kind, inputs, outputs, emit, wait_for, hidden, optional, types: {inputs, outputs}}; `kind`
           is "function", "gate", "interrupt" or "graph", `optional` the inputs with a default
+    interrupt that receives a signal: also {signal, answer}; the JSON Schema of its value, or None
     gate  also {targets, labels, multi_target, default_open, ifelse}; the end is "END", the first target of
           an ifelse is the one for True
     graph also {graph, renamed: {inputs, outputs}, map_over, map_mode, durability}; `renamed` maps
@@ -118,6 +120,8 @@ def _node(node: HyperNode) -> Structure:
         "inputs": _texts((name, type_text(node.get_input_type(name))) for name in node.inputs),
         "outputs": _texts((name, type_text(node.get_output_type(name))) for name in data_outputs),
     }
+    if isinstance(node, ReceiveNode):
+        return about | {"signal": node.signal, "answer": node.answer_schemas.get(data_outputs[0])}
     return about | _branches(node) if isinstance(node, GateNode) else about
 
 

@@ -1,4 +1,4 @@
-"""Nodes: functions, gates, interrupts, timers and nested graphs, and the decorators that make them."""
+"""Nodes: functions, gates, interrupts, timers, signals, nested graphs, and the decorators that make them."""
 
 from hypergraph.exceptions import RenameError
 from hypergraph.nodes.base import HyperNode, RenameEntry
@@ -8,6 +8,7 @@ from hypergraph.nodes.gate import END, GateNode, IfElseNode, RouteNode, ifelse, 
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.interrupt import InterruptNode, interrupt
 from hypergraph.nodes.options import Replace, RetryPolicy
+from hypergraph.nodes.receive import ReceiveNode, receive
 from hypergraph.nodes.timer import TimerNode, pause_for, pause_until
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "IfElseNode",
     "InterruptNode",
     "NodeContext",
+    "ReceiveNode",
     "RenameEntry",
     "RenameError",
     "Replace",
@@ -30,5 +32,6 @@ __all__ = [
     "node",
     "pause_for",
     "pause_until",
+    "receive",
     "route",
 ]

@@ -33,7 +33,7 @@ _LAZY = {
     "replay": "hypergraph.testing.replaying",
     "simulate": "hypergraph.testing.simulation",
 }
-_MODULES = ("stores", "ownership", "upkeep", "outlines", "crashes", "races")
+_MODULES = ("stores", "ownership", "upkeep", "outlines", "crashes", "races", "signals")
 _TESTS = [f"hypergraph.testing.conformance.{name}" for name in _MODULES]
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hypergraph import checkpointers as stores  # each is loaded on first access
 from hypergraph.checkpointers.sqlite.listing import SqliteLists
@@ -23,7 +23,7 @@ _KEYWORDS = (  # "host=... dbname=...", and whatever else names a password
 )
 _USER = r"(?s)^(\s*[A-Za-z][\w+.-]*://[^:@/?#]*):.*@"  # a password may contain any of these
 _WORD = r"(?is)\s*\b\w*password\s*=\s*(?:'(?:[^'\\]|\\.)*'?|(?:[^\s\\]|\\.)*)"
-_SCHEMA = r"(?<=[?&])schema=([^&]*)(?:&|$)|(?:^|\s+)schema=(\S+)"
+_PAIR = r"(?s)\b\w+\s*=\s*(?:'(?:[^'\\]|\\.)*'?|(?:[^\s\\]|\\.)*)"
 
 
 def file_of(address: str, *, must_exist: bool = True) -> str:
@@ -67,12 +67,17 @@ def is_server(address: str) -> bool:
 def without_password(address: str) -> str:
     """Return an address without its password, for display; it works where the password is set elsewhere."""
     if "://" not in address:
-        return re.sub(_WORD, "", address).strip() if is_server(address) else address
+        return _kept_words(re.sub(_WORD, "", address)) if is_server(address) else address
     from urllib.parse import unquote  # most addresses are paths, and `ls` must start quickly
 
     plain, mark, query = re.sub(_USER, r"\1@", address).partition("?")
     kept = [part for part in query.split("&") if "password" not in unquote(part.partition("=")[0]).lower()]
     return plain + mark * any(kept) + "&".join(kept)
+
+
+def _kept_words(address: str) -> str:
+    """Return the keywords of an address: a word without one may be the rest of a password with a blank."""
+    return " ".join(re.findall(_PAIR, address))
 
 
 def server_at(address: str, *, must_exist: bool = True) -> Checkpointer:
@@ -81,11 +86,8 @@ def server_at(address: str, *, must_exist: bool = True) -> Checkpointer:
     Raises:
         Problem: there is no store in it, the address is invalid, or the driver is not installed.
     """
-    named = re.search(_SCHEMA, address)
-    options: dict[str, Any] = {"schema": named[1] or named[2] or ""} if named else {}
-    plain = re.sub(_SERVER, "postgresql://", re.sub(_SCHEMA, "", address), count=1).rstrip("?&")
     try:
-        store = stores.PostgresCheckpointer(plain, **options)
+        store = stores.PostgresCheckpointer(re.sub(_SERVER, "postgresql://", address, count=1))
     except (ImportError, ValueError) as error:
         raise Problem(USAGE, str(error)) from error
     if must_exist and not store.backend.exists():

@@ -7,13 +7,14 @@ from typing import Any, TypedDict
 
 from hypergraph.display import jsonable
 from hypergraph.views.database import SqlStore
-from hypergraph.views.doctor import THERE, lock_of
+from hypergraph.views.doctor import THERE, cluster_schema, executor_in, in_cluster, lock_of
 from hypergraph.views.problems import NOT_FOUND, Problem
 
 PAUSED = " (paused)"  # ends the name of the entry that keeps the limits of a paused queue
 MAPS = " maps"  # ends the name of the queue of the maps whose items go to a queue
 WAITING, DELAYED, RUNNING, DEAD = "waiting", "delayed", "running", "dead"
 _STATUSES = {WAITING: "ENQUEUED", DELAYED: "DELAYED", RUNNING: "PENDING", DEAD: "ERROR"}
+SUBMITTED = tuple(_STATUSES)
 _OURS = "name LIKE 'hypergraph.%'"
 _QUEUES = f"""
 SELECT q.name, q.application_name, q.concurrency, q.worker_concurrency, q.rate_limit_max,
@@ -167,8 +168,12 @@ def workers(store: SqlStore) -> WorkerPage:
         running[executor] = running.get(executor, 0) + count
     locks = {number for *_, number in live}
     seen: dict[str, WorkerView] = {}
-    for name, host, _, up, silent, number in live:
-        if number in {lock_of(application, name) for application, *_ in claimed} or name not in seen:
+    schema = cluster_schema(store)
+    for session, host, _, up, silent, number in live:
+        name = executor_in(session, schema)
+        if name is None:
+            continue
+        if number in {lock_of(application, name, schema) for application, *_ in claimed} or name not in seen:
             seen[name] = {
                 "executor_id": jsonable(name),
                 "alive": True,
@@ -178,7 +183,7 @@ def workers(store: SqlStore) -> WorkerPage:
                 "running": running.get(name, 0),
             }
     for application, executor, count in claimed:
-        if executor not in seen and lock_of(application, executor) not in locks:
+        if executor not in seen and lock_of(application, executor, schema) not in locks:
             seen[executor] = {
                 "executor_id": jsonable(executor),
                 "alive": False,
@@ -228,9 +233,9 @@ def submitted(store: SqlStore, status: str, queue: str = "", limit: int = 50) ->
 
 def _rows(store: SqlStore, statement: str, *values: Any) -> list[Any]:
     def read(connection: Any) -> list[Any] | None:
-        if store.backend.kind != "postgres" or not connection.execute(THERE).fetchone()[0]:
+        if store.backend.kind != "postgres" or not connection.execute(in_cluster(store, THERE)).fetchone()[0]:
             return None
-        found: list[Any] = connection.execute(statement, values).fetchall()
+        found: list[Any] = connection.execute(in_cluster(store, statement), values).fetchall()
         return found
 
     found = store.backend.inspect(read)

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from typing import Any, NamedTuple, TypedDict
+from zlib import crc32
 
 from hypergraph.checkpointers import WorkflowStatus
 from hypergraph.checkpointers.query import Query
@@ -29,7 +30,7 @@ _LATE = 30  # seconds within which a claimed run is owned
 _OURS = "name LIKE 'hypergraph.%'"
 THERE = """
 SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace
-    WHERE nspname = 'dbos' AND relname = 'workflow_status' AND relkind = 'r'
+    WHERE nspname = '{dbos}' AND relname = 'workflow_status' AND relkind = 'r'
     AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(pg_class.oid, 'SELECT'))
 """
 _VERSION = "SELECT max(version) FROM dbos.dbos_migrations"
@@ -265,9 +266,35 @@ class Workers(NamedTuple):
     paused: Sequence[str] = ()  # queues
 
 
-def lock_of(application: str, executor_id: str) -> int:
+def in_cluster(store: SqlStore, statement: str) -> str:
+    """Return a statement over tables of DBOS with the schema in which they are for this store."""
+    schema = cluster_schema(store)
+    return re.sub(r"\bdbos\.(?=\w)", f'"{schema}".', statement.replace("{dbos}", schema.replace("'", "''")))
+
+
+def cluster_schema(store: SqlStore) -> str:
+    """Return the schema of the tables of DBOS, of a store in Postgres."""
+    found = getattr(store.backend.database, "address", None)
+    return "dbos" if found is None else str(found.cluster_schema).replace('"', "")
+
+
+def session_mark(schema: str) -> str:
+    """Return what ends the names of the sessions of workers in a schema: ids are unique in one only."""
+    return "" if schema == "dbos" else f"#{crc32(schema.encode()) & 0xFFFF:04x}"
+
+
+def executor_in(session: str, schema: str) -> str | None:
+    """Return the id of a worker in the name of its session, None for a worker of another schema."""
+    mark = session_mark(schema)
+    if not mark:
+        return None if re.search("#[0-9a-f]{4}$", session) else session
+    return session.removesuffix(mark) if session.endswith(mark) else None
+
+
+def lock_of(application: str, executor_id: str, schema: str = "dbos") -> int:
     """Return the number of the lock that a worker holds while it lives."""
-    digest = hashlib.sha256(f"hypergraph worker\0{application}\0{executor_id}".encode()).digest()
+    scope = application if schema == "dbos" else f"{schema}\0{application}"
+    digest = hashlib.sha256(f"hypergraph worker\0{scope}\0{executor_id}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1  # a positive number of 8 bytes
 
 
@@ -278,18 +305,24 @@ def workers(store: SqlStore) -> Workers | None:
         CheckpointError: the tables cannot be read.
     """
 
+    schema = cluster_schema(store)
+
     def read(connection: Any) -> Workers | None:
-        if not connection.execute(THERE).fetchone()[0]:
+        def rows(statement: str) -> list[Any]:
+            found: list[Any] = connection.execute(in_cluster(store, statement)).fetchall()
+            return found
+
+        if not rows(THERE)[0][0]:
             return None
         held = {(high << 32) | low for high, low in connection.execute(_LOCKS).fetchall()}
-        taken = connection.execute(_TAKEN).fetchall()
+        taken = rows(_TAKEN)
         return Workers(
-            int(connection.execute(_VERSION).fetchone()[0]),
-            [name for (name,) in connection.execute(_SESSIONS).fetchall()],
-            [Waiting(*row) for row in connection.execute(_WAITING).fetchall()],
-            {executor: count for name, executor, count in taken if lock_of(name, executor) not in held},
-            int(connection.execute(_UNKNOWN).fetchone()[0]),
-            [name for (name,) in connection.execute(_PAUSED).fetchall()],
+            int(rows(_VERSION)[0][0]),
+            [name for (session,) in rows(_SESSIONS) if (name := executor_in(session, schema)) is not None],
+            [Waiting(*row) for row in rows(_WAITING)],
+            {worker: count for name, worker, count in taken if lock_of(name, worker, schema) not in held},
+            int(rows(_UNKNOWN)[0][0]),
+            [name for (name,) in rows(_PAUSED)],
         )
 
     return store.backend.inspect(read)

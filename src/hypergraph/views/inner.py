@@ -8,7 +8,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypedDict
 
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.checkpointers.inner_steps import by_step, read_inner_steps
 from hypergraph.display import bounded, iso, jsonable, preview
 from hypergraph.records import InnerStep
 from hypergraph.views.values import CHARACTERS, ITEMS, ValueView, describe
@@ -80,22 +79,17 @@ def add_inner(store: Checkpointer, wf: str, steps: Sequence[Step]) -> None:
 
 def _add_inner(store: Checkpointer, wf: str, steps: Sequence[Step]) -> None:
     used: dict[tuple[int, str], dict[str, float]] = {}
-    rows = store.backend.read_usage(wf)
-    for row in rows:
+    for row in store.backend.read_usage(wf):
         amounts = used.setdefault((row.superstep, row.node), {})
         amounts[row.name] = amounts.get(row.name, 0) + row.amount
-    by_key = by_step(rows)
+    counts = store.backend.count_inner(wf)
     for step in steps:
-        place = (wf, step["node"], step["visit"])
-        inner = [
-            inner_view(each)
-            for each in read_inner_steps(store.backend, store.encoding, *place, by_key)
-            if each.superstep == step["superstep"]
-        ]
-        if inner:
-            step["inner"] = inner
-        if place_used := used.get((step["superstep"], step["node"])):
-            step["usage"] = place_used
+        place = (step["superstep"], step["node"])
+        if place in counts:
+            calls = store.inner_steps(wf, node=step["node"], visit=step["visit"])
+            step["inner"] = [inner_view(call) for call in calls if call.superstep == step["superstep"]]
+        if place in used:
+            step["usage"] = used[place]
 
 
 def unfinished(store: Checkpointer, wf: str) -> list[InnerStepView]:

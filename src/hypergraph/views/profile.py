@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, Workflow
-from hypergraph.checkpointers.analysis import percentile
-from hypergraph.checkpointers.backend import StepOutline
+from hypergraph.checkpointers.backend import StepOutline, percentile
 from hypergraph.checkpointers.query import parse
 from hypergraph.display import jsonable
 from hypergraph.views.problems import USAGE, Problem

@@ -43,6 +43,7 @@ from hypergraph.views.watch import (
     FollowedProgress,
     FollowedStep,
     RunningView,
+    StreamPage,
 )
 from hypergraph.views.why import WhyView
 from hypergraph.views.workflow import TreeView, WorkflowDetail
@@ -53,11 +54,13 @@ from hypergraph.views.writes import (
     Changed,
     Collected,
     Deleted,
+    DevServer,
     DueRuns,
     Enqueued,
     Forked,
     Imported,
     Pruned,
+    Sent,
     Tags,
     Written,
 )
@@ -86,6 +89,7 @@ SCHEMAS: dict[str, type] = {
     "followed-item": FollowedItem,
     "followed-progress": FollowedProgress,
     "followed-chunk": FollowedChunk,
+    "stream": StreamPage,
     "diff": DiffView,
     "changes": ChangesView,
     "why": WhyView,
@@ -97,6 +101,8 @@ SCHEMAS: dict[str, type] = {
     "run": RunView,
     "fork": Forked,
     "answered": Answered,
+    "sent": Sent,
+    "dev-postgres": DevServer,
     "tags": Tags,
     "cancelled": Cancelled,
     "deleted": Deleted,

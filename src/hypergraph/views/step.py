@@ -49,7 +49,8 @@ class PauseView(TypedDict):
     node: str
     response_key: str  # the input that takes the answer
     response_keys: dict[str, str]
-    reason: str  # interrupt or timer
+    reason: str  # interrupt, timer or signal
+    signal: str | None  # the name under which its value is sent
     prompt: ValueView  # shown with the question
     answer_types: dict[str, str]  # by key: what the answer must be, in words
     answer_schemas: dict[str, Any]  # by key: the JSON Schema of the answer, if it has a type
@@ -220,6 +221,7 @@ def pause_view(pause: PauseInfo, limits: Limits | None = None) -> PauseView:
         "response_key": jsonable(pause.response_key),
         "response_keys": jsonable(pause.response_keys),
         "reason": jsonable(pause.reason),
+        "signal": jsonable(pause.signal),
         "prompt": describe(pause.value if pause.values is None else pause.values, **(limits or {})),
         "answer_types": {key: described(schemas.get(name)) for name, key in keys},
         "answer_schemas": {key: schemas[name] for name, key in keys if name in schemas},

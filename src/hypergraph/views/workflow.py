@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypedDict
 
-from hypergraph.checkpointers import Checkpointer, Progress, Question, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers import (
+    Checkpointer,
+    Progress,
+    Question,
+    Signal,
+    StepStatus,
+    Workflow,
+    WorkflowStatus,
+)
 from hypergraph.checkpointers.backend import StepTally
 from hypergraph.checkpointers.overview import Overview, some_children
-from hypergraph.display import jsonable
+from hypergraph.display import iso, jsonable
 from hypergraph.views.lookup import missing_workflow, require_workflow
 from hypergraph.views.step import PauseView, QuestionView, Step, pause_view, question_view, shown_step
+from hypergraph.views.values import ValueView, describe
 from hypergraph.views.workflows import WorkflowSummary, workflow_summary
 
 _DEEPEST = 50  # levels of a tree
@@ -50,6 +59,15 @@ class ChildCounts(TypedDict):
     items: list[WorkflowSummary]  # some of them, failed ones first
 
 
+class SignalView(TypedDict):
+    """A value that was sent to a workflow."""
+
+    name: str
+    value: ValueView
+    by: str | None  # who sent it
+    sent_at: str | None
+
+
 class WorkflowDetail(WorkflowSummary):
     """One workflow, without its values."""
 
@@ -59,6 +77,7 @@ class WorkflowDetail(WorkflowSummary):
     first_error: Step | None  # with its traceback; in the nested run or item where it happened
     pause: PauseView | None  # the first question without an answer
     questions: list[QuestionView]  # all open ones, with their paths from this workflow
+    signals: list[SignalView]  # values that were sent to it and wait to be received
     children: ChildCounts
     next: list[str] | None  # nodes that would run next; null if the history is too long to find out
     forks: list[str]
@@ -115,6 +134,7 @@ def workflow_view(found: Overview) -> WorkflowDetail:
         "first_error": None if found.first_error is None else shown_step(found.first_error, failure=True),
         "pause": next((pause_view(q.pause) for q in _asking(found)), None),
         "questions": [question_view(question) for question in found.questions[:_QUESTIONS]],
+        "signals": [signal_view(sent) for sent in found.signals[:_QUESTIONS]],
         "children": {
             "total": sum(found.child_counts.values()),
             "by_status": found.child_counts,
@@ -137,6 +157,16 @@ def progress_view(found: Progress) -> ProgressView:
         "total": found.total,
         "share": found.share,
         "text": jsonable(found.text),
+    }
+
+
+def signal_view(sent: Signal) -> SignalView:
+    """Return a value that was sent as answers show it."""
+    return {
+        "name": jsonable(sent.name),
+        "value": describe(sent.value),
+        "by": jsonable(sent.by),
+        "sent_at": iso(sent.sent_at),
     }
 
 

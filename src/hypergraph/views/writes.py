@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from hypergraph.views.step import QuestionView
+from hypergraph.views.workflow import SignalView
 from hypergraph.views.workflows import WorkflowSummary
 
 
@@ -23,6 +24,24 @@ class Answered(TypedDict):
     id: str
     answered: list[str]  # keys
     questions: list[QuestionView]  # those with an answer too, as long as no run has used it
+
+
+class Sent(TypedDict):
+    """A signal that was sent, and all that wait to be received."""
+
+    schema: str  # hypergraph.sent/1
+    id: str
+    name: str
+    signals: list[SignalView]  # without those that were received
+
+
+class DevServer(TypedDict):
+    """A Postgres server for trying out."""
+
+    schema: str  # hypergraph.dev-postgres/1
+    running: bool
+    dsn: str | None  # its address while it runs
+    folder: str  # of its data
 
 
 class Deleted(TypedDict):

@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("dbos")
 
 from support import dbos_graphs
-from support.dbos_cluster import GRAPHS, TestCluster
+from support.dbos_cluster import GRAPHS, TestCluster, WorkerProcess
 
 from hypergraph import Graph, node
 from hypergraph.checkpointers import AesGcmCodec, PostgresCheckpointer, WorkflowStatus
@@ -238,6 +238,52 @@ def test_an_application_neither_sees_nor_cancels_the_runs_of_another(cluster: Te
     finally:
         other.close()
     assert cluster.runner.cancel("mine")
+
+
+def test_what_is_deleted_is_forgotten_by_the_queues_too(cluster: TestCluster) -> None:
+    cluster.runner.map("doubling", {"x": [1, 2]}, map_over="x", workflow_id="deleted")
+    cluster.runner.run("doubling", {"x": 1}, workflow_id="deleted-not")
+    count = "SELECT count(*) FROM dbos.workflow_status WHERE split_part(workflow_uuid, '/', 1) = %s"
+    assert cluster.one(count, "deleted") == 3
+    cluster.runner.checkpointer.delete("deleted")
+    assert (cluster.one(count, "deleted"), cluster.one(count, "deleted-not")) == (0, 1)
+    waiting = cluster.runner.submit("doubling", {"x": 1}, workflow_id="later", delay=600)
+    cluster.runner.checkpointer.backend.delete(["later"])
+    assert waiting.status == "DELAYED"
+    cluster.runner.cancel("later")
+
+
+def test_applications_in_two_schemas_are_apart(cluster: TestCluster, capsys: Any) -> None:
+    dsn = f"{cluster.dsn}&schema=tenant"
+    (worker,) = cluster.workers
+    other = DBOSRunner(dsn, polling=0.05)
+    try:
+        other.checkpointer.backend.open()
+        waiting = other.submit("doubling", {"x": 1}, workflow_id="shared-id")
+        assert cluster.runner.run("doubling", {"x": 5}, workflow_id="shared-id")["doubled"] == 10
+        assert not cluster.runner.checkpointer.workflows(parent="shared-id")
+        assert waiting.status == "ENQUEUED"
+        assert main(["--db", dsn, "--json", "queue", "show", "--status", "waiting"]) == 0
+        assert [each["id"] for each in json.loads(capsys.readouterr().out)["items"]] == ["shared-id"]
+        started = WorkerProcess(dsn, worker.executor_id, "--interval", "0.5")
+        cluster.workers.append(started)
+        started.ready()
+        assert waiting.result()["doubled"] == 2
+        assert main(["--db", dsn, "--json", "worker", "ls"]) == 0
+        (found,) = json.loads(capsys.readouterr().out)["items"]
+        assert (found["executor_id"], found["alive"]) == (worker.executor_id, True)
+        assert main(["--db", cluster.dsn, "--json", "worker", "ls"]) == 0
+        assert len(json.loads(capsys.readouterr().out)["items"]) == 1
+        assert started.leave() == 0
+        cluster.workers.remove(started)
+    finally:
+        other.close()
+
+
+@pytest.mark.parametrize("name", ["Tenant", "a%20b", "x" * 60])
+def test_a_schema_that_a_cluster_cannot_have_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="cannot be that of a cluster"):
+        DBOSRunner(f"postgresql://h/d?schema={name}")
 
 
 def test_the_last_submission_is_found_after_older_ones_were_deleted(cluster: TestCluster) -> None:

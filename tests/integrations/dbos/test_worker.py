@@ -14,7 +14,7 @@ pytest.importorskip("dbos")
 
 from chaos import Chaos
 from support.dbos_cluster import TestCluster
-from support.dbos_graphs import NODES, graphs, timed
+from support.dbos_graphs import NODES, graphs, receiving, timed
 
 from hypergraph import AsyncRunner
 from hypergraph.integrations.dbos import DBOSRunner
@@ -174,3 +174,12 @@ def test_a_run_whose_timer_is_due_is_resumed_by_a_worker(cluster: TestCluster) -
     cluster.start("w1", target="support.dbos_graphs:timed")
     cluster.until(lambda: store.workflow("due").status.value == "completed")
     assert store.state("due")["doubled"] == 6
+
+
+def test_a_run_that_was_sent_a_signal_is_resumed_by_a_worker(cluster: TestCluster) -> None:
+    store = cluster.runner.checkpointer
+    assert asyncio.run(AsyncRunner(checkpointer=store).run(receiving, workflow_id="sent")).paused
+    cluster.start("w1", target="support.dbos_graphs:receiving")
+    store.send("sent", "x", 4)
+    cluster.until(lambda: store.workflow("sent").status.value == "completed")
+    assert store.state("sent")["doubled"] == 8

@@ -6,7 +6,7 @@ free as soon as its process is killed, and half a minute after its connection is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.postgres.address import address_of
 from hypergraph.checkpointers.postgres.database import Database, database_at
 from hypergraph.checkpointers.postgres.dialect import asked
-from hypergraph.checkpointers.postgres.driver import user_cursor
+from hypergraph.checkpointers.postgres.driver import TransactionStatus, user_cursor
 from hypergraph.checkpointers.postgres.migrations import MIGRATIONS
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import Commit, NewWorkflow, each_of
@@ -32,6 +32,7 @@ from hypergraph.exceptions import CheckpointError
 
 T = TypeVar("T")
 
+_OVER = (TransactionStatus.IDLE, TransactionStatus.INERROR)  # without a transaction, or with one that failed
 _SIZE = """
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
 WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
@@ -44,11 +45,25 @@ _PATH = "SELECT set_config('search_path', current_setting('search_path') || ', p
 _MAY_WRITE = "SELECT NOT pg_is_in_recovery() AND has_table_privilege('workflows', 'INSERT')"
 
 
-def backend_at(dsn: str, schema: str) -> PostgresBackend:
+# Whether there is a table of submissions that this user may delete from.
+_SUBMITTED = """
+SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace
+    WHERE nspname = ? AND relname = 'workflow_status' AND relkind = 'r'
+    AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(pg_class.oid, 'SELECT')
+    AND has_table_privilege(pg_class.oid, 'DELETE'))
+"""
+# Only those that ended. Items, and later calls, have ids below that of a run.
+_FORGET = """
+DELETE FROM "{}".workflow_status WHERE status IN ('SUCCESS', 'ERROR', 'CANCELLED')
+AND name LIKE 'hypergraph.%' AND split_part(workflow_uuid, '/', 1) IN (SELECT unnest(?::text[]))
+"""
+
+
+def backend_at(dsn: str, schema: str | None) -> PostgresBackend:
     """Return the backend at an address.
 
     Raises:
-        ValueError: the address is not valid, or the schema has no name.
+        ValueError: the address is not valid, or the schema cannot have that name.
     """
     return PostgresBackend(database_at(address_of(dsn, schema)))
 
@@ -118,6 +133,21 @@ class PostgresBackend(SqlBackend):
         if workflows:
             database.write(work)
 
+    def delete(self, workflow_ids: Iterable[str]) -> int:
+        """Remove these workflows and their children, and what a cluster has kept of their submissions."""
+        wanted = list(workflow_ids)
+        count = super().delete(wanted)
+        schema = self.database.address.cluster_schema.replace('"', '""')
+
+        def forget(connection: Connection) -> None:
+            (may_delete,) = connection.execute(_SUBMITTED, (self.database.address.cluster_schema,)).fetchone()
+            if may_delete:
+                connection.execute(_FORGET.format(schema), (wanted,))
+
+        if wanted:
+            self.database.write(forget)
+        return count
+
     def stop_all(self, workflow_ids: Sequence[str]) -> None:
         """Mark ACTIVE workflows without an owner as stopped, in one statement; others stay as they are."""
         ended = micros(self.database.now())
@@ -140,7 +170,10 @@ class PostgresBackend(SqlBackend):
     def _user_connection(self, connection: Any, node: str) -> UserConnection:
         # Names of the user's own tables are found in the schema "public", after those of the store.
         connection.execute(_PATH).fetchone()
-        return UserConnection(node, connection.driver, partial(user_cursor, connection.driver))
+        driver = connection.driver
+        return UserConnection(
+            node, driver, partial(user_cursor, driver), lambda: driver.pgconn.transaction_status not in _OVER
+        )
 
     def _transacted(self, work: Callable[[Any], None], found: Sequence[tuple[Commit, Any]]) -> None:
         self.database.transact(work, found)

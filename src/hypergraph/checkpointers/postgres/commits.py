@@ -21,6 +21,7 @@ from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.rows import (
     COMPLETING,
     STATUS,
+    awaits_text,
     inner_rows,
     input_rows,
     replacing,
@@ -30,7 +31,7 @@ from hypergraph.checkpointers.sql.rows import (
 from hypergraph.checkpointers.status import WorkflowStatus
 
 REFUSED = frozenset({LOST, RECORDED, "21000"})  # the last: one step twice in one commit
-_TYPES = {**TYPES, "duration": "double precision"}  # all others are numbers
+_TYPES = {**TYPES, "duration": "double precision", "awaits": "text"}  # all others are numbers
 _ENCODERS: dict[str, Callable[[Any], bytes]] = {
     "bigint": struct.Struct(">q").pack,
     "double precision": struct.Struct(">d").pack,
@@ -43,7 +44,7 @@ _VALUES = 10_000  # in one statement; the protocol takes 65,535
 _HEADS = {  # the parameters that come first
     "": ("key", "fence"),
     "duration": ("key", "fence", "duration"),
-    "status": ("key", "fence", "status", "ended", "duration", "due"),
+    "status": ("key", "fence", "status", "ended", "duration", "due", "awaits"),
 }
 _SAME = """
 SELECT 1 FROM steps
@@ -84,7 +85,7 @@ def _statement(unit: Commit, clock: writes.Clock) -> Statement:
     given: list[Any] = [key, unit.claim.fence]
     if status is not None:
         ended = micros(clock()) if status in FINISHED else None
-        given += [status.value, ended, unit.duration_ms, micros(unit.due)]
+        given += [status.value, ended, unit.duration_ms, micros(unit.due), awaits_text(unit.awaits)]
     elif unit.duration_ms is not None:
         given.append(unit.duration_ms)
     found = [rows_of(key, step) for step in unit.steps]

@@ -30,9 +30,17 @@ POSTGRES = Dialect(
         "UPDATE workflows SET owner_pid = NULL WHERE key = ? AND fence = ? AND owner_pid IS NOT NULL "
         "AND set_config('synchronous_commit', 'off', true) IS NOT NULL"
     ),
-    next_erased="SELECT key FROM erased LIMIT 1 FOR UPDATE SKIP LOCKED",
+    lock="ORDER BY key FOR UPDATE",
+    next_erased="SELECT key FROM erased LIMIT 200 FOR UPDATE SKIP LOCKED",
     lock_structures="LOCK TABLE structures IN SHARE ROW EXCLUSIVE MODE",
     has_tag=f"({_PLAIN_TAGS} ->> ?) = ?",
+    survey="""
+    SELECT node, count(*), count(*) FILTER (WHERE status = 'failed'), count(*) FILTER (WHERE cached),
+        coalesce(sum(duration_ms), 0)::float8,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY duration_ms) FILTER (WHERE {timed}),
+        percentile_disc(0.95) WITHIN GROUP (ORDER BY duration_ms) FILTER (WHERE {timed})
+    FROM {found} GROUP BY node
+    """,
     # The newest row of each name is one seek from above, which needs LATERAL here.
     state=f"""{NAMES}
     SELECT {PAYLOAD} FROM names CROSS JOIN LATERAL (

@@ -37,7 +37,7 @@ CREATE TABLE workflows (
     fingerprint TEXT, forked_from TEXT COLLATE "C", forked_at BIGINT, tags TEXT,
     created_at BIGINT NOT NULL, completed_at BIGINT, duration_ms DOUBLE PRECISION,
     scrambled INTEGER DEFAULT 0, fence BIGINT NOT NULL, owner_pid BIGINT, owner_host TEXT, owner_since BIGINT,
-    crashes TEXT, due BIGINT, version TEXT);
+    crashes TEXT, due BIGINT, version TEXT, awaits TEXT);
 CREATE INDEX workflows_by_due ON workflows (due) WHERE due IS NOT NULL;
 CREATE INDEX workflows_without_parent ON workflows (key) WHERE parent_id IS NULL;
 CREATE INDEX workflows_by_status ON workflows (status, key) WHERE parent_id IS NULL;
@@ -74,6 +74,7 @@ CREATE TABLE progress (
     workflow BIGINT NOT NULL, node TEXT COLLATE "C" NOT NULL, done DOUBLE PRECISION NOT NULL,
     total DOUBLE PRECISION, text TEXT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (workflow, node));
 CREATE INDEX inner_steps ON vals (workflow, node, version) WHERE kind = 3;
+CREATE INDEX kept_signals ON vals (workflow) WHERE kind = 5 AND node = '';
 CREATE TABLE usage (
     workflow BIGINT NOT NULL, superstep BIGINT NOT NULL, node TEXT COLLATE "C" NOT NULL,
     step TEXT COLLATE "C" NOT NULL, name TEXT COLLATE "C" NOT NULL, amount DOUBLE PRECISION NOT NULL,

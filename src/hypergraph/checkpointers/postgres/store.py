@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from hypergraph.values.graphs import Graphs
     from hypergraph.values.serializers import Serializer
 
-DEFAULT_SCHEMA = "hypergraph"
-
 
 class PostgresCheckpointer(SqlCheckpointer):
     """Keep workflows in a schema of a Postgres database, which is connected to on first use.
@@ -26,8 +24,9 @@ class PostgresCheckpointer(SqlCheckpointer):
     Large values stay in their rows unless there is an `artifact_store`, which all processes must reach.
 
     Args:
-        dsn: The address, as in "postgresql://user@host/database".
-        schema: The schema that holds the tables.
+        dsn: The address, as in "postgresql://user@host/database"; `?schema=NAME` in it names the schema.
+        schema: The schema that holds the tables, "hypergraph" by default; applications with schemas of their
+            own do not see each other.
         durability: A shortcut for a policy with this durability.
         retention: A shortcut for a policy with this retention.
         policy: When steps are written and how long they are kept; CheckpointPolicy() by default.
@@ -41,8 +40,8 @@ class PostgresCheckpointer(SqlCheckpointer):
 
     Raises:
         ImportError: the extra `postgres` is not installed.
-        ValueError: the address is not valid, the schema has no name, or `policy` comes with a shortcut for
-            one of its parts.
+        ValueError: the address is not valid, the schema cannot have that name, or `policy` comes with a
+            shortcut for one of its parts.
     """
 
     backend: PostgresBackend
@@ -51,7 +50,7 @@ class PostgresCheckpointer(SqlCheckpointer):
         self,
         dsn: str,
         *,
-        schema: str = DEFAULT_SCHEMA,
+        schema: str | None = None,
         durability: Durability | None = None,
         retention: Retention | None = None,
         policy: CheckpointPolicy | None = None,
@@ -76,6 +75,6 @@ class PostgresCheckpointer(SqlCheckpointer):
         )
 
     def __repr__(self) -> str:
-        schema = self.backend.database.address.schema
-        more = "" if schema == DEFAULT_SCHEMA else f", schema={schema!r}"
+        address = self.backend.database.address
+        more = "" if address.with_schema == address.conninfo else f", schema={address.schema!r}"
         return f"{type(self).__name__}({self.backend.location!r}{more})"

@@ -15,6 +15,7 @@ from hypergraph.checkpointers.backend import (
     START,
     Backend,
     ItemOutline,
+    NodeSurvey,
     Owner,
     Page,
     Position,
@@ -29,6 +30,7 @@ from hypergraph.checkpointers.records import (
     Claim,
     Commit,
     EncodedAnswer,
+    EncodedSignal,
     EncodedStep,
     NewWorkflow,
     Ownership,
@@ -168,6 +170,10 @@ class SqlBackend(Backend):
         """Return how the steps of each node ended; see `Backend.tally_steps`."""
         return self._read(reads.tallies, workflow_id)
 
+    def survey(self, graph: str | None, node: str | None, since: datetime | None) -> list[NodeSurvey]:
+        """Return the figures of each node over all workflows; no record is built."""
+        return self._read(reads.survey, graph, node, since)
+
     def tally_items(self, workflow_id: str) -> list[StepTally]:
         """Return how the steps of all items ended; see `Backend.tally_items`."""
         return self._read(reads.item_tallies, workflow_id)
@@ -204,9 +210,9 @@ class SqlBackend(Backend):
         """Return the latest encoded value of each input; one seek per name."""
         return self._read(reads.payloads, workflow_id, INPUT, upto)
 
-    def read_turns(self, workflow_id: str) -> list[Turn]:
-        """Return when inputs entered, and which, in order."""
-        return self._read(reads.turns, workflow_id)
+    def read_turns(self, workflow_id: str, *, after: int = -1) -> list[Turn]:
+        """Return when inputs entered, and which, in order; earlier ones are not touched."""
+        return self._read(reads.turns, workflow_id, after)
 
     def read_inner(
         self, workflow_id: str, *, node: str | None = None, visit: int | None = None
@@ -313,6 +319,7 @@ class SqlBackend(Backend):
             user = self._user_connection(connection, node)
             try:
                 found.append(call(user))
+                user.check_open()  # else the step would be committed without what it has written
             except BaseException as error:  # of the driver, too: not an error of the store
                 raise Raised(error) from None
             finally:
@@ -400,6 +407,20 @@ class SqlBackend(Backend):
     def put_answers(self, answers: Sequence[EncodedAnswer]) -> None:
         """Add answers to steps that wait for one; see `Backend.put_answers`."""
         self.database.write(lambda connection: writes.put_answers(connection, answers))
+
+    def put_signal(self, workflow_id: str, payload: Payload) -> bool:
+        """Keep a value that was sent; see `Backend.put_signal`."""
+        return self.database.write(lambda connection: writes.put_signal(connection, workflow_id, payload))
+
+    def take_signal(self, workflow_ids: Sequence[str], name: str, taker: str) -> tuple[str, Payload] | None:
+        """Return the next value that was sent; see `Backend.take_signal`."""
+        return self.database.write(
+            lambda connection: writes.take_signal(connection, workflow_ids, name, taker)
+        )
+
+    def read_signals(self, workflow_id: str) -> list[EncodedSignal]:
+        """Return what was sent to a workflow, by name and in order."""
+        return self._read(reads.signals, workflow_id)
 
     def settle_map(self, workflow_id: str) -> None:
         """Bring a paused map up to date after one of its items ran by itself, in one statement."""

@@ -30,7 +30,7 @@ _SHOWN = 300  # characters of what is wrong with a row
 WORKFLOW_COLUMNS = (
     *("id", "status", "graph_name", "created_at", "completed_at", "graph_hash", "parent_id", "forked_from"),
     *("forked_at", "tags", "duration_ms", "parent_superstep", "node_name", "visit", "item", "fingerprint"),
-    *("crashes", "due", "version"),
+    *("crashes", "due", "version", "awaits"),
 )
 _SUMMARY = (*WORKFLOW_COLUMNS, "step_count")
 NEW_COLUMNS = (  # of a workflow that begins
@@ -147,7 +147,7 @@ def fields_of(row: Sequence[Any]) -> dict[str, Any]:
     *columns, step_count = row
     fields = dict(zip(WORKFLOW_COLUMNS, columns, strict=True))
     check_duration(fields["duration_ms"])
-    for name, kind in (("tags", str), ("crashes", int)):
+    for name, kind in (("tags", str), ("crashes", int), ("awaits", int)):
         fields[name] = _parsed(fields[name], kind) if fields[name] else {}
     for name in ("created_at", "completed_at", "due"):
         fields[name] = time_of(fields[name])
@@ -155,7 +155,7 @@ def fields_of(row: Sequence[Any]) -> dict[str, Any]:
 
 
 def _parsed(text: str, kind: type) -> Any:
-    import json  # most workflows have neither tags nor crashes
+    import json  # most workflows have none of these
 
     check_length(text)
     return mapping_of(json.loads(text), kind)

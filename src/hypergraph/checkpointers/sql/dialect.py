@@ -31,7 +31,9 @@ class Dialect(NamedTuple):
     key: str  # (id) -> key
     tags: str  # (id) -> key, tags
     release: str  # (key, fence): forget the owner
-    next_erased: str  # -> the key of a workflow whose rows are being deleted
+    lock: str  # after a SELECT: let no other transaction change what it finds
+    next_erased: str  # -> the keys of some workflows whose rows are being deleted
     lock_structures: str | None  # let no structure be added before the transaction ends
     has_tag: str  # a condition on workflows with two parameters, the key and the value of a tag
+    survey: str | None  # over the steps {found}: node, count, failed, cached, total, p50, p95; None: by hand
     state: str  # (key, kind, upto) -> the newest payload of each name

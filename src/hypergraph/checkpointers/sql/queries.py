@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypergraph.checkpointers.query import NODE_FIELDS, OPERATORS, Clause, Comparison, Query, ordered_by
 from hypergraph.checkpointers.sql.columns import WORKFLOW_COLUMNS, Row, micros
+from hypergraph.checkpointers.sqlite.migrations import SIGNAL
 from hypergraph.checkpointers.status import WorkflowStatus
 
 if TYPE_CHECKING:  # making a Protocol takes a while, and only the type checker needs it
@@ -27,6 +28,16 @@ _WORKFLOW_FIELDS = {
     "id": "workflows.id",
 }
 _STEP_FIELDS = {field.attribute: f"steps.{field.attribute}" for field in NODE_FIELDS.values()}
+
+# A signal was sent to the workflow, to its map, or to one of its items that waits for it.
+_WAITING = "CASE WHEN waiting.id = target.parent_id THEN target.awaits ELSE waiting.awaits END"
+_SIGNALLED = f"""
+SELECT waiting.key FROM vals AS sent JOIN workflows AS target ON target.key = sent.workflow
+JOIN workflows AS waiting
+ON waiting.id = target.id OR waiting.id = target.parent_id OR waiting.parent_id = target.id
+WHERE sent.kind = {SIGNAL} AND sent.node = ''
+AND replace({_WAITING}, '"' || sent.name || '"', '') <> {_WAITING}
+"""  # noqa: S608 - fixed names
 
 SELECT = (
     f"SELECT {', '.join('workflows.' + name for name in WORKFLOW_COLUMNS)}, {STEP_COUNT}, "  # noqa: S608 - fixed names
@@ -63,7 +74,9 @@ def conditions(query: Query, has_tag: str) -> tuple[str, list[Any]]:
         if time is not None:
             parts.append((f"workflows.created_at {sign} ?", [micros(time)]))
     if query.due is not None:
-        parts.append(("workflows.due <= ?", [micros(query.due)]))
+        # Not OR: for each of the two there is an index.
+        due = f"SELECT key FROM workflows WHERE due <= ? UNION ALL {_SIGNALLED}"  # noqa: S608 - fixed names
+        parts.append((f"workflows.key IN ({due})", [micros(query.due)]))
     for key, value in query.tags.items():
         parts.append((has_tag, [key, value]))
     parts += map(_clause, query.where)

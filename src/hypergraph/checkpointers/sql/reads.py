@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from itertools import starmap
 from operator import index
 from types import NoneType
 from typing import Any
 
-from hypergraph.checkpointers.backend import ItemOutline, Position, StepOutline, StepTally, position_of
+from hypergraph.checkpointers.backend import (
+    ItemOutline,
+    NodeSurvey,
+    Position,
+    StepOutline,
+    StepTally,
+    percentile,
+    position_of,
+)
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
     APART,
+    EncodedSignal,
     Payload,
     StepRecord,
     Turn,
@@ -23,11 +33,18 @@ from hypergraph.checkpointers.records import (
     turns_of,
 )
 from hypergraph.checkpointers.sql import queries
-from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, Row, check_number, check_rows, or_corrupt
+from hypergraph.checkpointers.sql.columns import (
+    STEP_COLUMNS,
+    Row,
+    check_number,
+    check_rows,
+    micros,
+    or_corrupt,
+)
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
 from hypergraph.checkpointers.sql.rows import extras_in, parsed, record_of, workflow_of
-from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SUMMARY
+from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import StepStatus
 
 _LAST = 2**62  # no superstep comes after it
@@ -62,6 +79,10 @@ SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = {OUTPUT} AN
 AND v.superstep >= :base AND v.superstep <= :superstep AND (v.superstep < :superstep OR v.idx < :idx)
 ORDER BY v.superstep, v.idx
 """  # noqa: S608 - fixed names
+_SIGNALS = (
+    f"SELECT {PAYLOAD}, v.node FROM vals AS v WHERE v.workflow = ? AND v.kind = {SIGNAL} "  # noqa: S608 - fixed names
+    "ORDER BY v.name, v.idx"
+)
 _NEXT = f"""
 SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 AND v.base IS NOT NULL AND v.superstep = (SELECT min(superstep) FROM vals
@@ -74,6 +95,10 @@ ORDER BY v.superstep DESC, v.idx DESC LIMIT 1
 _SUMMARY = f"""
 SELECT {PAYLOAD} FROM workflows JOIN vals AS v ON v.workflow = workflows.key AND v.kind = {SUMMARY}
 WHERE workflows.id = ?
+"""  # noqa: S608 - fixed names
+_TURNS = f"""{NAMES}
+SELECT v.superstep, v.name FROM names JOIN vals AS v
+    ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND v.superstep > :after
 """  # noqa: S608 - fixed names
 _POSITIONS = """
 SELECT superstep, idx FROM steps WHERE workflow = :key AND superstep <= :upto
@@ -118,19 +143,22 @@ def findable(workflow_id: str) -> str | None:
     return workflow_id
 
 
+def signals(connection: Connection, workflow_id: str) -> list[EncodedSignal]:
+    """Return the values that were sent to a workflow, by name and in their order."""
+    rows = connection.execute(_SIGNALS, (key_of(connection, workflow_id),)).fetchall()
+    return [EncodedSignal(payload_of(SIGNAL, row[:-1]), row[-1]) for row in rows]
+
+
 def key_of(connection: Connection, workflow_id: str) -> int | None:
     """Return the key of a workflow, None if there is none."""
     row = connection.execute(_KEY, (findable(workflow_id),)).fetchone()
     return None if row is None else index(row[0])
 
 
-def turns(connection: Connection, workflow_id: str) -> list[Turn]:
-    """Return when inputs entered, and which, in order."""
-    given = connection.execute(
-        "SELECT superstep, name FROM vals WHERE workflow = ? AND kind = ?",
-        (key_of(connection, workflow_id), INPUT),
-    ).fetchall()
-    return turns_of(given)
+def turns(connection: Connection, workflow_id: str, after: int) -> list[Turn]:
+    """Return when inputs entered after a superstep, and which, in order."""
+    bounds = {"key": key_of(connection, workflow_id), "kind": INPUT, "after": after}
+    return turns_of(connection.execute(_TURNS, bounds).fetchall(), after)
 
 
 def locked_key(connection: Connection, workflow_id: str) -> int | None:
@@ -450,6 +478,63 @@ def item_tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
     rows = connection.execute(_ITEM_TALLIES, (findable(workflow_id),)).fetchall()
     check_rows(_TALLIED, rows)
     return [StepTally(node, StepStatus(status), bool(cached), *rest) for node, status, cached, *rest in rows]
+
+
+def survey(
+    connection: Connection, graph: str | None, node: str | None, since: datetime | None
+) -> list[NodeSurvey]:
+    """Return the figures of each node over all workflows; steps that a fork copied do not count."""
+    parts = ["(steps.extra IS NULL OR steps.extra NOT LIKE ?)", _GONE]
+    values: list[Any] = ['%"replayed":true%']
+    for condition, value in (
+        ("steps.workflow IN (SELECT key FROM workflows WHERE graph_name = ?)", graph),
+        ("steps.node = ?", node),
+        ("steps.created_at >= ?", micros(since)),
+    ):
+        if value is not None:
+            parts.append(condition)
+            values.append(value)
+    where = " AND ".join(parts)
+    used: dict[str, dict[str, float]] = {}
+    for name, what, amount in connection.execute(f"{_USED} WHERE {where} GROUP BY 1, 2", values).fetchall():
+        used.setdefault(name, {})[what] = amount
+    if connection.dialect.survey is not None:
+        statement = connection.dialect.survey.format(found=f"steps WHERE {where}", timed=_TIMED)
+        rows = connection.execute(statement, values).fetchall()
+        return [NodeSurvey._make((*row, used.get(row[0], {}))) for row in rows]
+    return _surveyed(connection.execute(f"{_SURVEYED} WHERE {where}", values), used)
+
+
+def _surveyed(rows: Iterable[Row], used: dict[str, dict[str, float]]) -> list[NodeSurvey]:
+    """Return the figures of steps, for a database without percentiles."""
+    times: dict[str, list[float]] = defaultdict(list)
+    counts: dict[tuple[str, str, bool], int] = defaultdict(int)
+    totals: dict[str, float] = defaultdict(float)
+    for name, status, cached, duration in rows:
+        counts[name, status, cached] += 1
+        if duration is not None:
+            totals[name] += duration
+            if status == "completed" and not cached:
+                times[name].append(duration)
+    found = []
+    for name in dict.fromkeys(name for name, *_ in counts):
+        own = {key[1:]: count for key, count in counts.items() if key[0] == name}
+        ordered = sorted(times[name])
+        failed = sum(count for (status, _), count in own.items() if status == "failed")
+        cached = sum(count for (_, is_cached), count in own.items() if is_cached)
+        middle, high = percentile(ordered, 0.50), percentile(ordered, 0.95)
+        total = sum(own.values())
+        found.append(NodeSurvey(name, total, failed, cached, totals[name], middle, high, used.get(name, {})))
+    return found
+
+
+_GONE = "steps.workflow NOT IN (SELECT key FROM erased)"  # rows of what was deleted go in batches
+_TIMED = "status = 'completed' AND NOT cached AND duration_ms IS NOT NULL"
+_SURVEYED = "SELECT node, status, cached, duration_ms FROM steps"
+_USED = (
+    "SELECT steps.node, usage.name, sum(usage.amount) FROM usage JOIN steps "
+    "ON steps.workflow = usage.workflow AND steps.superstep = usage.superstep AND steps.node = usage.node"
+)
 
 
 def find_ids(connection: Connection, prefix: str, parent: str | None, limit: int) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from datetime import datetime
 from operator import attrgetter
@@ -71,6 +71,11 @@ def text(value: str | None) -> str | None:
     if value is None or value.isascii():
         return value
     return value.encode("utf-8", "backslashreplace").decode()
+
+
+def awaits_text(awaits: Mapping[str, int]) -> str | None:
+    """Return the signals that nodes wait for as they are stored, None without any."""
+    return _dumps(dict(awaits)) if awaits else None
 
 
 class Structure(NamedTuple):
@@ -317,6 +322,7 @@ COUNT_AGAIN = "DELETE FROM lengths WHERE workflow = ? AND counted > ?"
 STATUS = (
     "UPDATE workflows SET status = :status, completed_at = :ended, "
     "due = CASE WHEN :status = 'active' THEN due ELSE :due END, "
+    "awaits = CASE WHEN :status = 'active' THEN awaits ELSE :awaits END, "
     "duration_ms = coalesce(:duration, duration_ms), "
     "owner_pid = CASE WHEN :status = 'active' THEN owner_pid END, "
     "crashes = CASE WHEN :status = 'completed' THEN NULL ELSE crashes END WHERE key = :key"

@@ -36,6 +36,7 @@ from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.rows import (
     STEP_DEFAULTS,
     STRUCTURE,
+    awaits_text,
     extras_in,
     inserting,
     parsed,
@@ -43,7 +44,7 @@ from hypergraph.checkpointers.sql.rows import (
     versions_in,
 )
 from hypergraph.checkpointers.sql.writes import recode, reseal
-from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SUMMARY
+from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError
@@ -167,6 +168,7 @@ class WorkflowPart(_Part, tag="workflow"):
     crashes: _Versions = {}
     due: datetime | None = None
     version: str | None = None
+    awaits: _Versions = {}
     scrambled: bool = False  # steps were put in another order than that of supersteps
     store: bytes | None = None  # of the root, if it is encrypted: the id of the store that it is bound to
 
@@ -255,7 +257,7 @@ class ArtifactPart(_Part, tag="artifact"):
 Part = WorkflowPart | StepPart | ValuePart | AnnouncedPart | UsagePart | ArtifactPart
 
 
-_KINDS: dict[str, int] = {"output": OUTPUT, "input": INPUT, "other": OTHER, "inner": INNER}
+_KINDS: dict[str, int] = {"output": OUTPUT, "input": INPUT, "other": OTHER, "inner": INNER, "signal": SIGNAL}
 _ROLES: dict[int, Any] = {kind: role for role, kind in _KINDS.items()}
 _DEEP = 100  # levels of a stored structure
 _WORKFLOW = f"""
@@ -325,7 +327,7 @@ def _tree(connection: Connection, workflow_id: str, children: bool, seen: set[st
 def _workflow_part(row: Sequence[Any]) -> WorkflowPart:
     *columns, scrambled, graph, hashes = row
     fields = dict(zip(WORKFLOW_COLUMNS, columns, strict=True))
-    for name, kind in (("tags", str), ("crashes", int)):
+    for name, kind in (("tags", str), ("crashes", int), ("awaits", int)):
         fields[name] = mapping_of(parsed(fields[name] or "{}"), kind)
     for name in ("created_at", "completed_at", "due"):
         fields[name] = time_of(fields[name])
@@ -443,7 +445,9 @@ def _loaded(
         elif isinstance(part, StepPart):
             rows["steps"].append((key, *_step_row(part, root.id, name)))
         elif isinstance(part, ValuePart):
-            rows["vals"].append((key, *_value_row(part, inside)))
+            taker = moved(part.node, root.id, name) if part.role == "signal" else part.node
+            row = _value_row(msgspec.structs.replace(part, node=taker), inside)
+            rows["vals"].append((key, *row))
         elif isinstance(part, AnnouncedPart):
             rows["intents"].append((key, part.superstep, part.node, 0))
         elif isinstance(part, UsagePart):
@@ -475,6 +479,7 @@ def _add_workflow(
         "created_at": micros(part.created_at),
         "completed_at": micros(part.completed_at),
         "due": micros(part.due),
+        "awaits": awaits_text(part.awaits),
         "tags": json.dumps(part.tags) if part.tags else None,
         "crashes": json.dumps(part.crashes) if part.crashes else None,
         "scrambled": int(part.scrambled),

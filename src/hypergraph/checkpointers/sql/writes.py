@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
+from typing import TypeVar
 
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
@@ -27,6 +30,7 @@ from hypergraph.checkpointers.records import (
     Place,
     StepRecord,
     gap,
+    is_over,
     locked,
     not_asking,
     recorded_already,
@@ -46,6 +50,7 @@ from hypergraph.checkpointers.sql.columns import (
     time_of,
 )
 from hypergraph.checkpointers.sql.connection import Connection, Database, Locks
+from hypergraph.checkpointers.sql.dialect import PAYLOAD
 from hypergraph.checkpointers.sql.rows import (
     COUNT_AGAIN,
     INTENT,
@@ -63,6 +68,7 @@ from hypergraph.checkpointers.sql.rows import (
     TAKE,
     USAGE,
     VALUE,
+    awaits_text,
     copied_extra,
     inner_rows,
     input_rows,
@@ -75,9 +81,11 @@ from hypergraph.checkpointers.sql.rows import (
     summary_rows,
     text,
 )
-from hypergraph.checkpointers.sqlite.migrations import INNER, OTHER, OUTPUT, SUMMARY
+from hypergraph.checkpointers.sqlite.migrations import INNER, OTHER, OUTPUT, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, DecryptionError, StoreError
+
+T = TypeVar("T")
 
 _RAISE = "UPDATE workflows SET fence = fence + 1 WHERE key = ?"  # what was read before is outdated
 _LAST = 2**62  # no superstep comes after it
@@ -91,7 +99,7 @@ def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWor
     """Copy the rows of another workflow under a new key."""
     origin = new.forked_from or ""
     source = reads.locked_key(connection, origin)
-    where, apart = "WHERE workflow = ? AND superstep <= ?", f"({INNER}, {SUMMARY})"
+    where, apart = "WHERE workflow = ? AND superstep <= ?", f"({INNER}, {SUMMARY}, {SIGNAL})"
     bounds = (source, _LAST if new.forked_at is None else new.forked_at)
     connection.execute(
         "UPDATE workflows SET scrambled = (SELECT scrambled FROM workflows WHERE key = ?) WHERE key = ?",
@@ -272,7 +280,7 @@ def release(connection: Connection, claim: Ownership) -> None:
 
 def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     """Write one unit."""
-    claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage, summary = unit
+    claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage, summary, awaits = unit
     key, fence = claim.key, claim.fence
     execute = connection.execute
     if (
@@ -304,7 +312,7 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
             (code.graph_hash, kept.digest, code.version, key),
         )
     if status is not None:
-        set_status(connection, key, status, duration, clock, due)
+        set_status(connection, key, status, duration, clock, due, awaits)
     elif duration is not None:
         connection.execute("UPDATE workflows SET duration_ms = ? WHERE key = ?", (duration, key))
 
@@ -340,10 +348,12 @@ def set_status(  # noqa: PLR0917 - the columns that go with a status
     duration: float | None,
     clock: Clock,
     due: datetime | None = None,
+    awaits: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
     """Change the status; a workflow that completed has its crashes reset."""
     ended = micros(clock()) if status in FINISHED else None
     changes = {"status": status.value, "ended": ended, "duration": duration, "due": micros(due), "key": key}
+    changes["awaits"] = awaits_text(awaits)
     connection.execute(STATUS, changes)
     if status is WorkflowStatus.COMPLETED:
         connection.execute("DELETE FROM intents WHERE workflow = ?", (key,))
@@ -362,7 +372,12 @@ def change_status(
 
 def settle_map(connection: Connection, workflow_id: str, clock: Clock) -> None:
     """Complete a paused map without owner whose items have completed; else note when it is due next."""
-    connection.execute(_SETTLE, {"id": workflow_id, "ended": micros(clock())})
+    rows = connection.execute(_AWAITED, (workflow_id,)).fetchall()
+    awaits: Counter[str] = Counter()
+    for (stored,) in rows:
+        awaits.update(parsed(stored))
+    values = {"id": workflow_id, "ended": micros(clock()), "awaits": awaits_text(awaits)}
+    connection.execute(_SETTLE, values)
 
 
 def set_tags(connection: Connection, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
@@ -443,6 +458,48 @@ def put_answers(connection: Connection, answers: Iterable[EncodedAnswer]) -> Non
             raise not_asking(record)
 
 
+def put_signal(connection: Connection, workflow_id: str, payload: Payload) -> bool:
+    """Keep a value that was sent, if it is the next one of its name; return whether it is."""
+    row = connection.execute(connection.dialect.owner, (workflow_id,)).fetchone()
+    if row is None:
+        raise unknown(workflow_id)
+    if row[1] == WorkflowStatus.COMPLETED.value:
+        raise is_over(workflow_id)
+    key = row[0]  # its row is locked, so that two senders do not get the same place
+    ((last,),) = connection.execute(_LAST_SIGNAL, (key, payload.name)).fetchall()
+    if payload.idx != (last or 0) + 1:
+        return False
+    place = (key, SIGNAL, payload.name, 0, payload.idx, "")
+    connection.execute(VALUE, (*place, 0, text(payload.format), payload.checksum, payload.data, None))
+    return True
+
+
+def take_signal(
+    connection: Connection, workflow_ids: Sequence[str], name: str, taker: str
+) -> tuple[str, Payload] | None:
+    """Return what was taken before, else take the first that is kept; of the first of several workflows."""
+    for workflow_id in workflow_ids:
+        key = reads.locked_key(connection, workflow_id)
+        if key is None:
+            continue
+        for wanted in (taker, ""):
+            row = connection.execute(_SIGNAL, (key, name, wanted)).fetchone()
+            if row is not None:
+                payload = reads.payload_of(SIGNAL, row)
+                if not wanted:
+                    connection.execute(_RECEIVED, (taker, key, name, payload.idx))
+                return workflow_id, payload
+    return None
+
+
+_LAST_SIGNAL = f"SELECT max(idx) FROM vals WHERE workflow = ? AND kind = {SIGNAL} AND name = ?"  # noqa: S608 - fixed names
+_SIGNAL = (
+    f"SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = ? AND v.kind = {SIGNAL} AND v.name = ? "  # noqa: S608 - as above
+    "AND v.node = ? ORDER BY v.idx LIMIT 1"
+)
+_RECEIVED = f"UPDATE vals SET node = ? WHERE workflow = ? AND kind = {SIGNAL} AND name = ? AND idx = ?"  # noqa: S608 - as above
+
+
 def create(
     connection: Connection, workflow_id: str, new: NewWorkflow, time: datetime, inputs: Iterable[Payload]
 ) -> None:
@@ -456,8 +513,10 @@ _OPEN = (
     "EXISTS (SELECT 1 FROM workflows AS item WHERE item.parent_id = :id "
     "AND item.status IN ('active', 'failed', 'paused', 'stopped', 'partial'))"
 )
+_AWAITED = "SELECT awaits FROM workflows WHERE parent_id = ? AND awaits IS NOT NULL"
 _SETTLE = (
     f"UPDATE workflows SET due = (SELECT min(item.due) FROM workflows AS item WHERE item.parent_id = :id), "  # noqa: S608 - fixed names
+    "awaits = :awaits, "
     f"status = CASE WHEN {_OPEN} THEN status ELSE 'completed' END, "
     f"completed_at = CASE WHEN {_OPEN} THEN completed_at ELSE :ended END "
     "WHERE id = :id AND status = 'paused' AND owner_pid IS NULL"
@@ -466,7 +525,8 @@ _STILL_PAUSED = (
     "UPDATE steps SET status = status WHERE workflow = ? AND superstep = ? AND node = ? AND status = 'paused'"
 )
 _ANSWERED = f"{inserting('vals', VALUE_COLUMNS)} ON CONFLICT DO NOTHING"
-_BATCH = 500  # rows per transaction
+_BATCH = 500  # ids in one statement
+_ROWS = 5000  # per table and transaction
 _PARTS = (
     ("vals", "kind, name, superstep, idx, node"),
     ("steps", "superstep, node"),
@@ -479,7 +539,7 @@ _PARTS = (
 
 # A value goes if a newer one of its name counts already at the first superstep that is kept,
 _DROP = f"UPDATE vals SET data = NULL, checksum = 0, format = '{DROPPED}', base = NULL WHERE workflow = :key"  # noqa: S608 - fixed names
-_TRIM = f"""{_DROP} AND superstep < :before AND data IS NOT NULL
+_TRIM = f"""{_DROP} AND superstep < :before AND data IS NOT NULL AND kind <> {SIGNAL}
 AND name NOT IN {APART} AND NOT (%s)
 AND (kind = {OTHER} OR kind = {INNER} AND EXISTS (
     SELECT 1 FROM steps WHERE steps.workflow = vals.workflow AND steps.node = vals.node
@@ -500,8 +560,11 @@ def delete(database: Database, workflow_ids: Iterable[str]) -> int:
 
     def take_out(connection: Connection) -> int:
         keys = _family(connection, database, wanted)
-        connection.executemany("INSERT INTO erased (key) VALUES (?)", keys)
-        connection.executemany("DELETE FROM workflows WHERE key = ?", keys)
+        for chunk in batched(keys):
+            marks = ", ".join("?" * len(chunk))
+            erased = f"INSERT INTO erased (key) SELECT key FROM workflows WHERE key IN ({marks})"  # noqa: S608 - marks
+            connection.execute(erased, chunk)
+            connection.execute(f"DELETE FROM workflows WHERE key IN ({marks})", chunk)  # noqa: S608 - as above
         return len(keys)
 
     count = database.write(take_out)
@@ -511,22 +574,36 @@ def delete(database: Database, workflow_ids: Iterable[str]) -> int:
     return count
 
 
-def _family(connection: Connection, database: Database, ids: list[str]) -> list[tuple[int]]:
+def _family(connection: Connection, database: Database, ids: Sequence[str]) -> list[int]:
+    """Return the keys of workflows and all below them. Raises WorkflowLockedError if one has an owner."""
     keys: dict[int, None] = {}
     while ids:
-        workflow_id = ids.pop()
-        key = unowned(connection, database.locks, workflow_id)
-        if key is not None and key not in keys:
-            keys[key] = None
-            below = connection.execute("SELECT id FROM workflows WHERE parent_id = ?", (workflow_id,))
-            ids += [child for (child,) in below]
-    return [(key,) for key in keys]
+        below: list[str] = []
+        for chunk in batched(ids):
+            marks = ", ".join("?" * len(chunk))
+            found = connection.execute(f"{_OWNERS} WHERE id IN ({marks}) {connection.dialect.lock}", chunk)
+            rows = [row for row in found.fetchall() if row[1] not in keys]
+            for workflow_id, *row in rows:
+                refuse_if_owned(database.locks, workflow_id, tuple(row))
+                keys[row[0]] = None
+            inside = f"SELECT id FROM workflows WHERE parent_id IN ({marks})"  # noqa: S608 - marks
+            below += [child for (child,) in connection.execute(inside, chunk).fetchall()]
+        ids = below
+    return list(keys)
+
+
+def batched(found: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield some at a time: as many as one statement takes."""
+    return (found[at : at + _BATCH] for at in range(0, len(found), _BATCH))
+
+
+_OWNERS = "SELECT id, key, status, fence, owner_pid, owner_host, owner_since, crashes FROM workflows"
 
 
 def _sweep(connection: Connection) -> bool:
-    """Remove some rows of an erased workflow; return whether more may be left, also by a crash."""
-    row = connection.execute(connection.dialect.next_erased).fetchone()
-    if row is None:
+    """Remove rows of some erased workflows; return whether more may be left, also by a crash."""
+    keys = [key for (key,) in connection.execute(connection.dialect.next_erased).fetchall()]
+    if not keys:
         if connection.dialect.lock_structures is not None:  # a new workflow may be about to use one
             connection.execute(connection.dialect.lock_structures)
         connection.execute(
@@ -534,15 +611,23 @@ def _sweep(connection: Connection) -> bool:
             "(SELECT structure FROM workflows WHERE structure IS NOT NULL)"
         )
         return False
+    marks = ", ".join("?" * len(keys))
     for table, key in _PARTS:
-        gone = connection.execute(
+        some = f"SELECT workflow FROM {table} WHERE workflow IN ({marks}) LIMIT {_ROWS + 1}"  # noqa: S608 - fixed names
+        found = [workflow for (workflow,) in connection.execute(some, keys).fetchall()]
+        if len(found) <= _ROWS:
+            if found:
+                connection.execute(f"DELETE FROM {table} WHERE workflow IN ({marks})", keys)  # noqa: S608 - as above
+            continue
+        # More than one transaction should remove: a part of one of them, which is long.
+        longest = max(set(found), key=found.count)
+        connection.execute(
             f"DELETE FROM {table} WHERE workflow = ? AND ({key}) IN "  # noqa: S608 - fixed names
-            f"(SELECT {key} FROM {table} WHERE workflow = ? LIMIT {_BATCH})",
-            (row[0], row[0]),
-        ).rowcount
-        if gone:
-            return True
-    connection.execute("DELETE FROM erased WHERE key = ?", row)
+            f"(SELECT {key} FROM {table} WHERE workflow = ? LIMIT {_ROWS})",
+            (longest, longest),
+        )
+        return True
+    connection.execute(f"DELETE FROM erased WHERE key IN ({marks})", keys)  # noqa: S608 - as above
     return True
 
 

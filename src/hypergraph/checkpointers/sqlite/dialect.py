@@ -12,9 +12,11 @@ SQLITE = Dialect(
     key="SELECT key FROM workflows WHERE id = ?",
     tags="SELECT key, tags FROM workflows WHERE id = ?",
     release="UPDATE workflows SET owner_pid = NULL WHERE key = ? AND fence = ? AND owner_pid IS NOT NULL",
-    next_erased="SELECT key FROM erased LIMIT 1",
+    lock="",
+    next_erased="SELECT key FROM erased LIMIT 200",
     lock_structures=None,
     has_tag="EXISTS (SELECT 1 FROM json_each(workflows.tags) AS tag WHERE tag.key = ? AND tag.value = ?)",
+    survey=None,
     # The newest row of each name is one seek from above.
     state=f"""{NAMES}
     SELECT {PAYLOAD} FROM names JOIN vals AS v

@@ -6,13 +6,15 @@ the work done. A file of a newer release or of another program is refused and le
 
 workflows   one row each; `key` is never used twice, so a stale claim cannot fit a later workflow;
             `due` is when a paused one has something to do: a deadline has passed, or a timer is due;
+            `awaits` are the signals that nodes of a paused one wait for, with the number of nodes;
             `scrambled` says that indexes do not grow with supersteps, which runners never let happen
 structures  graph and node hashes by content, shared by the items of a map and by forks
 steps       one row per (workflow, superstep, node)
 vals        one row per value: kind OUTPUT (of completed steps), INPUT (idx is the version, superstep the one
-            it enters before), OTHER (of paused, failed and stopped steps) or INNER (a step inside of a node:
-            name is its key, idx its place in the visit, version the visit, base the fence of its writer), or
-            SUMMARY (at most one row: what a resume needs of the steps up to a superstep);
+            it enters before), OTHER (of paused, failed and stopped steps), INNER (a step inside of a node:
+            name is its key, idx its place in the visit, version the visit, base the fence of its writer),
+            SUMMARY (at most one row: what a resume needs of the steps up to a superstep) or SIGNAL (idx
+            counts those of a name; node is the visit that received it, '' while it is kept);
             the state at any superstep is one seek per name. A row without data is a gap: the value is not
             stored, `format` says why
 intents     nodes that were about to be called; one without a row in steps has no result
@@ -37,7 +39,7 @@ from hypergraph.checkpointers import fault_points
 from hypergraph.exceptions import SchemaTooNewError, StoreCorruptError, StoreUnavailableError
 
 APPLICATION_ID = 0x68677068  # "hgph"
-OUTPUT, INPUT, OTHER, INNER, SUMMARY = 0, 1, 2, 3, 4
+OUTPUT, INPUT, OTHER, INNER, SUMMARY, SIGNAL = 0, 1, 2, 3, 4, 5
 
 _TALLY = """INSERT INTO tallies VALUES ({row}.status, coalesce('=' || {row}.graph_name, ''), {by})
     ON CONFLICT DO UPDATE SET workflows = workflows + {by};"""
@@ -52,7 +54,7 @@ _FIRST = (
         fingerprint TEXT, forked_from TEXT, forked_at INTEGER, tags TEXT,
         created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL, scrambled INTEGER DEFAULT 0,
         fence INTEGER NOT NULL, owner_pid INTEGER, owner_host TEXT, owner_since INTEGER, crashes TEXT,
-        due INTEGER, version TEXT)""",
+        due INTEGER, version TEXT, awaits TEXT)""",
     "CREATE INDEX workflows_by_due ON workflows (due) WHERE due IS NOT NULL",
     "CREATE INDEX workflows_by_parent ON workflows (parent_id)",
     "CREATE INDEX workflows_by_status ON workflows (parent_id, status)",
@@ -109,6 +111,7 @@ _FIRST = (
         workflow INTEGER NOT NULL, node TEXT NOT NULL, done REAL NOT NULL, total REAL, text TEXT NOT NULL,
         at INTEGER NOT NULL, PRIMARY KEY (workflow, node)) WITHOUT ROWID""",
     f"CREATE INDEX inner_steps ON vals (workflow, node, version) WHERE kind = {INNER}",
+    f"CREATE INDEX kept_signals ON vals (workflow) WHERE kind = {SIGNAL} AND node = ''",
     """CREATE TABLE usage (
         workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, step TEXT NOT NULL,
         name TEXT NOT NULL, amount REAL NOT NULL,

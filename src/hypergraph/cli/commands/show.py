@@ -19,6 +19,7 @@ from hypergraph.cli.tables import (
     node_table,
     progress_parts,
     question_lines,
+    signal_lines,
     step_table,
 )
 from hypergraph.display import Block, plural
@@ -104,6 +105,8 @@ def _blocks(read: Overview, found: WorkflowDetail, steps: list[Step]) -> Iterato
         yield ["  ".join(filter(None, progress_parts(progress))) for progress in found["progress"][:ROWS]]
     if found["questions"]:
         yield question_lines(found["questions"])
+    if found["signals"]:
+        yield signal_lines(found["signals"])
 
 
 def _is_resolved(read: Overview, found: WorkflowDetail) -> bool:
@@ -139,7 +142,9 @@ def _next(found: WorkflowDetail) -> list[str]:
         first = suggested("step", error["workflow"], error["index"])
         return [first, suggested("state", error["workflow"])]
     if found["pause"] is not None:
-        return [f"{suggested('answer', wf)} {_keys(found['pause'])}", _resume(found)]
+        signal = found["pause"]["signal"]
+        given = f"{suggested('answer', wf)} {_keys(found['pause'])}"
+        return [given if signal is None else suggested("send", wf, signal, "VALUE"), _resume(found)]
     if found["children"]["is_map"] and found["children"]["items"]:
         return [suggested("show", found["children"]["items"][0]["id"])]
     if found["questions"]:

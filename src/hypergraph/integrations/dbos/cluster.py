@@ -22,7 +22,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from hypergraph.checkpointers import PostgresCheckpointer
-from hypergraph.checkpointers.postgres.address import address_of
+from hypergraph.checkpointers.postgres.address import address_of, split_schema
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 from hypergraph.views.cluster import MAPS, PAUSED
 
@@ -30,6 +30,7 @@ VERSION = "hypergraph"  # one for all: the store decides which code may resume a
 WORKER_CONCURRENCY = 10  # default limit of runs per queue and worker; a store opens as many connections
 _BARE = {"load_input": False, "load_output": False}
 _CHUNK = 1000  # ids in one statement
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 _SSL_PASSWORD = re.compile(r"(sslpassword['\"]?\s*[=:]\s*['\"]?)[^&\s'\"]+", re.IGNORECASE)
@@ -49,12 +50,13 @@ logging.getLogger("dbos").addFilter(_without_ssl_password)
 
 def session_address(dsn: str, session: str) -> str:
     """Return the address of a database, for sessions of that name. Raises ValueError for a wrong address."""
-    return make_conninfo(address_of(dsn, "hypergraph").conninfo, application_name=session)
+    address = address_of(dsn)
+    return address._replace(conninfo=make_conninfo(address.conninfo, application_name=session)).with_schema
 
 
 def url_of(conninfo: str) -> str:
-    """Return an address as the URL that DBOS expects."""
-    parts: dict[str, Any] = dict(conninfo_to_dict(conninfo))
+    """Return an address as the URL that DBOS expects; the schema is another option of DBOS."""
+    parts: dict[str, Any] = dict(conninfo_to_dict(split_schema(conninfo)[0]))
     user, password, database = (parts.pop(name, None) for name in ("user", "password", "dbname"))
     query = {name: str(value) for name, value in parts.items() if name != "application_name"}
     url = URL.create("postgresql", username=user, password=password or None, database=database, query=query)
@@ -77,6 +79,19 @@ class Cluster:
     _client: Any = None
     _engine: Any = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        address = address_of(self.dsn)
+        if not _SCHEMA.fullmatch(address.cluster_schema):
+            raise ValueError(
+                f"schema={address.schema!r} cannot be that of a cluster: use up to 58 lower-case letters, "
+                "digits and _"
+            )
+
+    @property
+    def schema(self) -> str:
+        """The schema of the tables of DBOS."""
+        return address_of(self.dsn).cluster_schema
 
     # -- connections -----------------------------------------------------------------------------------
 
@@ -112,9 +127,10 @@ class Cluster:
 
     def _connect(self) -> Any:
         try:
-            dbos.DBOS.migrate(self.url)
+            dbos.DBOS.migrate(self.url, schema=self.schema)
             return dbos.DBOSClient(
                 system_database_url=self.url,
+                dbos_system_schema=self.schema,
                 serializer=dbos.DBOSPortableJSONSerializer(),
                 application_name=self.application,
             )
@@ -123,7 +139,7 @@ class Cluster:
         except DBAPIError as error:
             raise CheckpointError(
                 f"The database rejected the tables of DBOS: {error.orig}. Grant this user CREATE on the "
-                "database, or USAGE on the schema dbos and its tables."
+                f"database, or USAGE on the schema {self.schema} and its tables."
             ) from error
 
     def close(self) -> None:

@@ -406,14 +406,14 @@ def _submit_chunk(  # noqa: PLR0917 - one chunk
     store.backend.create_all(new, store.encoding)
     with cluster.transaction() as connection:
         # Locked, so that a map is cancelled before or after these items are submitted.
-        row = connection.execute(_STATUS, {"id": dbos_id}).fetchone()
+        row = connection.execute(text(_STATUS.format(cluster.schema)), {"id": dbos_id}).fetchone()
         if row is None or row[0] != "PENDING":
             return False
         cluster.enqueue_all([_order_of(store, call, item, items.rows[item]) for item in chunk])
     return True
 
 
-_STATUS = text("SELECT status FROM dbos.workflow_status WHERE workflow_uuid = :id FOR SHARE")
+_STATUS = "SELECT status FROM {}.workflow_status WHERE workflow_uuid = :id FOR SHARE"
 
 
 def _check_unchanged(store: Checkpointer, item: Any, values: dict[str, Any]) -> None:

@@ -16,11 +16,11 @@ from typing import Any
 
 import psycopg
 
-from hypergraph.checkpointers.postgres.address import address_of
+from hypergraph.checkpointers.postgres.address import address_of, split_schema
 from hypergraph.checkpointers.postgres.errors import translated
 from hypergraph.exceptions import HypergraphError
 from hypergraph.integrations.dbos.cluster import session_address
-from hypergraph.views.doctor import lock_of
+from hypergraph.views.doctor import executor_in, lock_of, session_mark
 
 logger = logging.getLogger("hypergraph.worker")
 
@@ -44,8 +44,8 @@ class ExecutorInUseError(HypergraphError):
     """A live worker has this executor id; give each worker its own."""
 
 
-def session_name(executor_id: str) -> str:
-    """Return the name of all database sessions of a worker.
+def session_name(executor_id: str, schema: str) -> str:
+    """Return the name of all database sessions of a worker, whose tables of DBOS are in a schema.
 
     Raises:
         ValueError: the executor id is invalid.
@@ -55,14 +55,17 @@ def session_name(executor_id: str) -> str:
         raise ValueError(
             f"An executor id must be 1 to {MAX_ID} printable ASCII characters, got {executor_id!r}"
         )
-    return f"hypergraph worker {executor_id}"
+    if executor_in(executor_id, "dbos") is None:
+        raise ValueError(f"An executor id must not end with # and four digits, got {executor_id!r}")
+    return f"hypergraph worker {executor_id}{session_mark(schema)}"
 
 
 class Presence:
     """The lock and heartbeat of one worker, and takeovers from other workers of its application."""
 
     def __init__(self, dsn: str, application: str, executor_id: str, *, patience: float) -> None:
-        self._conninfo = session_address(dsn, session_name(executor_id))
+        self._schema = address_of(dsn).cluster_schema
+        self._conninfo, _ = split_schema(session_address(dsn, session_name(executor_id, self._schema)))
         self._application = application
         self.executor_id = executor_id
         self.patience = patience
@@ -94,7 +97,7 @@ class Presence:
             with self._lock:
                 self._open()
         except psycopg.Error as error:
-            address = address_of(self._conninfo, "hypergraph")
+            address = address_of(self._conninfo)
             raise translated(error, address.shown, address.secrets) from error
 
     def beat(self) -> None:
@@ -126,7 +129,7 @@ class Presence:
 
         A dead worker's lock is held meanwhile: no other worker takes over, and the dead one cannot return.
         """
-        key = lock_of(self._application, executor_id)
+        key = lock_of(self._application, executor_id, self._schema)
         with self._lock:
             driver = self._open()
             is_dead = _try_lock(driver, key)
@@ -144,7 +147,7 @@ class Presence:
         if holder is None or holder[2] < self.patience:
             return
         logger.warning("worker %s sent no heartbeat for %.1f s: ending its sessions", executor_id, holder[2])
-        driver.execute(_END, [session_name(executor_id)])
+        driver.execute(_END, [session_name(executor_id, self._schema)])
         deadline = time.monotonic() + 1
         while _holder(driver, key) is not None and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -163,7 +166,8 @@ class Presence:
         driver = psycopg.connect(self._conninfo, autocommit=True)
         try:
             driver.execute("SET idle_session_timeout = 0; SET statement_timeout = '30s'")
-            key, give_up = lock_of(self._application, self.executor_id), time.monotonic() + _TAKEOVER
+            key = lock_of(self._application, self.executor_id, self._schema)
+            give_up = time.monotonic() + _TAKEOVER
             while not _try_lock(driver, key):
                 if time.monotonic() > give_up:
                     raise _in_use(driver, key, self.executor_id)

@@ -90,7 +90,7 @@ class Worker:
         self.has_lost_its_id = False  # whether another worker took over its id
         self._cluster = cluster
         self._metrics = Metrics(self._gauges)
-        self._store = cluster.store(session_name(settings.executor_id))
+        self._store = cluster.store(session_name(settings.executor_id, cluster.schema))
         self._runs = Runs(self._store, graphs, self._metrics, self._is_cancelled)
         self._due: dict[str, tuple[float, float]] = {}  # when to submit a run again that stays due
         self._submissions = Submissions(cluster, self._store)
@@ -136,11 +136,12 @@ class Worker:
 
     def _launch(self) -> None:
         settings, cluster = self.settings, self._cluster
-        name = session_name(settings.executor_id)
+        name = session_name(settings.executor_id, cluster.schema)
         dbos.DBOS(
             config={
                 "name": cluster.application,
                 "system_database_url": cluster.url,
+                "dbos_system_schema": cluster.schema,
                 "executor_id": settings.executor_id,
                 "application_version": VERSION,
                 "serializer": dbos.DBOSPortableJSONSerializer(),

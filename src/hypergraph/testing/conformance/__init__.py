@@ -16,6 +16,7 @@ from hypergraph.testing.conformance.outlines import OutlineTests, OverviewTests
 from hypergraph.testing.conformance.ownership import BackgroundTests, CommitTests, OwnershipTests
 from hypergraph.testing.conformance.process import Another
 from hypergraph.testing.conformance.races import ClockTests, ProcessTests, ThreadTests
+from hypergraph.testing.conformance.signals import SignalTests
 from hypergraph.testing.conformance.stores import StepTests, ValueTests
 from hypergraph.testing.conformance.upkeep import AwaitableTests, IdTests, ListTests, UpkeepTests
 
@@ -26,6 +27,7 @@ class CheckpointerConformance(
     OverviewTests,
     ValueTests,
     InnerTests,
+    SignalTests,
     CommitTests,
     OwnershipTests,
     BackgroundTests,
