@@ -28,7 +28,8 @@ async def take_turn(graph: Graph, values: dict[str, Any], **how: Any) -> RunResu
         wanted = ", ".join(described(call) for call in pause.value if call["function"]["name"] in COSTLY)
         print(f"May I? {wanted}  (answer with --yes or --no)", end="")
     print(events.result.error or "")
-    return events.result
+    result: RunResult = events.result
+    return result
 
 
 async def talk(graph: Graph, options: argparse.Namespace) -> RunResult:

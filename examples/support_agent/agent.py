@@ -50,7 +50,7 @@ async def investigate(said: str, context: NodeContext) -> tuple[list[str], Refun
     found = dict(zip((name for name, _ in calls), await asyncio.gather(*steps), strict=True))
     facts = [f"{name}: {result}" for name, result in found.items()]
     wants_refund = "price" in found and "broken" in said
-    return facts, Refund(calls[0][1], found["price"]) if wants_refund else None
+    return facts, Refund(calls[0][1], int(found["price"])) if wants_refund else None
 
 
 @ifelse(when_true="approve", when_false="skip")

@@ -279,10 +279,19 @@ def test_the_names_are_these_and_no_other() -> None:
         "CheckpointerConformance",
         "Deviation",
         "FakeClock",
+        "NotRecordedError",
         "RecordingProcessor",
         "ReplayReport",
         "Replayed",
+        "SimulatedRun",
+        "SimulationError",
+        "SimulationReport",
+        "VariantComparison",
+        "VariantRun",
+        "compare_variants",
+        "recorded",
         "replay",
+        "simulate",
     ]
     assert set(testing.__all__) < set(dir(testing))
     with pytest.raises(AttributeError, match="no_such_name"):

@@ -3,6 +3,7 @@
 from typing import Any, assert_type
 
 from hypergraph import AsyncRunner, Graph, MapResult, RunLog, RunResult, SyncRunner, node
+from hypergraph.runners import NodeStop, RunDebugger
 
 
 @node(output_name="total")
@@ -19,6 +20,8 @@ assert_type(result["total"], Any)
 mapped = SyncRunner().map(graph, {"a": [1, 2]}, map_over="a")
 assert_type(mapped, MapResult)
 assert_type(mapped[0].log.timing, dict[str, float])
+assert_type(SyncRunner().iter(graph, a=1, step=True), RunDebugger)
+assert_type(list(SyncRunner().iter(graph, {"a": 1}, step=True)), list[NodeStop])
 
 
 async def main() -> RunResult:
