@@ -500,7 +500,7 @@ def survey(
     if connection.dialect.survey is not None:
         statement = connection.dialect.survey.format(found=f"steps WHERE {where}", timed=_TIMED)
         rows = connection.execute(statement, values).fetchall()
-        return [NodeSurvey(*row, used.get(row[0], {})) for row in rows]
+        return [NodeSurvey(*row[:7], usage=used.get(row[0], {})) for row in rows]
     return _surveyed(connection.execute(f"{_SURVEYED} WHERE {where}", values), used)
 
 
