@@ -50,6 +50,7 @@ MAY_WAIT = {
     "integrations/dbos/worker.py",
     "testing/replaying.py",  # calls async nodes of users
     "testing/simulation.py",  # is an event loop that a seed orders
+    "testing/variants.py",  # runs async graphs of users
     "testing/conformance/ownership.py",  # tests of what users await
     "testing/conformance/races.py",
     "testing/conformance/stores.py",

@@ -321,6 +321,26 @@ def test_a_run_with_a_live_owner_is_refused() -> None:
     assert "is being run" in seen[1]
 
 
+def test_a_map_is_refused_while_one_of_its_items_is_being_run() -> None:
+    def half(n: int) -> float:
+        if not looks:
+            raise OSError
+        seen.append(only(migrate(store, graph("2"), ["m"])).reason or "")
+        return n / 2
+
+    def graph(version: str) -> Graph:
+        return Graph([FunctionNode(half, "half", "h")], name="halves", version=version)
+
+    looks, seen, store = False, list[str](), MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    options: Any = {"workflow_id": "m", "error_handling": "continue"}
+    runner.map(graph("1"), {"n": [1, 3]}, map_over="n", **options)
+    looks = True
+    runner.run(graph("1"), workflow_id="m/item-1")
+    assert "is being run" in seen[0]
+    assert {store.workflow(name).version for name in ("m", "m/item-0", "m/item-1")} == {"1"}
+
+
 def test_wrong_arguments_are_refused(store: Any) -> None:
     with pytest.raises(TypeError, match="takes a store and a Graph"):
         migrate(store, "essay")  # type: ignore[arg-type]
@@ -379,5 +399,6 @@ def test_the_command_says_what_it_would_do_and_does_it(cli: Cli) -> None:
     ]
     assert [item["version"] for item in cli.json("ls")["items"]] == ["1", "2"]
     assert cli.json("show", "order-1")["version"] == "2"
+    assert cli.json("fork", "order-1", "--id", "copy")["workflow"]["version"] == "2"
     refused = cli("migrate", "moved_shop:shorter", code=1)
     assert "its question is open, and it is not in the graph" in refused.out

@@ -23,7 +23,13 @@ from hypergraph.engine.admission import admit
 from hypergraph.engine.kernel import SyncKernel
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import DEFAULT_LIMIT, CallContext, Run, graph_inside
-from hypergraph.exceptions import GraphChangedError, HypergraphError, WorkflowNotFoundError, safe_text
+from hypergraph.exceptions import (
+    GraphChangedError,
+    HypergraphError,
+    WorkflowLockedError,
+    WorkflowNotFoundError,
+    safe_text,
+)
 from hypergraph.graph.formerly import Renaming, recorded_as
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.names import got
@@ -214,12 +220,17 @@ class _Move:
     context: CallContext = field(default_factory=lambda: CallContext(SyncKernel(), None, None, DEFAULT_LIMIT))
 
     def looked_at(self, workflow: Workflow) -> Migrated:
-        """Return what would happen to a run, with the owner that it may have left alone."""
+        """Return what would happen to a run; nothing is written."""
         about = self._about(workflow)
-        owner = self.store.backend.read_owners([workflow.id]).get(workflow.id)
-        if owner is not None and owner.alive:
-            return replace(about, outcome="refused", reason=f"it is being run on {owner.host}")
-        return self._judged(workflow, about)
+        return self._owned([workflow, *self._below(workflow.id)], about) or self._judged(workflow, about)
+
+    def _owned(self, runs: Iterable[Workflow], about: Migrated) -> Migrated | None:
+        """Return the refusal of what a live process runs, or of which it runs a part."""
+        owners = self.store.backend.read_owners([run.id for run in runs])
+        alive = [owner for owner in owners.values() if owner.alive]
+        return (
+            replace(about, outcome="refused", reason=f"it is being run on {alive[0].host}") if alive else None
+        )
 
     def moved(self, workflow: Workflow) -> Migrated:
         """Move a run if nothing speaks against it, as its owner; return what happened."""
@@ -232,17 +243,19 @@ class _Move:
             return replace(about, outcome="refused", reason=_reason(error, workflow.id))
         try:
             current = self.store.backend.read_workflow(workflow.id) or workflow
-            found = self._judged(current, self._about(current))
+            about, below = self._about(current), list(self._below(workflow.id))
+            found = self._owned(below, about) or self._judged(current, about)
             if found.outcome == "moves":
+                for child in below:  # before the whole: an item can be run by itself
+                    self._pin(child)
                 named = recorded_as(self.graph, current.graph)
                 code = _code(named, current, self.graph.version)
                 self.store.backend.write(self.store.encoding.commit(claim, code=code))
+            return found
+        except WorkflowLockedError as error:  # an item was taken meanwhile
+            return replace(about, outcome="refused", reason=_reason(error, workflow.id))
         finally:
             self.store.backend.release(claim)
-        if found.outcome == "moves":
-            for child in self._below(workflow.id):
-                self._pin(child)
-        return found
 
     def _about(self, workflow: Workflow) -> Migrated:
         now = self.graph.version
@@ -259,7 +272,7 @@ class _Move:
         if child.version == self.graph.version:
             return
         claim = self.store.backend.claim(
-            child.id, NewWorkflow(parent_id=child.parent_id), self.store.encoding, force=True
+            child.id, NewWorkflow(parent_id=child.parent_id), self.store.encoding
         )
         try:
             code = NewWorkflow(

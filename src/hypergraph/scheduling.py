@@ -163,7 +163,7 @@ class Layout:
             )
             for part in self.parts
         ]
-        rest = (self.scope, self.named, self.uncertain, self.declared)
+        rest = (self.scope, self.named, self.uncertain, self.declared, _STORED)
         return sha256(repr((parts, rest)).encode("utf-8", "surrogatepass")).hexdigest()
 
     def _active(self) -> list[int]:
@@ -885,19 +885,19 @@ class Standing:
 
     def to_data(self) -> dict[str, object]:
         """Return it as plain data, for `from_data`."""
-        masks = {name: getattr(self, name) for name in _MASKS}
-        named = {name: [[i, mask] for i, mask in getattr(self, name).items()] for name in _BY_NODE}
-        return {**masks, **named, "held": list(self.held)}
+        found = {name: getattr(self, name) for name in _STORED}
+        return {
+            name: [list(pair) for pair in value.items()] if isinstance(value, dict) else value
+            for name, value in found.items()
+        }
 
     @classmethod
     def from_data(cls, layout: Layout, data: Mapping[str, Any]) -> Standing:
         """Return the standing that `to_data` was called on; the layout has the same shape."""
         found = cls(layout)
-        for name in _MASKS:
-            setattr(found, name, data[name])
-        for name in _BY_NODE:
-            setattr(found, name, dict(data[name]))
-        found.held, found.events = list(data["held"]), []
+        for name in _STORED:
+            kind = type(getattr(found, name))  # a number, a list, or a dictionary from numbers
+            setattr(found, name, kind(data[name]))
         return found
 
     def copy(self) -> Standing:
@@ -1206,8 +1206,7 @@ class Standing:
         ]
 
 
-_BY_NODE = ("decisions", "partial", "quiet")
-_MASKS = tuple(name for name in Standing.__slots__ if name not in (*_BY_NODE, "events", "held", "layout"))
+_STORED = tuple(name for name in Standing.__slots__ if name not in ("events", "layout"))
 
 
 class Supersteps(dict[int, int]):

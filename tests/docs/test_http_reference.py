@@ -7,19 +7,17 @@ import pytest
 
 from hypergraph.cli.commands.ui import ui_options
 from hypergraph.ui.actions import ACTIONS
-from hypergraph.ui.api import QUERIES
+from hypergraph.ui.api import CLUSTER, QUERIES
 from hypergraph.ui.server import API
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, REFUSED, STORE, USAGE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
+OTHERS = ("about", "events", "stream", "replay", "export", "file", "token")
 ROWS = dict(re.findall(r"^\| `(/api/v1/\w+)` \| ([^|]*)", PAGE, re.MULTILINE))
 
 
 def test_the_page_names_every_route_and_no_other() -> None:
-    assert ROWS.keys() == {
-        f"{API}{name}"
-        for name in (*QUERIES, *ACTIONS, "about", "events", "stream", "export", "file", "token")
-    }
+    assert ROWS.keys() == {f"{API}{name}" for name in (*QUERIES, *CLUSTER, *ACTIONS, *OTHERS)}
 
 
 @pytest.mark.parametrize("name", QUERIES)

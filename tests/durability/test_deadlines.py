@@ -220,6 +220,9 @@ def test_without_a_store_every_run_asks_anew() -> None:
     [
         ({"timeout": timedelta(0)}, ValueError, "timeout must be greater than 0"),
         ({"timeout": -1}, ValueError, "timeout must be greater than 0"),
+        ({"timeout": float("nan")}, ValueError, "timeout must be greater than 0"),
+        ({"timeout": 1e300}, ValueError, "at most 365000 days"),
+        ({"timeout": timedelta.max}, ValueError, "at most 365000 days"),
         ({"timeout": True}, TypeError, "timeout must be a timedelta or a number of seconds"),
         ({"timeout": NOON}, TypeError, "timeout must be a timedelta or a number of seconds"),
         ({"default": True}, ValueError, "default is the answer after a timeout"),

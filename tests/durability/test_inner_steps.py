@@ -19,7 +19,7 @@ from support.stored import store_at
 
 from hypergraph import END, AsyncRunner, Graph, NodeContext, RetryPolicy, SyncRunner, node, route
 from hypergraph.checkpointers import Checkpointer, CheckpointPolicy, MemoryCheckpointer
-from hypergraph.exceptions import AmbiguousStepError, NodeTimeoutError, StepUsageError
+from hypergraph.exceptions import AmbiguousStepError, NodeTimeoutError, StepUsageError, WorkflowNotFoundError
 from hypergraph.views.why import why as explained
 
 __all__ = ["durable", "store"]  # fixtures
@@ -569,7 +569,8 @@ def test_deleting_and_retention_reach_inner_steps(tmp_path: Path, tools: Tools) 
         SyncRunner(checkpointer=kept).run(Graph([count, enough]), n=0, workflow_id="w")
         assert kept.inner_steps("w")[0].problem is not None
         kept.delete("w")
-        assert kept.inner_steps("w") == []
+        with pytest.raises(WorkflowNotFoundError):
+            kept.inner_steps("w")
         assert kept.backend.read_inner("w") == []
         kept.close()
 

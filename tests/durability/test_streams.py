@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,7 @@ from hypergraph.checkpointers import (
     SqliteCheckpointer,
     StreamChunk,
 )
+from hypergraph.exceptions import StepUsageError
 from hypergraph.testing import FakeClock
 
 __all__ = ["durable", "store"]  # fixtures
@@ -225,6 +227,62 @@ def test_a_chunk_that_cannot_be_stored_fails_the_node(durable: On, store: Checkp
 
     with pytest.raises(TypeError, match="cannot store"):
         durable.run(graph_of(odd), workflow_id="w")
+
+
+def test_a_node_does_not_wait_for_a_store_that_is_locked(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = SqliteCheckpointer(tmp_path / "w.db")
+    kept.open()
+    other, begun = sqlite3.connect(tmp_path / "w.db", isolation_level=None), threading.Event()
+    write_chunks = kept.backend.write_chunks
+
+    def note(*args: Any) -> None:
+        begun.set()
+        write_chunks(*args)
+
+    monkeypatch.setattr(kept.backend, "write_chunks", note)
+
+    def speak(context: NodeContext) -> str:
+        context.stream("a")
+        while not read(kept, "w", "speak"):
+            time.sleep(0.001)
+        other.execute("BEGIN IMMEDIATE")
+        begun.clear()
+        context.stream("b")
+        begun.wait()
+        context.stream("c")  # while the thread that writes waits for the lock of the file
+        other.execute("ROLLBACK")
+        return "done"
+
+    SyncRunner(checkpointer=kept).run(graph_of(speak), workflow_id="w")
+    assert read(kept, "w", "speak") == [(0, "a"), (1, "b"), (2, "c")]
+    other.close()
+    kept.close()
+
+
+@pytest.mark.parametrize(
+    "late", [lambda ctx: ctx.stream("x"), lambda ctx: ctx.progress(1, 2)], ids=["stream", "progress"]
+)
+def test_a_node_that_has_ended_shows_nothing_more(store: Checkpointer, late: Any) -> None:
+    kept: list[NodeContext] = []
+
+    @node(output_name="text", stream=True)
+    def first(x: int, context: NodeContext) -> int:
+        kept.append(context)
+        return x
+
+    @node(output_name="end")
+    def second(text: int) -> list[Any]:
+        with pytest.raises(StepUsageError, match="'first' has ended"):
+            late(kept[0])
+        return store.progress("w")
+
+    result = SyncRunner(checkpointer=store).run(Graph([first, second]), x=1, workflow_id="w")
+    assert result["end"] == []
+    with pytest.raises(StepUsageError, match="'first' has ended"):
+        late(kept[0])
+    assert read(store, "w", "first") == []
 
 
 def test_bad_questions_about_streams(store: Checkpointer) -> None:

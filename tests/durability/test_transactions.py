@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,26 @@ def test_statements_that_end_the_transaction_are_refused(file: Path, statement: 
     with pytest.raises(TransactionError, match="one commit"):
         SyncRunner(checkpointer=SqliteCheckpointer(file)).run(of(body), x=1)
     assert balance(file) == 0
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_transaction_that_the_database_rolled_back_records_nothing(file: Path, goes_on: bool) -> None:
+    """A conflict clause with ROLLBACK ends the transaction without a word; what follows would stand alone."""
+
+    def body(ctx: NodeContext) -> str:
+        ctx.connection.execute("UPDATE accounts SET balance = 7")
+        with suppress(sqlite3.IntegrityError):
+            ctx.connection.execute("INSERT OR ROLLBACK INTO accounts VALUES ('ann', 1)")
+        if goes_on:
+            ctx.connection.execute("UPDATE accounts SET balance = 8")
+        return "done"
+
+    store = SqliteCheckpointer(file)
+    with pytest.raises(TransactionError, match="was rolled back by a statement of its own"):
+        SyncRunner(checkpointer=store).run(of(body), x=1, workflow_id="w")
+    assert balance(file) == 0
+    assert [step.status.value for step in store.steps("w")] == ["failed"]
+    assert SyncRunner(checkpointer=store).run(of(lambda ctx: 1), workflow_id="w")["out"] == 1
 
 
 @pytest.mark.parametrize("method", ["commit", "rollback", "close", "executescript"])

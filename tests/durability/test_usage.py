@@ -55,6 +55,8 @@ def test_items_nested_graphs_and_atomic_ones_add_up(durable: On) -> None:
         (float("nan"), ValueError),
         (-1, ValueError),
         (float("inf"), ValueError),
+        (10**30, ValueError),
+        (1e300, ValueError),
         ("1", TypeError),
         (True, TypeError),
     ],

@@ -29,7 +29,7 @@ def test_the_laws_hold_on_random_graphs(chunk: int, tmp_path: Path) -> None:
             return SqliteCheckpointer(path) if kept else MemoryCheckpointer()
 
         try:
-            refused[tried(seed, calls=1, elsewhere=number % 25 == 0, whole=False, stores=store)] += 1
+            refused[tried(seed, calls=1, elsewhere=number % 25 == 0, stores=store)] += 1
         except AssertionError as failure:
-            raise AssertionError(f"seed {seed}, calls=1, whole=False\n{failure}") from None
+            raise AssertionError(f"seed {seed}, calls=1\n{failure}") from None
     assert refused[""] > SIZE / 2, f"refused by design: {refused}"

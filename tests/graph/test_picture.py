@@ -20,7 +20,7 @@ from support.random_graphs import KINDS, random_case
 
 from hypergraph import END, Graph, RunLog, SqliteCheckpointer, SyncRunner, node, route, viz
 from hypergraph.graph.drawing import draw
-from hypergraph.graph.picture import plain_boxes
+from hypergraph.graph.picture import graph_html, plain_boxes
 from hypergraph.graph.structure import structure_of
 from hypergraph.layout import arrange, svg
 from hypergraph.layout.svg import STATUSES, THEMES
@@ -361,3 +361,16 @@ def test_a_file_is_one_page(tmp_path: Path, given_name: str, name: str) -> None:
 def test_the_functions_take_the_graph_first() -> None:
     graph = measuring()
     assert viz.visualize(graph, theme="dark") == graph.visualize(theme="dark")
+
+
+def test_a_picture_in_a_notebook_follows_the_theme_of_the_notebook() -> None:
+    shown = graph_html(next(iter(GRAPHS.values()))[0]())
+    dark, light = '[data-jp-theme-light="false"] .hgv-auto', '[data-jp-theme-light="true"] .hgv-auto'
+    colours = dict(re.findall(r"([^{}<>]*\.hgv-auto)\{([^}]*)\}", shown))
+    by_theme = {
+        theme: next(rule for places, rule in colours.items() if theme in places) for theme in (dark, light)
+    }
+    assert by_theme[dark] != by_theme[light]
+    preferred = re.search(r"@media \(prefers-color-scheme:dark\)\{\.hgv-auto\{([^}]*)\}", shown)
+    assert preferred is not None
+    assert by_theme[dark] == preferred[1]

@@ -235,21 +235,20 @@ class _Beginning:
         }
         self.strict = strict and shape.net.declared is not None and bool(self.control)
         self._fed = {n: [e for e in edges if e.target == n and e.kind != "control"] for n in members}
-        self._free: dict[str, set[str]] = {}  # by node: inputs that need no node of the loop
+        self._free: dict[str, set[str]] = {}  # by node: inputs that need no node
         for n in members:
             p = parts[n]
             ordinary = n not in self.chosen and p.kind != "gate"
             fed = {e.name for e in self._fed[n] if e.kind == "data"}
             not_counting = fed if self.strict and ordinary else set()  # D10
-            free = {*p.defaults, *shape.net.bound, *shape.lists, *(given - not_counting)}
-            outside = {e.name for e in shape.into[n] if e.source not in members and e.kind != "control"}
-            self._free[n] = free | outside
+            self._free[n] = {*p.defaults, *shape.net.bound, *shape.lists, *(given - not_counting)}
 
     def able(self, n: str, ran: Iterable[str]) -> bool:
         """Say whether a node has what it takes, and saw what it awaits, once these of the loop have run."""
-        came = {e.name for e in self._fed[n] if e.source in ran} | self._free[n]
+        came = {e.name for e in self.shape.into[n] if e.source not in self.members and e.kind != "control"}
+        came |= {e.name for e in self._fed[n] if e.source in ran}
         awaited = {e.name for e in self.shape.into[n] if e.kind == "order"}
-        return came.issuperset(self.shape.parts[n].inputs) and came.issuperset(awaited)
+        return awaited <= came and self._free[n] | came >= set(self.shape.parts[n].inputs)
 
     def could_run(self, without: Iterable[str] = ()) -> set[str]:
         """Return what could run one after the other if every gate agreed, leaving some nodes out."""

@@ -155,11 +155,13 @@ class Interpreter:
 
     def _run(self, out: Outcome) -> None:
         while True:
-            stuck = self._advance({n for n in self.scope if self._due(n)})
-            if stuck:
-                out.ended, out.loop = "infinite", sorted(stuck)
-                return
             due = {n for n in self.scope if self._due(n)}
+            if advanced := self._advance(due):
+                endless = [loop for loop in advanced if self.loops[loop].rounds > self.max_rounds]
+                if endless:
+                    out.ended, out.loop = "infinite", sorted(endless[0])
+                    return
+                due = {n for n in self.scope if self._due(n)}
             ready = [n for n in self.scope if n in due and not self._waits(n, due)]
             if not ready:
                 break
@@ -300,17 +302,17 @@ class Interpreter:
         heads = {t for g, t in self.opens if g in level.members and t in level.heads | beside & self.heads}
         return heads & due & level.members - loop.places
 
-    def _advance(self, due: set[str]) -> frozenset[str]:
-        """R4: a round at rest gives way to the next. Returns a loop that goes round too often."""
-        for level in self._levels():
+    def _advance(self, due: set[str]) -> list[frozenset[str]]:
+        """R4: a round at rest gives way to the next. Returns the loops that go round."""
+        found = []
+        for level in self._levels() if due else ():
             pending = self._pending(level, due)
             if pending and due & level.members <= pending and not level.members & set(self.asked):
                 loop = self.loops[level.members]
                 self.beside = {t: others for t, others in self.beside.items() if not others & level.heads}
                 loop.places, loop.rounds, loop.since = pending, loop.rounds + 1, self.clock
-                if loop.rounds > self.max_rounds:
-                    return level.members
-        return frozenset()
+                found.append(level.members)
+        return found
 
     def _waits(self, n: str, due: set[str]) -> bool:
         """R4, L1."""
@@ -358,7 +360,7 @@ class Interpreter:
         if part.kind == "ask" and part.outputs[0] in self.answers:
             return ({part.outputs[0]: self.answers.pop(part.outputs[0])},)
         assert part.call is not None
-        taken = {x: list(v) if x in self.lists else v for x, v in taken.items()}  # a list of its own
+        taken = {x: list(v) if isinstance(v, list) else v for x, v in taken.items()}  # a list of its own
         out.calls.append((n, taken))
         result = part.call(dict(taken))
         if part.kind == "ask" and result is None:

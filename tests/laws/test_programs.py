@@ -13,6 +13,7 @@ import pytest
 from hypergraph import (
     END,
     AsyncRunner,
+    FunctionNode,
     Graph,
     RunStatus,
     SyncRunner,
@@ -572,3 +573,33 @@ def test_a_turn_begins_a_loop_anew_that_a_gate_outside_of_the_turn_has_chosen(ca
     course.clear()
     assert call(graph, said="bye", workflow_id="w")["reply"] == "bye bye!"
     assert course == ["ask", "decide", "look_up", "again", "ask", "decide"]
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["remembered", "forgotten"])
+def test_a_step_that_failed_runs_on_what_was_there_before_its_sibling_in_every_turn(
+    call: Call, is_kept: bool
+) -> None:
+    """No edge leads from one to the other: both run in one superstep, on what was there before it."""
+    down = [False]
+
+    def add(x: int, total: int = 0) -> int:
+        return x + total
+
+    def make(x: int) -> int:
+        return x
+
+    @node(output_name="seen")
+    def look(x: int, total: int = 0) -> tuple[int, int]:
+        if down[0]:
+            raise ConnectionError
+        return (x, total)
+
+    made = FunctionNode(add if is_kept else make, "make", "total")
+    graph = Graph([made, look], edges=[], name="siblings")
+    seen = []
+    for x in (1, 2, 4):
+        down[0] = True
+        call(graph, x=x, workflow_id="w", error_handling="continue")
+        down[0] = False
+        seen.append(call(graph, x=x, workflow_id="w")["seen"])
+    assert seen == ([(1, 0), (2, 1), (4, 3)] if is_kept else [(1, 0), (2, 0), (4, 0)])

@@ -43,15 +43,13 @@ REFUSALS = (
 def tried(
     seed: int,
     *,
-    calls: int = 3,
+    calls: int | None = None,
     elsewhere: bool = False,
-    whole: bool = True,
     stores: Stores = MemoryCheckpointer,
 ) -> str:
-    """Try the graph of a seed, broken at some of its calls; return why it was refused by design, else "".
+    """Try the graph of a seed under every law, broken at so many of its calls, or at each of them.
 
-    With `whole`, under every law; else under half of those that need the reference alone, and broken under
-    one runner. Raises AssertionError with the graph and what does not hold.
+    Return why it was refused by design, else "". Raises AssertionError with the graph and what does not hold.
     """
     rnd = Random(seed)
     features = FEATURES if rnd.random() < 0.5 else [f for f in FEATURES if rnd.random() < 0.6]
@@ -60,7 +58,7 @@ def tried(
         try:
             subject = fitted(case)
             case = subject.case
-            for what in _broken(subject, rnd, loop, calls, elsewhere, whole, stores):
+            for what in _broken(subject, rnd, loop, calls, elsewhere, stores):
                 raise AssertionError(f"{sorted(features)}\n{what}\n{program(case)}")
         except Unfit as refusal:
             reason = next((text for text in REFUSALS if text in str(refusal)), None)
@@ -74,9 +72,8 @@ def _broken(  # noqa: PLR0917 - a case, and how to try it
     subject: Subject,
     rnd: Random,
     loop: asyncio.Runner,
-    calls: int,
+    calls: int | None,
     elsewhere: bool,
-    whole: bool,
     stores: Stores,
 ) -> Iterator[object]:
     """Yield what breaks a law."""
@@ -84,9 +81,7 @@ def _broken(  # noqa: PLR0917 - a case, and how to try it
     runs = reference_runs(case)
     yield from law_breaks(case, runs, rnd.randrange(2**32))
     yield from filter(None, (compared(subject, runner, runs, loop) for runner in RUNNERS))
-    for runner in RUNNERS if whole else [RUNNERS[case.seed // 2 % 2]]:
-        for what in interrupted(subject, runs, runner, rnd, calls, stores, loop):
-            yield f"{runner}: {what}"
+    yield from interrupted(subject, runs, rnd, calls, stores, loop)
     if elsewhere:
         with ThreadPoolExecutor(2) as pool:
             for runner in RUNNERS:
@@ -115,45 +110,69 @@ def law_breaks(case: Case, runs: Runs, seed: int) -> Iterator[str]:
 def interrupted(  # noqa: PLR0917 - a case, and how to break it
     subject: Subject,
     runs: Runs,
-    runner: str,
     rnd: Random,
-    calls: int,
+    calls: int | None,
     stores: Stores,
     loop: asyncio.Runner,
 ) -> Iterator[str]:
-    """L6: yield what differs when one of the calls fails and the graph is called again."""
+    """L6: yield what differs when calls fail and the graph is called again.
+
+    That many calls fail, each in runs of its own; with None also each of them once, one after the other.
+    """
     if any(out.ended not in ("completed", "paused") for _, out in runs):
         return
     total = sum(len(out.calls) for _, out in runs)
-    for broken in sorted(rnd.sample(range(total), min(calls, total))):
-        with _closing(stores()) as store:
-            what = _broken_at(subject, runs, runner, broken, store, loop)
+    for broken in sorted(rnd.sample(range(total), min(calls or 1, total))):
+        runner = RUNNERS[(subject.case.seed // 2 + broken) % 2]
+        what = _broken_at(subject, runs, runner, broken, stores, loop)
         if what is not None:
-            yield f"call {broken} of {total} failed: {what}"
+            yield f"{runner}: call {broken} of {total} failed: {what}"
+    if calls is None and total:
+        runner = RUNNERS[subject.case.seed % 2]
+        what = _broken_at(subject, runs, runner, 0, stores, loop, every=True)
+        subject.until_fault = 0
+        if what is not None:
+            yield f"{runner}: every call failed once: {what}"
 
 
 def _broken_at(  # noqa: PLR0917 - a case, and where it breaks
-    subject: Subject, runs: Runs, runner: str, broken: int, store: Checkpointer, loop: asyncio.Runner
+    subject: Subject,
+    runs: Runs,
+    runner: str,
+    broken: int,
+    stores: Stores,
+    loop: asyncio.Runner,
+    *,
+    every: bool = False,
 ) -> str | None:
-    subject.until_fault = broken + 1
     made = subject.calls
-    for number, (values, out) in enumerate(runs):
-        made.clear()
-        is_whole = not subject.until_fault
-        result, ended = run_once(subject, runner, store, values, number, loop)
-        if not is_whole and not subject.until_fault:
-            if ended != "failed":
-                return f"run {number + 1} {ended} although a call failed"
-            result, ended = run_once(subject, runner, store, values, number, loop, again=True)
-        if ended != out.ended:
-            return f"run {number + 1} {ended}, and {out.ended} without a failure: {result.error}"
-        if key(made) != key(out.calls):
-            return f"run {number + 1} called {_beside(made, out.calls)}, missed {_beside(out.calls, made)}"
-        found = {x: v for x, v in result.values.items() if x in out.values}
-        if found != out.values:
-            odd = sorted(x for x in out.values if found.get(x, ...) != out.values[x])
-            made_so = [(x, found.get(x), out.values[x]) for x in odd]
-            return f"run {number + 1} made other values than without a failure: {made_so}"
+    with _closing(stores()) as store:
+        subject.until_fault = broken + 1
+        for number, (values, out) in enumerate(runs):
+            made.clear()
+            was_broken = not subject.until_fault
+            armed = not was_broken
+            result, ended = run_once(subject, runner, store, values, number, loop)
+            while armed and not subject.until_fault:
+                if ended != "failed":
+                    return f"run {number + 1} {ended} although a call failed"
+                armed = every
+                subject.until_fault = 2 if every else 0  # the call that failed succeeds, the next one fails
+                result, ended = run_once(subject, runner, store, values, number, loop, again=True)
+            if ended != out.ended:
+                return f"run {number + 1} {ended}, and {out.ended} without a failure: {result.error}"
+            if key(made) != key(out.calls):
+                more, less = _beside(made, out.calls), _beside(out.calls, made)
+                return f"run {number + 1} called {more}, missed {less}"
+            found = {x: v for x, v in result.values.items() if x in out.values}
+            if found != out.values:
+                odd = sorted(x for x in out.values if found.get(x, ...) != out.values[x])
+                made_so = [(x, found.get(x), out.values[x]) for x in odd]
+                return f"run {number + 1} made other values than without a failure: {made_so}"
+            if every:
+                subject.until_fault = 1
+            elif was_broken:
+                break  # one more call after the one that failed has shown what was left behind
     return None
 
 

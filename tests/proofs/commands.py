@@ -403,7 +403,7 @@ def trouble_in(work: Callable[[], object]) -> str | None:
 
 
 def readers(folder: Path, wf: str, *, pages: bool) -> Iterator[tuple[str, str | None]]:
-    """Yield every method that reads, with `pages` also queries of the page, and what is wrong with its end."""
+    """Yield every method that reads, with `pages` queries of the page too, and what is wrong with its end."""
     store, view = SqliteCheckpointer(folder / "w.db"), store_at(str(folder / "w.db"))
     for name, query in QUERIES.items() if pages else ():
         given = [(each, _OF_PAGE.get(each, wf)) for each in query.needed]
@@ -442,7 +442,8 @@ def look(name: str, change: Change, wf: str, is_own: bool = False) -> Iterator[t
                 yield f"{asked} where {name}", trouble_of(folder, asked)
                 continue
             with tempfile.TemporaryDirectory() as copy:
-                shutil.copytree(folder, copy, dirs_exist_ok=True)
+                for file in folder.glob("w.db*"):  # not what exports have written
+                    shutil.copyfile(file, f"{copy}/{file.name}")
                 _BY_PATH.clear()
                 yield f"{asked} where {name}", trouble_of(Path(copy), asked)
         _BY_PATH.clear()

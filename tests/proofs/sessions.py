@@ -1,4 +1,4 @@
-"""Random sessions: turns, questions, nested graphs, maps and loops on a few ids, killed anywhere and repeated.
+"""Random sessions: turns, questions, nested graphs, maps and loops on a few ids, killed and repeated.
 
 A session is a list of calls that chance has chosen. It is played undisturbed in a store of its own, which is
 the oracle, and once more by processes that are killed: at a point of the store, or in a body. Each call that

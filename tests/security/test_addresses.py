@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from support.cli import Cli
+from support.postgres import server
 
 from hypergraph.checkpointers import PostgresCheckpointer
 from hypergraph.checkpointers.postgres.address import secrets_of
@@ -37,6 +38,8 @@ SPELLINGS = [
     f"host=127.0.0.1 port=1 password='a\\' {SECRET}' dbname=db",
     f"host=127.0.0.1 port=1 sslpassword={SECRET}",
     f"HOST=127.0.0.1 PASSWORD={SECRET}",
+    f"host=127.0.0.1 port=1 password=a {SECRET}",
+    f"host=127.0.0.1 port=1 password=a {SECRET} dbname=db",
     f"mysql://u:{SECRET}@127.0.0.1/db",
 ]
 
@@ -86,6 +89,28 @@ def test_a_store_is_shown_without_its_password(address: str) -> None:
         shown = repr(store) + str(store.backend.location) + repr(store.backend)
         store.close()
     assert SECRET not in shown
+
+
+def test_the_address_of_a_server_that_answers_is_repeated_without_its_password(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Suggested commands repeat the address that was given."""
+    dsn = server().create()
+    about = psycopg.conninfo.conninfo_to_dict(dsn)
+    user, host, database = about["user"], about["host"], about["dbname"]
+    PostgresCheckpointer(dsn).create_workflow("w")
+    for address in (
+        f"postgresql://{user}:{SECRET}@/{database}?host={host}",
+        f"postgres://{user}@/{database}?host={host}&password={SECRET}",
+        f"postgresql+psycopg://{user}:{SECRET}@/{database}?host={host}",
+        f"host={host} dbname={database} user={user} password={SECRET}",
+        f"host={host} password = 'a {SECRET}' dbname={database} user={user}",
+    ):
+        for words in (["ls"], ["show", "w"], ["db", "info"], ["db", "info", "--json"], ["doctor"]):
+            assert main(["--db", address, *words]) in (0, 3), (address, words)
+        said = "".join(capfd.readouterr())
+        assert "--db" in said
+        assert SECRET not in said
 
 
 @pytest.mark.parametrize("path", ["a=b.db", "x.db", "./user=1.db", "dir/host=1"])

@@ -143,6 +143,19 @@ def test_a_table_that_is_compressed_inside_is_refused_before_it_is_unpacked(comp
         assert "compressed Arrow data" in found.reason
 
 
+def test_a_dictionary_that_is_compressed_inside_is_refused_before_it_is_unpacked() -> None:
+    """Of two streams of one table: the dictionary of the compressed one, everything else of the other."""
+    table = pa.table({"a": pa.array(["x" * 100_000, "y"]).dictionary_encode()})
+    streams = [costly._stream(table, compression) for compression in (None, "zstd")]
+    plain, compressed = ([*pa.ipc.MessageReader.open_stream(data)] for data in streams)
+    assert [message.type for message in plain] == ["schema", "dictionary", "record batch"]
+    parts = [plain[0], compressed[1], plain[2]]
+    data = b"".join(part.serialize().to_pybytes() for part in parts)
+    found = JsonSerializer().deserialize(msgspec.json.encode(frame("pyarrow", data)))
+    assert isinstance(found, Undecodable)
+    assert "compressed Arrow data" in found.reason
+
+
 FLIPPED = """
 import random, sys
 sys.path[:0] = sys.argv[2:]

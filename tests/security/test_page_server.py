@@ -108,7 +108,7 @@ def is_open(connection: socket.socket) -> bool:
         return False
 
 
-def test_many_half_requests_shut_out_no_request_with_the_token(server: Served) -> None:
+def test_many_half_requests_shut_out_no_request_with_the_token(server: Served, database: Path) -> None:
     kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
     kept.request("GET", "/api/v1/events", headers={"Authorization": f"Bearer {server.token}"})
     stream = kept.getresponse()
@@ -117,7 +117,11 @@ def test_many_half_requests_shut_out_no_request_with_the_token(server: Served) -
     assert server.ask("about").status == 200
     alive = [connection for connection in half if is_open(connection)]
     assert len(alive) <= process.CONNECTIONS
-    assert stream.readline() == b": listening\n"  # the stream, older than all of them, was not closed
+    assert [stream.readline(), stream.readline()] == [b": listening\n", b"\n"]
+    store = SqliteCheckpointer(database)
+    store.create_workflow(f"news-{server.port}")
+    store.close()
+    assert stream.readline().startswith(b"data: ")  # the stream, older than all of them, was not closed
     for connection in half:
         connection.close()
     kept.close()

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -196,31 +197,95 @@ def test_a_question_without_end_is_cancelled(tmp_path: Path) -> None:
     assert main(["--db", str(path), "sql", "SELECT count(*) FROM workflows"]) == 4
 
 
-@pytest.mark.parametrize("words", ["ls --tag n=7", "db check", "stats"])
-def test_an_interrupt_ends_a_read_at_once(tmp_path: Path, words: str) -> None:
-    path = sent(tmp_path)
-    endless(path)
-    code = (
-        "import signal, sys\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from hypergraph.checkpointers.sqlite import reading\n"
-        "from hypergraph.cli import main\n"
-        "reading._LEAST = 10**15\n"
-        "count = reading.Budget.__call__\n"
-        "def told(budget):\n"
-        "    if not hasattr(budget, 'told'): print('reading', flush=True)\n"
-        "    budget.told = True\n"
-        "    return count(budget)\n"
-        "reading.Budget.__call__ = told\n"
-        "sys.exit(main(sys.argv[1:]))\n"
-    )
+TELLING = """
+import sys
+from hypergraph.checkpointers.sqlite import database, reading
+from hypergraph.checkpointers.sqlite.store import SqliteBackend
+from hypergraph.cli import main
+said = []
+def telling(work):
+    def told(*args):
+        said or (said.append(1), print("begun", flush=True))
+        return work(*args)
+    return told
+reading._LEAST, reading._ATTEMPT, database.Database.timeout, reading.TIMEOUT = 10**15, 0.01, 1e5, 1e5
+reading.reader_at.__defaults__ = (1e5,)
+def count(self):
+    return self.inspect(lambda c: c.execute("SELECT count(*) FROM workflows").fetchall())
+"""
+READ = "reading.Budget.__call__ = telling(reading.Budget.__call__)"
+COUNT = "SqliteBackend.find_damage = telling(count)"  # SQLite counts at one go, and asks nothing meanwhile
+WAIT = "reading._prepared = telling(reading._prepared)"
+WAIT_TO_WRITE = "database.Database._prepared_writer = telling(database.Database._prepared_writer)"
+
+
+@contextmanager
+def begun(path: Path, patches: str, words: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a command that says when it has begun what the patches name; it ends by a signal alone."""
+    code = f"{TELLING}{patches}\nsys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "--db", str(path), *words.split()]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "reading\n"
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate()
-    assert (process.returncode, errors) == (130, "")
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("words", "patches"),
+    [("ls --tag n=7", READ), ("stats", READ), ("db check", COUNT)],
+    ids=["ls", "stats", "a count at one go"],
+)
+def test_an_interrupt_ends_a_read_at_once(tmp_path: Path, words: str, patches: str) -> None:
+    path = sent(tmp_path)
+    endless(path)
+    with begun(path, patches, words) as process:
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
+        assert (process.returncode, errors) == (-signal.SIGINT, "")  # a shell says 130
+
+
+@pytest.mark.parametrize(
+    ("words", "patches"),
+    [("tag w0 a=b", WAIT), ("db migrate", WAIT), ("ls", WAIT), ("db recover", WAIT_TO_WRITE)],
+    ids=["tag", "db migrate", "ls", "db recover"],
+)
+def test_an_interrupt_ends_a_wait_for_another_process(tmp_path: Path, words: str, patches: str) -> None:
+    path = sent(tmp_path)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    if words == "db recover":
+        other.execute("UPDATE workflows SET fence = fence + 1")  # which begins a journal
+    with begun(path, patches, words) as process:
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
+        assert process.returncode in (130, -signal.SIGINT)
+        assert "Traceback" not in errors
+    other.close()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers")
+def test_an_interrupt_ends_a_write_and_rolls_it_back(tmp_path: Path) -> None:
+    path = sent(tmp_path)
+    store = SqliteCheckpointer(path)
+    long = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c WHERE x < 0"
+
+    def work(connection: sqlite3.Connection) -> None:
+        connection.execute("DELETE FROM workflows")
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+        connection.execute(long)
+
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            store.backend.database.write(work)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert [found.id for found in store.workflows()] == ["w0"]
+    store.close()
 
 
 # --- media that cannot be written -----------------------------------------------------------------

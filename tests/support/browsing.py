@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Page, sync_playwright
 
 from support.ui_serving import Served
 
@@ -58,9 +59,11 @@ def apart(story: Coroutine[Any, Any, None]) -> None:
 
 @contextmanager
 def looking_at(browser: Browser, served: Served, *, but: str = "\n", **context: Any) -> Iterator[Page]:
-    """Open the page of a server; fail if anything went wrong in it meanwhile `but` errors with this text."""
-    size = {"width": 1280, "height": 800}
-    opened = browser.new_context(**{"viewport": size, "locale": "en-GB", **context})
+    """Open the page of a server; fail if anything went wrong in it meanwhile `but` errors with this text.
+
+    Pages of one server share a context with the files that the browser keeps; the rest is removed.
+    """
+    opened = _context_of(browser, served, context)
     page = opened.new_page()
     page.set_default_timeout(20_000)
     troubles: list[str] = []
@@ -75,8 +78,37 @@ def looking_at(browser: Browser, served: Served, *, but: str = "\n", **context: 
         page.goto(served.address)
         yield page
     finally:
-        opened.close()
+        _empty(opened, served)
     assert troubles == [], troubles
+
+
+_SIZE = {"width": 1280, "height": 800}
+
+
+def _context_of(browser: Browser, served: Served, more: dict[str, Any]) -> BrowserContext:
+    """Return the context of the pages of a server, of which no page is open."""
+    known = _contexts.setdefault(browser, {})
+    key = f"{served.address} {sorted(more.items())}"
+    if key not in known:
+        known[key] = browser.new_context(**{"viewport": _SIZE, "locale": "en-GB", **more})
+    return known[key]
+
+
+_contexts: weakref.WeakKeyDictionary[Browser, dict[str, BrowserContext]] = weakref.WeakKeyDictionary()
+
+
+def _empty(context: BrowserContext, served: Served) -> None:
+    """Close the pages of a context, and forget what they have kept; a broken one is not used again."""
+    try:
+        for page in context.pages:
+            if page.url.startswith(f"http://127.0.0.1:{served.port}/"):
+                page.evaluate("() => localStorage.clear()")
+            page.close()
+    except Error:
+        for known in _contexts.values():
+            for key in [key for key, each in known.items() if each is context]:
+                del known[key]
+        context.close()
 
 
 def _noting(troubles: list[str], is_one: Callable[[Any], bool], words: Callable[[Any], str]) -> Any:

@@ -18,7 +18,7 @@ from support.ui_serving import ASKED, Served, loop, serving, write_story
 from hypergraph import SyncRunner
 from hypergraph.checkpointers import PostgresCheckpointer
 from hypergraph.ui.actions import ACTIONS
-from hypergraph.ui.api import QUERIES
+from hypergraph.ui.api import CLUSTER, QUERIES
 from hypergraph.views.schemas import json_schema
 
 pytestmark = pytest.mark.slow  # a server takes a second to start
@@ -56,6 +56,16 @@ def dsn() -> str:
 def page(dsn: str) -> Iterator[Served]:
     with serving(dsn, *APPS) as running:
         yield running
+
+
+def test_without_workers_there_is_no_cluster_and_a_replay_walks_the_runs(page: Served) -> None:
+    assert page.ask("about").document["cluster"] is True
+    for name in CLUSTER:
+        answer = page.ask(name)
+        assert (answer.status, answer.document["error"]["code"]) == (404, "not_found")
+    replayed = page.ask("replay", graph="loop").document
+    assert (replayed["runs"], replayed["differ"]) == (8, 0)
+    assert page.ask("replay", graph="lop").status == 409
 
 
 def test_every_question_is_asked_here() -> None:

@@ -396,8 +396,8 @@ class Backend(ABC):
         """Return the latest encoded value of each input given at or before superstep `upto`."""
 
     @abstractmethod
-    def read_turns(self, workflow_id: str) -> list[Turn]:
-        """Return when inputs entered, and which, in order."""
+    def read_turns(self, workflow_id: str, *, after: int = -1) -> list[Turn]:
+        """Return when inputs entered, and which, in order; those after a superstep, else there is a first."""
 
     @abstractmethod
     def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:

@@ -648,8 +648,7 @@ class Checkpointer:
                     steps = [*kept, *backend.read_steps(workflow_id, checked, after=after, values=False)]
             if steps and summary is not None:
                 later = turns[-1].superstep > summary["last"]
-                turns = backend.read_turns(workflow_id) if later else []
-                turns = [turn for turn in turns if turn.superstep > summary["last"]]
+                turns = backend.read_turns(workflow_id, after=summary["last"]) if later else []
                 first = 0
             else:
                 summary = None

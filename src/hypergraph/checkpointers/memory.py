@@ -400,11 +400,12 @@ class MemoryBackend(Backend):
             row = self._rows.get(workflow_id)
             return latest(row.given() if row else (), upto)
 
-    def read_turns(self, workflow_id: str) -> list[Turn]:
+    def read_turns(self, workflow_id: str, *, after: int = -1) -> list[Turn]:
         """Return when inputs entered, and which, in order."""
         with self._lock:
             row = self._rows.get(workflow_id)
-            return turns_of((at, payload.name) for at, payload in (row.given() if row else ()))
+            given = [(at, payload.name) for at, payload in (row.given() if row else ()) if at > after]
+            return turns_of(given, after)
 
     def read_summary(self, workflow_id: str) -> Payload | None:
         """Return the encoded summary that was written last."""

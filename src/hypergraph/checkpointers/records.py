@@ -323,9 +323,9 @@ class Turn(NamedTuple):
     names: frozenset[str] = frozenset()
 
 
-def turns_of(given: Iterable[tuple[int, str]]) -> list[Turn]:
-    """Return the turns of inputs that entered at these supersteps; there is always a first one."""
-    found: dict[int, set[str]] = {0: set()}
+def turns_of(given: Iterable[tuple[int, str]], after: int = -1) -> list[Turn]:
+    """Return the turns of inputs that entered at these supersteps; of all turns there is always a first."""
+    found: dict[int, set[str]] = {0: set()} if after < 0 else {}
     for superstep, name in given:
         found.setdefault(superstep, set()).add(name)
     return [Turn(superstep, frozenset(names)) for superstep, names in sorted(found.items())]

@@ -79,10 +79,13 @@ class UserCursor:
 class UserConnection:
     """The connection of a transactional node: that of the store, without what would end the transaction."""
 
-    def __init__(self, node: str, driver: Any, new_cursor: Callable[[], Any]) -> None:
+    def __init__(
+        self, node: str, driver: Any, new_cursor: Callable[[], Any], is_open: Callable[[], bool]
+    ) -> None:
         self._node = node
         self._driver = driver
         self._new_cursor = new_cursor
+        self._is_open = is_open  # whether the transaction still is
         self._is_over = False
 
     def execute(self, statement: Any, *args: Any, **options: Any) -> UserCursor:
@@ -105,7 +108,17 @@ class UserConnection:
         """Raise TransactionError for a statement that would end the transaction."""
         if self._is_over:
             self.cursor()
+        self.check_open()
         refuse_ending(self._node, statement)
+
+    def check_open(self) -> None:
+        """Raise TransactionError if a statement has ended the transaction, as ON CONFLICT ROLLBACK does."""
+        if not self._is_open():
+            raise TransactionError(
+                f"The transaction of node {self._node!r} was rolled back by a statement of its own, and what "
+                "it wrote before is gone. Let the error of that statement pass; use no ON CONFLICT ROLLBACK.",
+                node_name=self._node,
+            )
 
     def refusal(self, name: str) -> TransactionError:
         """Return the error for a method that would end the transaction."""

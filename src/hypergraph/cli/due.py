@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from hypergraph import AsyncRunner, Graph
 from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.cli.output import say
-from hypergraph.cli.targets import graph_at, target_of
+from hypergraph.cli.targets import graph_at, services_at, target_of
 from hypergraph.display import escape, first_line, jsonable
 from hypergraph.durability.code_changes import serves
 from hypergraph.exceptions import WorkflowLockedError
@@ -20,21 +21,29 @@ _GLANCE = 0.25  # seconds between looks at the store
 _AT_ONCE = 8  # runs
 
 
-def run_due(store: Checkpointer, targets: Sequence[str], *, watch: bool) -> DueRuns:
-    """Run what is due; with `watch`, until interrupted. Raises Problem for a target that is no graph."""
+def run_due(
+    store: Checkpointer, targets: Sequence[str], *, watch: bool, services: str | None = None
+) -> DueRuns:
+    """Run what is due; with `watch`, until interrupted.
+
+    Raises Problem for a target that is not a graph, and for services that are not there.
+    """
     graphs = [graph_at(target) for target in targets]
+    clients = None if services is None else services_at(services)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return asyncio.run(_Due(store, graphs).run(watch))
+        return asyncio.run(_Due(store, graphs, clients).run(watch))
 
 
 class _Due:
     """The runs of one call, and those that were refused."""
 
-    def __init__(self, store: Checkpointer, graphs: Sequence[Graph]) -> None:
+    def __init__(
+        self, store: Checkpointer, graphs: Sequence[Graph], services: Mapping[str, Any] | None
+    ) -> None:
         self.store = store
         self.graphs = graphs
-        self.runner = AsyncRunner(checkpointer=store, offload_sync=True)
+        self.runner = AsyncRunner(checkpointer=store, services=services, offload_sync=True)
         self.under_way: dict[str, asyncio.Task[None]] = {}
         self.refused: dict[str, datetime | None] = {}  # what is not tried again before it is due anew
         self.watches = False

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from hypergraph.cli.arguments import FOR_ALL, Option, parse
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import Screen
-from hypergraph.cli.registry import COMMANDS, module_of, spelled
+from hypergraph.cli.registry import COMMANDS, READING, module_of, spelled
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import HypergraphError
 from hypergraph.views.address import without_password
@@ -134,9 +135,31 @@ def _run(arguments: list[str], screen: Screen) -> int:
     if given.help:
         print(manual(name, options_of(name)))
         return 0
-    reply = _action(name)(Call(given))
-    screen.show(reply, without_password(given.db) if given.db else None)
+    with _ended_by_interrupt(name):
+        reply = _action(name)(Call(given))
+        screen.show(reply, without_password(given.db) if given.db else None)
     return reply.code
+
+
+@contextmanager
+def _ended_by_interrupt(name: str) -> Iterator[None]:
+    """Let Ctrl-C end the process while a command reads, whatever it is at.
+
+    Python itself would wait until a call of SQLite or of a parser returns, which a large file delays. A
+    command that writes is interrupted by Python, between two calls.
+    """
+    import signal
+    import threading
+
+    is_usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if name not in READING or not is_usual or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def command_of(arguments: list[str]) -> tuple[str, list[str]]:

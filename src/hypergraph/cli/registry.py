@@ -191,6 +191,16 @@ COMMANDS = {
 }
 
 
+# Commands that write nothing, and so leave nothing half done when they are interrupted.
+READING = frozenset(
+    [
+        *("ls", "show", "steps", "step", "state", "errors", "diff", "why", "stats", "timeline", "lineage"),
+        *("graph", "schema", "sql", "worker-ls", "queue-ls", "queue-show", "schedule-ls", "db-info"),
+        *("db-check", "completion", "doctor", "help", "version"),
+    ]
+)
+
+
 def spelled(name: str) -> str:
     """Return a command as it is typed: a dash in its name is a blank, except for `dev-postgres`."""
     return name if name == "dev-postgres" else name.replace("-", " ")

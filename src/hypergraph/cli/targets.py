@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Mapping
 from types import ModuleType
+from typing import Any
 
 from hypergraph import Graph
 from hypergraph.cli.arguments import Option
@@ -23,13 +24,14 @@ TARGET = Option("TARGET", "a graph: module:attribute, or a name from [tool.hyper
 STORED_TARGET = TARGET._replace(
     needed=False, help="a graph: module:attribute or a name; default: the one that `hypergraph run` was given"
 )
+_SOURCE = 1_000_000  # bytes of a module that are looked at
 _PLACE = re.compile(r"([^:\s]+):([^:\s]+)")
 
 
 def target_of(given: str | None, tags: Mapping[str, str], workflow_id: str) -> str:
     """Return the TARGET of a call, or else the one that started the workflow.
 
-    A name in a store counts only if its module is in the current folder, or if
+    A name in a store counts only if its module is in the current folder and mentions this package, or if
     `[tool.hypergraph.graphs]` lists it: a store must not decide which code is imported.
 
     Raises:
@@ -42,12 +44,25 @@ def target_of(given: str | None, tags: Mapping[str, str], workflow_id: str) -> s
         hint = "It was not started by `hypergraph run`, so give the graph: module:attribute"
         raise Problem(USAGE, f"Missing argument: TARGET of workflow {workflow_id!r}", hint)
     known = known_graphs()
-    top = remembered.partition(":")[0].partition(".")[0]
-    here = top.isidentifier() and (os.path.isfile(f"{top}.py") or os.path.isdir(top))
-    if here or remembered in known or remembered in known.values():
+    if remembered in known or remembered in known.values() or _is_of_graphs(remembered.partition(":")[0]):
         return remembered
     hint = f"To run code from elsewhere, name it: {remembered}"
-    raise Problem(USAGE, f"{remembered!r}, which started {workflow_id!r}, is not in the current folder", hint)
+    why = "is not a module of graphs in the current folder"
+    raise Problem(USAGE, f"{remembered!r}, which started {workflow_id!r}, {why}", hint)
+
+
+def _is_of_graphs(module: str) -> bool:
+    """Return whether a module of the current folder mentions this package: other scripts are not imported."""
+    if not all(part.isidentifier() for part in module.split(".")):
+        return False
+    path = module.replace(".", os.sep)
+    for file in (f"{path}.py", os.path.join(path, "__init__.py")):
+        try:
+            with open(file, "rb") as opened:
+                return b"hypergraph" in opened.read(_SOURCE)
+        except OSError:
+            continue
+    return False
 
 
 def graph_at(target: str) -> Graph:
@@ -61,6 +76,23 @@ def graph_at(target: str) -> Graph:
         hint = f"Graphs there: {', '.join(graphs)}" if (graphs := _graphs_in(module_name)) else ""
         raise Problem(USAGE, f"{target} is of type {type(found).__name__}, not Graph", hint)
     return found
+
+
+def services_at(target: str) -> dict[str, Any]:
+    """Return the services of a target: a dict, or what a function without parameters returns.
+
+    Raises:
+        Problem: it does not exist, cannot be called, or is not a dict from names.
+    """
+    _, found = object_at(target)
+    if callable(found):
+        try:
+            found = found()
+        except Exception as error:  # code of the user
+            raise Problem(USAGE, f"{target}() failed: {type(error).__name__}: {error}") from error
+    if not isinstance(found, Mapping) or not all(isinstance(name, str) for name in found):
+        raise Problem(USAGE, f"{target} is of type {type(found).__name__}, not a dict of services by name")
+    return dict(found)
 
 
 def object_at(target: str) -> tuple[str, object]:

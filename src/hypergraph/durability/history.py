@@ -264,8 +264,9 @@ class Replay:
             for name, version in record.output_versions.items():
                 written.setdefault(name, version)
         for name, version in self.stored.versions.items():
-            self._write(name, EARLIER)
-            self.versions[name] = written.get(name, version + 1) - 1
+            before = self.versions[name] = written.get(name, version + 1) - 1
+            if before:  # a value that was given since is newer than what a step has made
+                self._write(name, None if self.stored.given.get(name, 0) >= before else EARLIER)
 
     def _last_whole(self, turns: Sequence[Turn]) -> int:
         """Return the last turn that began everything anew: what was before matters by its values only."""
@@ -353,17 +354,13 @@ class Replay:
     def _forget(self, reached: int) -> None:
         """Take away what steps made that begin anew, but for what is remembered."""
         remembered = self._accumulated() | self.given
-        for name, writes in self.writes.items():
-            last = writes[-1]
-            if last is EARLIER:
-                if name not in remembered:
-                    self.sources.pop(name, None)
-            elif last is not None and name not in remembered and self._is_reached(last, reached):
-                older = [w for w in writes if w is not EARLIER and not self._is_reached(w, reached)]
-                if older:
-                    self.sources[name] = older[-1]
-                else:
-                    self.sources.pop(name, None)
+        for name in [name for name in self.writes if name not in remembered]:
+            left = [w for w in self.writes[name] if w is not EARLIER and not self._is_reached(w, reached)]
+            if left:
+                self.writes[name], self.sources[name] = left, left[-1]
+            else:
+                del self.writes[name]
+                self.sources.pop(name, None)
 
     def _is_reached(self, record: StepRecord | None, reached: int) -> bool:
         return record is not None and bool(reached >> self.plan.index[record.node_name] & 1)

@@ -66,7 +66,8 @@ class Live:
         self.progress: dict[str, Progress] = {}  # what is not written yet
         self.shown: dict[str, str] = {}  # nodes whose progress was written -> their steps
         self.written_at = 0.0
-        self.lock = threading.RLock()
+        self.lock = threading.Lock()  # of what waits; it is held for moments, so that no node waits for it
+        self.writing = threading.RLock()  # commits keep their order
         self.error: CheckpointError | None = None
 
     def chunk(self, place: tuple[str, str], visit: Any, value: Any, output: str) -> None:
@@ -82,13 +83,25 @@ class Live:
             stream = self.streams.get(node)
             if stream is None:
                 stream = self.streams[node] = Stream(self, node, name)
-            if stream.visit != visit:
-                self._write_chunks(stream)
-                stream.next, stream.visit = self.store.backend.open_stream(self.claim, node), visit
-            stream.add(raw)
-            if stream.size > _BUFFER:
+            is_open = stream.visit == visit
+            if is_open:
+                stream.add(raw)
+        if not is_open:
+            self._begin(stream, visit, raw)
+        if stream.size > _BUFFER:
+            with self.writing:
                 self._write_chunks(stream)  # the node is quicker than the store: it waits
         LIVE.add(self)
+
+    def _begin(self, stream: Stream, visit: Any, raw: bytes) -> None:
+        """Begin a stream of another call of the node, with its first chunk."""
+        with self.writing:
+            if stream.visit != visit:  # another thread of the node may have been first
+                self._write_chunks(stream)
+                stream.next = self.store.backend.open_stream(self.claim, stream.node)
+            with self.lock:
+                stream.visit = visit
+                stream.add(raw)
 
     def show(self, place: tuple[str, str], done: float, total: float | None, text: str) -> None:
         """Take the progress of a node."""
@@ -100,31 +113,35 @@ class Live:
 
     def ended(self, name: str) -> None:
         """Write what is left of the streams of a step that has ended."""
-        with self.lock:
+        with self.writing:
             until = now() + timedelta(seconds=self.store.policy.stream_seconds)
             for stream in [each for each in self.streams.values() if each.name == name]:
                 self._write(self._write_chunks, stream)
                 self._write(self.store.backend.end_stream, self.claim, stream.node, until)
                 stream.visit = None
-            for node in [node for node, step in self.shown.items() if step == name]:
-                self.progress.pop(node, None)
-                del self.shown[node]
+            with self.lock:
+                shown = [node for node, step in self.shown.items() if step == name]
+                for node in shown:
+                    self.progress.pop(node, None)
+                    del self.shown[node]
+            for node in shown:
                 self._write(self.store.backend.clear_progress, self.claim, node)
 
     def flush(self) -> bool:
         """Write what waits, progress not too often; return whether something is left."""
-        with self.lock:
-            for stream in self.streams.values():
+        with self.writing:
+            for stream in list(self.streams.values()):
                 self._write(self._write_chunks, stream)
             if self.progress and time.monotonic() - self.written_at >= _SELDOM:
-                rows, self.progress = list(self.progress.values()), {}
+                with self.lock:
+                    rows, self.progress = list(self.progress.values()), {}
                 self.written_at = time.monotonic()
                 self._write(self.store.backend.write_progress, self.claim, rows)
             return bool(self.progress) and self.error is None
 
     def close(self) -> None:
         """Write everything, before the claim is given back."""
-        with self.lock:
+        with self.writing:
             for name in {stream.name for stream in self.streams.values() if stream.visit is not None}:
                 self.ended(name)
             for name in set(self.shown.values()):
@@ -132,9 +149,12 @@ class Live:
             self.progress.clear()
 
     def _write_chunks(self, stream: Stream) -> None:
+        """Write what waits; the caller holds the lock of writing."""
+        with self.lock:
+            taken = stream.taken()
         batches = [
             batch_of(self.store, (self.claim.workflow_id, stream.node), first, chunks)
-            for first, chunks in stream.taken()
+            for first, chunks in taken
         ]
         if batches:
             limit = self.store.policy.stream_limit

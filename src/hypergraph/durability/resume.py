@@ -34,7 +34,7 @@ from hypergraph.durability.history import (
     is_other,
     stored_in,
 )
-from hypergraph.durability.summaries import begun_at, fits, shift_of
+from hypergraph.durability.summaries import begun_at, fits, shift_of, with_turn
 from hypergraph.engine.admission import admit
 from hypergraph.engine.lists import Mark
 from hypergraph.engine.nested import MapRun
@@ -169,7 +169,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         replay.begin(turn, reached)
         past.reopened = _reopened(run, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
-        before.turns = [*before.turns, turn]
+        before.turns = with_turn(before, turn)
     standing = replay.standing
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
@@ -339,11 +339,12 @@ def _restore_values(
     for name in [name for name in run.values if name not in known]:
         del run.values[name]
     lost: dict[str, Lost] = {}
+    before = _before_withheld(run, stored, replay, store)
     for name, record in replay.sources.items():
         if record is None:
             value = stored.inputs[name][1] if name in stored.inputs else _UNKNOWN
         elif record is EARLIER and name in needed:
-            value = stored.state.get(name, _UNKNOWN)
+            value = before.get(name, stored.state).get(name, _UNKNOWN)
         elif record is not EARLIER and name in needed:
             value = _made(run, stored, store, record, name)
         else:
@@ -364,6 +365,15 @@ def _restore_values(
         wanted += [(None, name) for name in run.admission.returns]
     run.resumed.remade = _Remaking(run, stored, replay, lost).steps(wanted)
     run.resumed.lost = {found.record.node_name: found.reason for found in lost.values() if found.record}
+
+
+def _before_withheld(
+    run: Run, stored: Stored, replay: Replay, store: Checkpointer
+) -> dict[str, Mapping[str, Any]]:
+    """Return by name, where a later value is withheld, the state with what is older than the records."""
+    withheld = {name: kept for kept in run.resumed.withheld.values() for name in kept.results}
+    names = [name for name in withheld if replay.sources.get(name) is EARLIER]
+    return {name: store.state(stored.workflow.id, superstep=withheld[name].superstep - 1) for name in names}
 
 
 def _restore_lists(

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from hypergraph.checkpointers.records import EncodedStep, StepRecord, Turn, fast_constructor
+from hypergraph.checkpointers.records import EncodedStep, StepRecord, Turn, fast_constructor, turns_of
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.durability.code_changes import RULES
 from hypergraph.durability.history import EARLIER, Replay, Stored, covered, grown
@@ -33,6 +33,12 @@ def begun_at(replay: Replay) -> int:
     stored = replay.stored
     known = 0 if stored.summary is None else int(stored.summary["begun"])
     return max([known, *(turn.superstep for turn in stored.turns if replay.news_in(turn))])
+
+
+def with_turn(stored: Stored, more: Turn) -> list[Turn]:
+    """Return the turns with another one, as they are read later: what enters together is one turn."""
+    given = ((turn.superstep, name) for turn in (*stored.turns, more) for name in turn.names)
+    return turns_of(given, -1 if stored.summary is None else stored.summary["last"])
 
 
 def shift_of(stored: Stored, begun: int) -> int:
@@ -113,9 +119,7 @@ class SummaryWriter:
 
     def take(self, turn: int, name: str) -> None:
         """Note an input that entered late with a turn that has begun."""
-        names = {known.superstep: known.names for known in self._stored.turns}
-        names[turn] = names.get(turn, frozenset()) | {name}
-        self._stored.turns = [Turn(at, found) for at, found in sorted(names.items())]
+        self._stored.turns = with_turn(self._stored, Turn(turn, frozenset((name,))))
 
     def is_due(self, superstep: int) -> bool:
         """Say whether to write a summary before a superstep begins, once nothing is under way."""
@@ -131,6 +135,8 @@ class SummaryWriter:
         records = sorted(self._records.values(), key=lambda record: record.index)
         stored = replace(self._stored, records=records)
         self._due = 2 * self._count + EVERY  # if it cannot be made now
+        if stored.waiting or any(turn.superstep > self.last for turn in stored.turns):
+            return None  # a question is completed in its place, and a turn without steps may be given more
         if grown(stored, self._admission.graph) != records:
             return None  # what a function makes by now, and did not make then, is read from its record
         replay = Replay(self._admission, stored)

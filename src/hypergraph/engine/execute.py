@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from datetime import datetime
 from functools import partial
-from sys import getrefcount
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from hypergraph.runners.observer import EventObserver
 
 _UNSHARED = 2  # references to an object that only a variable and the question about them hold
+# Since 3.14 the loads of a variable may not count, and elsewhere nothing may: then nothing is used twice.
+_counts = sys.version_info < (3, 14) and hasattr(sys, "getrefcount")
+_references: Callable[[Any], int] = sys.getrefcount if _counts else lambda _: _UNSHARED + 1
 _GLANCE = 1.0  # seconds between looks at the clock while a timer waits: it may jump
 _PATIENCE = 0.05  # seconds between checks of a workflow that another process is running
 
@@ -165,7 +168,7 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 elif step.getter is not None:
                     value = step.func(*step.getter(values))
                 elif step.seen is not None or step.sees is not None:
-                    if spare is None or getrefcount(spare) > _UNSHARED:
+                    if spare is None or _references(spare) > _UNSHARED:
                         spare = NodeContext(run, step.name, superstep)
                     else:  # the function before has not kept it
                         spare._name, spare.superstep = step.name, superstep

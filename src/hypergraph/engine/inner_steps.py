@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _clock = time.perf_counter
 _LONGEST_KEY = 512  # characters
 _SHOWN = 300  # characters of arguments in an error
+_LARGEST = 10**15  # amounts up to here are added up exactly, and their sums can be stored
 _ADDING = threading.Lock()  # amounts may come from several threads
 
 
@@ -122,7 +123,7 @@ class Visit:
         self.calls: dict[str, Opened | None] = {}  # by key, for the log; None for what was replayed
         self._numbers: dict[str, int] = {}  # of automatic keys
         self._places = count()  # of calls, in the order in which they began
-        self._thread = threading.get_ident()
+        self._thread: int | None = None  # that calls without keys
         self._open: set[str] = set()
         self._entries: dict[str, Entry] | None = None
         self._ledger: InnerJournal | None = None
@@ -183,7 +184,9 @@ class Visit:
         self._open.clear()  # what an interrupted attempt left
 
     def _automatic(self, func: Callable[..., Any]) -> str:
-        if threading.get_ident() != self._thread:
+        thread = threading.get_ident()
+        self._thread = self._thread or thread
+        if thread != self._thread:
             raise self._error(
                 "calls ctx.step without a key from a second thread, where the order of calls is not the same "
                 "every time. Give each call a key: ctx.step('name', function, ...)"
@@ -464,8 +467,8 @@ def check_amount(name: str, amount: Any) -> None:
     """Raise TypeError for what is not a number, ValueError for NaN, infinite and negative ones."""
     if isinstance(amount, bool) or not isinstance(amount, (int, float)):
         raise TypeError(f"ctx.record({name}=...) takes a number, got {type(amount).__name__}")
-    if not 0 <= amount < float("inf"):
-        raise ValueError(f"ctx.record({name}=...) takes a number from 0 on, got {amount!r}")
+    if not 0 <= amount <= _LARGEST:
+        raise ValueError(f"ctx.record({name}=...) takes a number from 0 to {_LARGEST:.0e}, got {amount!r}")
 
 
 def added(found: dict[str, float] | None, more: Mapping[str, float]) -> dict[str, float]:

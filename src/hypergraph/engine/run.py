@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hypergraph.engine.admission import Admission
 from hypergraph.engine.inner_steps import Visit, added, late
@@ -40,12 +40,18 @@ if TYPE_CHECKING:
     from hypergraph.durability.journal import Journal
     from hypergraph.durability.recorder import WorkflowRecorder
     from hypergraph.runners.observer import EventObserver
-    from hypergraph.runners.stepping import Stepper
 
 clock = time.perf_counter  # these two are replaced by a clock for tests
 monotonic = time.monotonic
 NEVER = float("inf")
 DEFAULT_LIMIT = 1000
+
+
+class Gate(Protocol):
+    """What a run asks before each step: a debugger, or what keeps steps from being performed."""
+
+    async def before(self, run: Run, step: Step, superstep: int) -> Any:
+        """Return NOT_KNOWN to perform the step, HALTED to end the run, or what the step makes instead."""
 
 
 class CallContext:
@@ -58,7 +64,7 @@ class CallContext:
     halt_at = NEVER
     stop_request: StopRequested | None = None
     root: Any = None  # the outermost Run or MapRun
-    stepper: Stepper | None = None  # what is asked before each step, if a debugger drives the run
+    stepper: Gate | None = None  # what is asked before each step, if a debugger drives the run
     quick = True  # whether plain functions may be called in place
     services: Mapping[str, Any] = MappingProxyType({})  # what nodes ask for by name
     budget: Mapping[str, float] | None = None
@@ -415,19 +421,28 @@ class Run:
         if node_deadline is not None and monotonic() >= node_deadline:
             raise NodeTimeoutError(self.path_of(name), self.step_of(name).node.timeout)
 
-    def stream(self, name: str, chunk: Any) -> None:
-        """Emit a chunk, if there are event processors; keep it, if the node streams into a store."""
+    def stream(self, name: str, chunk: Any, superstep: int | None = None) -> None:
+        """Emit a chunk, if there are event processors; keep it, if the node streams into a store.
+
+        Raises StepUsageError for a chunk to keep of a node that has ended; without superstep it has not.
+        """
         if self.context.observer is not None:
             self.context.observer.chunk(self, name, chunk)
         if self.context.recorder is not None and self.step_of(name).node.stream:
+            if superstep is not None:
+                self.visit(name, superstep)
             self.context.recorder.stream(self, name, chunk)
 
-    def progress(self, name: str, done: float, total: float | None, text: str) -> None:
-        """Show how far a node is, to event processors and in the store."""
+    def progress(self, name: str, how_far: tuple[float, float | None, str], superstep: int) -> None:
+        """Show how far a node is, to event processors and in the store.
+
+        Raises StepUsageError for a node that has ended.
+        """
+        self.visit(name, superstep)
         if self.context.observer is not None:
-            self.context.observer.progress(self, name, done, total, text)
+            self.context.observer.progress(self, name, *how_far)
         if self.context.recorder is not None:
-            self.context.recorder.show_progress(self, name, done, total, text)
+            self.context.recorder.show_progress(self, name, *how_far)
 
     # -- endings ---------------------------------------------------------------------------------------
 

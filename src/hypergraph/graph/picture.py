@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hypergraph.display import escape_html
 from hypergraph.graph.drawing import Arrow, Box, Drawing, draw, overlay_of
 from hypergraph.graph.structure import Structure
-from hypergraph.layout import arrange, svg
+from hypergraph.layout import arrange, notebook_style_sheet, svg
 from hypergraph.node_kinds import VALUE_KINDS
 
 if TYPE_CHECKING:
@@ -116,8 +116,9 @@ def visualize(
 
 
 def graph_html(graph: Graph) -> str:
-    """Return a graph as static HTML, for notebooks."""
-    return f'<div class="hypergraph" style="overflow-x:auto">{picture(graph)}</div>'
+    """Return a graph as static HTML, in the theme of the notebook around it."""
+    style = f"<style>{notebook_style_sheet()}</style>"
+    return f'<div class="hypergraph" style="overflow-x:auto">{style}{picture(graph)}</div>'
 
 
 def page(text: str, name: str, theme: str = "auto") -> str:

@@ -12,9 +12,19 @@ from typing import Any
 from hypergraph.layout.model import DIRECTIONS, Flow, Layout, PlacedBox, PlacedEdge, Texts
 from hypergraph.layout.positions import Nest
 from hypergraph.layout.routing import Point
-from hypergraph.layout.svg import Facts, Overlay, svg
+from hypergraph.layout.svg import Facts, Overlay, notebook_style_sheet, svg
 
-__all__ = ["DIRECTIONS", "Facts", "Overlay", "Layout", "PlacedBox", "PlacedEdge", "arrange", "svg"]
+__all__ = [
+    "DIRECTIONS",
+    "Facts",
+    "Layout",
+    "Overlay",
+    "PlacedBox",
+    "PlacedEdge",
+    "arrange",
+    "notebook_style_sheet",
+    "svg",
+]
 
 _MARGIN = 20.0
 

@@ -99,6 +99,22 @@ def style_sheet(theme: str) -> str:
     return "\n".join(rules)
 
 
+# A notebook has a theme of its own, whatever the browser prefers: how JupyterLab, VS Code and Colab say it.
+_NOTEBOOKS = {
+    "light": ('[data-jp-theme-light="true"]', ".vscode-light", 'html[theme="light"]'),
+    "dark": ('[data-jp-theme-light="false"]', ".vscode-dark", 'html[theme="dark"]'),
+}
+
+
+def notebook_style_sheet() -> str:
+    """Return rules by which pictures of the theme "auto" follow the theme of the notebook around them."""
+    colours = {"light": _colours(_LIGHT, _STATUS_LIGHT), "dark": _colours(_DARK, _STATUS_DARK)}
+    return "\n".join(
+        f"{','.join(f'{place} .hgv-auto' for place in places)}{{{colours[theme]}}}"
+        for theme, places in _NOTEBOOKS.items()
+    )
+
+
 def _colours(plain: tuple[str, ...], statuses: dict[str, tuple[str, str]]) -> str:
     known = dict(zip(_NAMES, plain, strict=True))
     for status, (fill, line) in statuses.items():

@@ -38,8 +38,8 @@ class RunFacts(Protocol):
     def services(self) -> Mapping[str, Any]: ...
     def check(self, name: str) -> None: ...
     def attempt_of(self, name: str) -> tuple[int, float | None]: ...
-    def stream(self, name: str, chunk: Any) -> None: ...
-    def progress(self, name: str, done: float, total: float | None, text: str) -> None: ...
+    def stream(self, name: str, chunk: Any, superstep: int | None = None) -> None: ...
+    def progress(self, name: str, how_far: tuple[float, float | None, str], superstep: int) -> None: ...
     def path_of(self, name: str) -> str: ...
     def visit(self, name: str, superstep: int) -> Any: ...
     def connection(self, name: str) -> Any: ...
@@ -157,9 +157,10 @@ class NodeContext:
         """Emit a StreamingChunkEvent; values are not affected.
 
         With `stream=True` on the node, the chunk is also kept in the store, where other processes read it:
-        see `Checkpointer.read_stream`. Raises TypeError for a chunk that cannot be stored there.
+        see `Checkpointer.read_stream`. Raises TypeError for a chunk that cannot be stored there, and
+        StepUsageError after the node has ended.
         """
-        self._run.stream(self._name, chunk)
+        self._run.stream(self._name, chunk, self.superstep)
 
     def progress(self, done: float, total: float | None = None, text: str = "") -> None:
         """Show how far the node is: in progress bars, in `hypergraph watch` and to event processors.
@@ -169,6 +170,7 @@ class NodeContext:
         Raises:
             ValueError: a number is negative or not finite.
             TypeError: it is not a number.
+            StepUsageError: the node has ended.
         """
         for what, number in (("done", done), ("total", total)):
             if number is None and what == "total":
@@ -177,7 +179,7 @@ class NodeContext:
                 raise TypeError(f"{what} must be a number, not {number!r}")
             if not 0 <= number < _ENDLESS:
                 raise ValueError(f"{what} must be a finite number from 0 on, not {number!r}")
-        self._run.progress(self._name, done, total, str(text))
+        self._run.progress(self._name, (done, total, str(text)), self.superstep)
 
     @overload
     def step(

@@ -108,6 +108,9 @@ class InterruptNode(FunctionNode[P, R_co]):
         return clone
 
 
+LONGEST = timedelta(days=365_000)  # to wait; a moment after it may have no date
+
+
 def _checked_deadline(timeout: Any, default: Any) -> timedelta | None:
     if timeout is None:
         if default is not MISSING:
@@ -115,10 +118,10 @@ def _checked_deadline(timeout: Any, default: Any) -> timedelta | None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float, timedelta)):
         raise TypeError(f"timeout must be a timedelta or a number of seconds, got {got(timeout)}")
-    length = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
-    if length <= timedelta(0):
-        raise ValueError(f"timeout must be greater than 0, got {timeout!r}")
-    return length
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    if not 0 < seconds <= LONGEST.total_seconds():
+        raise ValueError(f"timeout must be greater than 0, and at most {LONGEST.days} days, got {timeout!r}")
+    return timedelta(seconds=seconds)
 
 
 def interrupt(

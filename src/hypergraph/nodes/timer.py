@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from hypergraph.nodes.interrupt import InterruptNode
+from hypergraph.nodes.interrupt import LONGEST, InterruptNode
 from hypergraph.nodes.names import Names, got
 
 AUTO = timedelta(seconds=60)  # a longer wait is left to the store
@@ -164,6 +164,8 @@ def _delay(what: str, found: Any) -> timedelta:
         raise ValueError(f"{what} cannot wait for {found!r} seconds") from None
     if delay < timedelta(0):
         raise ValueError(f"{what} cannot wait for a negative time, got {found!r}")
+    if delay > LONGEST:
+        raise ValueError(f"{what} cannot wait for more than {LONGEST.days} days, got {found!r}")
     return delay
 
 

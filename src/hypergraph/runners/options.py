@@ -72,8 +72,6 @@ class BoundIter(Protocol[P, R_co, D_co]):
     """The method `iter` of a runner, for type checkers."""
 
     @overload
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
-    @overload
     def __call__(
         self,
         graph: Graph,
@@ -83,6 +81,8 @@ class BoundIter(Protocol[P, R_co, D_co]):
         step: Literal[True],
         **keywords: Any,
     ) -> D_co: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
 
 class IterMethod(Protocol[P, R_co, D_co]):

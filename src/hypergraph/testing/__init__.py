@@ -9,20 +9,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hypergraph.testing.clock import FakeClock
     from hypergraph.testing.conformance import CheckpointerConformance
+    from hypergraph.testing.fixtures import NotRecordedError, recorded
     from hypergraph.testing.recording import RecordingProcessor
     from hypergraph.testing.replaying import Deviation, Replayed, ReplayReport, replay
     from hypergraph.testing.simulation import SimulatedRun, SimulationError, SimulationReport, simulate
+    from hypergraph.testing.variants import VariantComparison, VariantRun, compare_variants
 
 _LAZY = {
     "CheckpointerConformance": "hypergraph.testing.conformance",
     "FakeClock": "hypergraph.testing.clock",
     "Deviation": "hypergraph.testing.replaying",
+    "NotRecordedError": "hypergraph.testing.fixtures",
     "RecordingProcessor": "hypergraph.testing.recording",
     "ReplayReport": "hypergraph.testing.replaying",
     "Replayed": "hypergraph.testing.replaying",
     "SimulatedRun": "hypergraph.testing.simulation",
     "SimulationError": "hypergraph.testing.simulation",
     "SimulationReport": "hypergraph.testing.simulation",
+    "VariantComparison": "hypergraph.testing.variants",
+    "VariantRun": "hypergraph.testing.variants",
+    "compare_variants": "hypergraph.testing.variants",
+    "recorded": "hypergraph.testing.fixtures",
     "replay": "hypergraph.testing.replaying",
     "simulate": "hypergraph.testing.simulation",
 }
@@ -38,6 +45,11 @@ __all__ = [
     "SimulationReport",
     "SimulatedRun",
     "SimulationError",
+    "compare_variants",
+    "VariantComparison",
+    "VariantRun",
+    "recorded",
+    "NotRecordedError",
     "FakeClock",
     "RecordingProcessor",
     "CheckpointerConformance",

@@ -21,7 +21,9 @@ from hypergraph.exceptions import CheckpointError, WorkflowError
 from hypergraph.ui.actions import BUSY
 from hypergraph.ui.export import page
 from hypergraph.ui.security import App, Refusal
+from hypergraph.views.cluster import SUBMITTED, WAITING, queues, schedules, submitted, workers
 from hypergraph.views.content import content
+from hypergraph.views.database import sql_only
 from hypergraph.views.diff import changes, diff
 from hypergraph.views.errors import errors
 from hypergraph.views.export import exported
@@ -210,6 +212,12 @@ def _timeline(store: Checkpointer, id: str, critical: int | None = None, **more:
     return timeline(store, id, critical=None if critical is None else bool(critical), **more)
 
 
+def _submitted(store: Checkpointer, status: str = WAITING, queue: str = "", limit: int = 50) -> Document:
+    if status not in SUBMITTED:
+        raise Problem(USAGE, f"Invalid status {status!r}: expected one of {', '.join(SUBMITTED)}")
+    return submitted(sql_only(store), status, queue, limit)
+
+
 def _glances(store: Checkpointer, id: list[str]) -> Document:
     return glances(store, id)
 
@@ -251,6 +259,14 @@ QUERIES: dict[str, Query] = {
     "timeline": _query(_timeline, "id!", "limit#", "cursor", "critical#"),
     "lineage": _query(lineage, "id!"),
     "graph": _query(_graph, "id!", "depth#", "direction", "overlay"),
+}
+
+
+CLUSTER: dict[str, Query] = {  # of a store on Postgres with workers
+    "queues": _query(lambda store: queues(sql_only(store))),
+    "workers": _query(lambda store: workers(sql_only(store))),
+    "schedules": _query(lambda store: schedules(sql_only(store))),
+    "submitted": _query(_submitted, "status", "queue", "limit#"),
 }
 
 

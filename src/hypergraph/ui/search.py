@@ -170,7 +170,7 @@ class SearchIndex:
                 continue
             seen.add(name)
             if len(found) >= wanted and is_plain and not is_sorted:
-                return self._counted(found, seen, words, number, begun + _BUDGET)
+                return self._counted(found, seen, words, number, monotonic() + _BUDGET)
             if monotonic() - begun > (_BUDGET if len(found) >= wanted else _LONGEST):
                 return found, True
             workflow = self._store.backend.read_workflow(name)

@@ -22,13 +22,16 @@ from starlette.routing import Route
 from hypergraph import Graph
 from hypergraph.checkpointers import Checkpointer, WorkflowStatus
 from hypergraph.checkpointers.query import Query as Filter
-from hypergraph.display import jsonable
+from hypergraph.display import did_you_mean, jsonable
 from hypergraph.exceptions import CheckpointError
 from hypergraph.graph.structure import structure_of
 from hypergraph.ui.actions import ACTIONS, Action, Actions, Import, action_of
 from hypergraph.ui.api import (
+    CLUSTER,
+    NUMBER,
     QUERIES,
     READ_ONLY,
+    TEXT,
     UNAUTHORIZED,
     File,
     Handler,
@@ -49,6 +52,7 @@ from hypergraph.ui.security import LOGIN, App, Code, Gate, Receive, Scope, Send
 from hypergraph.ui.streams import asked_for, events_of
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import REFUSED, STORE, Problem
+from hypergraph.views.replay import replayed
 
 INTERVAL = 0.2  # seconds between two polls
 OWNERS = 2.0  # seconds between two looks at the owners of active workflows: a killed process writes nothing
@@ -214,6 +218,7 @@ API = "/api/v1/"
 BODY = 1_000_000  # bytes of an action at most
 BODY_SECONDS = 20.0  # without a byte of the body
 FILE = 64_000_000  # bytes of an import at most
+_REPLAYED, _MOST_REPLAYED = 100, 1000  # runs that are replayed, if not asked for more, and at most
 _THREADS = 4  # queries at once, and as many actions
 
 
@@ -263,9 +268,10 @@ class Server:
             f"{API}about": self._about,
             f"{API}events": self._events,
             f"{API}stream": self._stream,
+            f"{API}replay": self._replay,
             f"{API}export": self._filing(file_of),
             f"{API}file": self._filing(value_file),
-            **{f"{API}{name}": self._querying(query) for name, query in QUERIES.items()},
+            **{f"{API}{name}": self._querying(query) for name, query in {**QUERIES, **CLUSTER}.items()},
         }
         doing = {LOGIN: self._login, **{f"{API}{name}": self._acting(kind) for name, kind in ACTIONS.items()}}
         return [
@@ -287,6 +293,22 @@ class Server:
             return as_json(await run_sync(answer, limiter=self._reading))
 
         return handler
+
+    async def _replay(self, request: Request) -> Response:
+        asked = parsed(request.query_params.multi_items(), {"graph": TEXT, "last": NUMBER}, ("graph",))
+        store, graphs = self._setup.store, self._setup.graphs
+
+        def answer() -> bytes:
+            check_present(store)
+            graphs.refresh()
+            if asked["graph"] not in graphs:
+                hint = did_you_mean(asked["graph"], graphs) or f"Graphs: {', '.join(graphs) or 'none'}"
+                raise Problem(REFUSED, f"This server does not have graph {asked['graph']!r}", hint)
+            query = Filter(graph=asked["graph"], limit=min(asked.get("last", _REPLAYED), _MOST_REPLAYED))
+            ids = [found.id for found in store.backend.find(query)[0]]
+            return encoded(replayed(store, graphs[asked["graph"]], ids, ())[0])
+
+        return as_json(await run_sync(answer, limiter=self._reading))
 
     def _acting(self, kind: type[Action]) -> Handler:
         async def handler(request: Request) -> Response:
@@ -311,6 +333,7 @@ class Server:
             "graphs": list(setup.graphs),
             "inputs": {name: inputs_of(graph) for name, graph in setup.graphs.items()},
             "problem": jsonable(setup.graphs.problem),
+            "cluster": setup.store.backend.kind == "postgres",
         }
         return as_json(encoded(document))
 

@@ -23,6 +23,7 @@ _KEYWORDS = (  # "host=... dbname=...", and whatever else names a password
 )
 _USER = r"(?s)^(\s*[A-Za-z][\w+.-]*://[^:@/?#]*):.*@"  # a password may contain any of these
 _WORD = r"(?is)\s*\b\w*password\s*=\s*(?:'(?:[^'\\]|\\.)*'?|(?:[^\s\\]|\\.)*)"
+_PAIR = r"(?s)\b\w+\s*=\s*(?:'(?:[^'\\]|\\.)*'?|(?:[^\s\\]|\\.)*)"
 
 
 def file_of(address: str, *, must_exist: bool = True) -> str:
@@ -66,12 +67,17 @@ def is_server(address: str) -> bool:
 def without_password(address: str) -> str:
     """Return an address without its password, for display; it works where the password is set elsewhere."""
     if "://" not in address:
-        return re.sub(_WORD, "", address).strip() if is_server(address) else address
+        return _kept_words(re.sub(_WORD, "", address)) if is_server(address) else address
     from urllib.parse import unquote  # most addresses are paths, and `ls` must start quickly
 
     plain, mark, query = re.sub(_USER, r"\1@", address).partition("?")
     kept = [part for part in query.split("&") if "password" not in unquote(part.partition("=")[0]).lower()]
     return plain + mark * any(kept) + "&".join(kept)
+
+
+def _kept_words(address: str) -> str:
+    """Return the keywords of an address: a word without one may be the rest of a password with a blank."""
+    return " ".join(re.findall(_PAIR, address))
 
 
 def server_at(address: str, *, must_exist: bool = True) -> Checkpointer:

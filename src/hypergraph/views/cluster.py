@@ -15,6 +15,7 @@ PAUSED = " (paused)"  # ends the name of the entry that keeps the limits of a pa
 MAPS = " maps"  # ends the name of the queue of the maps whose items go to a queue
 WAITING, DELAYED, RUNNING, DEAD = "waiting", "delayed", "running", "dead"
 _STATUSES = {WAITING: "ENQUEUED", DELAYED: "DELAYED", RUNNING: "PENDING", DEAD: "ERROR"}
+SUBMITTED = tuple(_STATUSES)
 _OURS = "name LIKE 'hypergraph.%'"
 _QUEUES = f"""
 SELECT q.name, q.application_name, q.concurrency, q.worker_concurrency, q.rate_limit_max,

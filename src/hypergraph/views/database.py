@@ -14,7 +14,7 @@ from hypergraph.checkpointers import ArtifactRef, Checkpointer
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
-from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OUTPUT, SIGNAL
+from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OUTPUT, SIGNAL, SUMMARY
 from hypergraph.checkpointers.sqlite.reading import Connection as Reader
 from hypergraph.checkpointers.sqlite.reading import inspector_at
 from hypergraph.display import jsonable
@@ -27,8 +27,7 @@ FileConnection: TypeAlias = Reader
 
 VALUE_KIND = (  # of vals
     f"CASE t.kind WHEN {OUTPUT} THEN 'output' WHEN {INPUT} THEN 'input' WHEN {INNER} THEN 'inner' "
-    f"WHEN {SIGNAL} THEN 'signal' "
-    "ELSE 'other' END"
+    f"WHEN {SUMMARY} THEN 'summary' WHEN {SIGNAL} THEN 'signal' ELSE 'other' END"
 )
 _COUNTS = "SELECT status, count(*) FROM workflows WHERE parent_id IS NULL GROUP BY status ORDER BY status"
 

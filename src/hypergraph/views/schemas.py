@@ -43,6 +43,7 @@ from hypergraph.views.watch import (
     FollowedProgress,
     FollowedStep,
     RunningView,
+    StreamPage,
 )
 from hypergraph.views.why import WhyView
 from hypergraph.views.workflow import TreeView, WorkflowDetail
@@ -88,6 +89,7 @@ SCHEMAS: dict[str, type] = {
     "followed-item": FollowedItem,
     "followed-progress": FollowedProgress,
     "followed-chunk": FollowedChunk,
+    "stream": StreamPage,
     "diff": DiffView,
     "changes": ChangesView,
     "why": WhyView,

@@ -104,7 +104,8 @@ VIEWS: dict[str, dict[str, Column]] = {
     "vals": {
         "workflow": Column("the id of the workflow", "w.id"),
         "kind": Column(
-            "output, input, inner: a step inside of a node, signal, or other: of steps that did not complete",
+            "output, input, inner: a step inside of a node, signal, summary: of the steps so far, for a "
+            "resume, or other: of steps that did not complete",
             VALUE_KIND,
         ),
         "name": Column("the name of the value; empty for a question", "t.name"),

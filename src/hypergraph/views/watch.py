@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, TypedDict
 
-from hypergraph.checkpointers import Checkpointer, Progress, StreamChunk
+from hypergraph.checkpointers import Checkpointer, Progress, StreamChunk, Workflow
 from hypergraph.checkpointers.backend import START, Position, position_of
-from hypergraph.display import jsonable
+from hypergraph.display import closest, jsonable
+from hypergraph.structure import readable_graph
 from hypergraph.views.inner import InnerStepView, unfinished
 from hypergraph.views.lookup import require_workflow
+from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.step import Step, shown_step
 from hypergraph.views.workflow import ProgressView, progress_view
 
@@ -61,7 +64,7 @@ class StreamView(TypedDict):
 
 
 class RunningView(TypedDict):
-    """What is known of nodes before they end: of a workflow and of the runs below it."""
+    """Progress, inner steps and streams of the nodes of a workflow and of the runs below it."""
 
     schema: str  # hypergraph.running/1
     workflow: str
@@ -92,6 +95,50 @@ def running(store: Checkpointer, id: str) -> RunningView:
             for found in store.backend.read_streams(id)
         ],
     }
+
+
+class StreamPage(TypedDict):
+    """Some chunks of a stream, in order."""
+
+    schema: str  # hypergraph.stream/1
+    workflow: str
+    node: str
+    active: bool  # whether more may come
+    items: list[FollowedChunk]
+    next_offset: int  # of the chunk after these
+
+
+def streamed(store: Checkpointer, wf: str, node: str, *, offset: int = 0, limit: int = 200) -> StreamPage:
+    """Return what a node has streamed, from an offset on.
+
+    Raises:
+        Problem: the workflow does not exist, or it has no such node and no such stream.
+    """
+    found = require_workflow(store, wf)
+    require_stream(store, found, node)
+    reader = store.read_stream(wf, node, offset=offset, follow=False)
+    items = [followed_chunk(wf, node, chunk) for chunk in islice(reader, limit)]
+    return {
+        "schema": "hypergraph.stream/1",
+        "workflow": jsonable(wf),
+        "node": jsonable(node),
+        "active": found.status.value == ACTIVE,
+        "items": items,
+        "next_offset": reader.offset,
+    }
+
+
+def require_stream(store: Checkpointer, workflow: Workflow, node: str) -> None:
+    """Raise Problem if a workflow has neither such a node nor a stream of that name."""
+    if "/" in node:  # a node of a nested graph, or of an item that has yet to begin
+        return
+    streams = [found.node for found in store.backend.read_streams(workflow.id)]
+    graph = readable_graph(workflow.graph)
+    if graph is None or node in graph.nodes or node in streams:
+        return
+    near = closest(node, [*streams, *graph.nodes])
+    hint = "" if near is None else f"Did you mean {near!r}?"
+    raise Problem(NOT_FOUND, f"Workflow {workflow.id!r} has no node {node!r}", hint, streams)
 
 
 def followed_chunk(wf: str, node: str, chunk: StreamChunk) -> FollowedChunk:

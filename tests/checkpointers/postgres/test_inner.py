@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -63,7 +64,7 @@ def test_inner_steps_and_amounts_are_kept(dsn: str) -> None:
     runner.run(Graph([agent]), workflow_id="f", fork_from=("w", 0), keep_steps=True)
     assert (calls, store.usage("f")) == ([0, 1, 2, 3], {})
     store.delete("w")
-    assert store.inner_steps("w") == []
+    assert store.backend.read_inner("w") == []
     store.close()
 
 
@@ -104,6 +105,24 @@ def test_killed_at_every_named_point_effects_equal_runs(elsewhere: Elsewhere, ds
             elsewhere.ends(run, dsn, at)
             assert elsewhere(run, dsn)[0] == 5, points[at - 1]
             assert balance(dsn) == 5, points[at - 1]
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_transaction_that_has_failed_records_nothing(dsn: str, goes_on: bool) -> None:
+    @node(output_name="out", transaction=True)
+    def swallow(x: int, ctx: NodeContext) -> int:
+        ctx.connection.execute("UPDATE accounts SET balance = 7")
+        with suppress(psycopg.IntegrityError):
+            ctx.connection.execute("INSERT INTO accounts VALUES ('ann', 1)")
+        if goes_on:
+            ctx.connection.execute("UPDATE accounts SET balance = 8")
+        return x
+
+    with PostgresCheckpointer(dsn) as store:
+        with pytest.raises(TransactionError, match="was rolled back by a statement of its own"):
+            SyncRunner(checkpointer=store).run(Graph([swallow]), x=1, workflow_id="w")
+        assert [step.status.value for step in store.steps("w")] == ["failed"]
+    assert balance(dsn) == 0
 
 
 def test_commits_of_the_user_are_refused_and_errors_roll_back(dsn: str) -> None:

@@ -18,6 +18,7 @@ from hypergraph import Graph, NodeContext, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.testing import FakeClock
+from hypergraph.views.watch import streamed
 
 OFFICE = """
 from datetime import timedelta
@@ -42,7 +43,24 @@ def write(words: list[str], context: NodeContext) -> str:
     return " ".join(words)
 
 
+@node(output_name="translated")
+def translate(wait: object, context: NodeContext) -> str:
+    return context.service("words", dict)["tea"]
+
+
+services = {"words": {"tea": "Tee"}}
+
+
+def open_services() -> dict:
+    return services
+
+
+def closed() -> dict:
+    raise OSError("no network")
+
+
 asks = Graph([approve, ask_count], name="asks")
+translates = Graph([pause_for("wait", timedelta(hours=1)), translate], name="translates")
 expires = Graph([approve], name="expires")
 waits = Graph([pause_for("wait", timedelta(hours=1))], name="waits")
 receives = Graph([receive("payment", float)], name="receives")
@@ -113,6 +131,28 @@ def test_a_workflow_or_due_must_be_named(office: Cli) -> None:
     assert "--watch needs --due" in office("resume", "w", "--watch", code=2).err
 
 
+def test_services_are_named_for_what_is_due_and_for_what_is_run(office: Cli) -> None:
+    import office_graphs
+
+    store = stored(office)
+    with FakeClock() as clock:
+        clock.jump(-timedelta(days=3))
+        SyncRunner(checkpointer=store).run(office_graphs.translates, workflow_id="w")
+    for services, code, text in (
+        ("office_graphs:closed", 2, "office_graphs:closed() failed: OSError: no network"),
+        ("office_graphs:asks", 2, "is of type Graph, not a dict of services"),
+        ("office_graphs:nothing", 1, "nothing"),
+    ):
+        given = ("resume", "--due", "office_graphs:translates", "--services", services)
+        assert text in office(*given, code=code).err
+    due = office.json_here(
+        *("resume", "--due", "office_graphs:translates", "--services", "office_graphs:open_services")
+    )
+    assert [(run["id"], run["status"]) for run in due["items"]] == [("w", "completed")]
+    assert store.state("w")["translated"] == "Tee"
+    store.close()
+
+
 def test_watch_prints_a_stream(office: Cli) -> None:
     import office_graphs
 
@@ -121,6 +161,17 @@ def test_watch_prints_a_stream(office: Cli) -> None:
     assert office("watch", "w", "--stream", "write").out == "a b\n"
     lines = office("watch", "w", "--stream", "write", "--offset", 1, "--jsonl").out.splitlines()
     assert len(lines) == 1
+    misspelt = office("watch", "w", "--stream", "wirte", code=1)
+    assert "no node 'wirte'" in misspelt.err
+    assert "Did you mean 'write'?" in misspelt.err
+    page = streamed(store, "w", "write", offset=0, limit=1)
+    assert ([chunk["value"] for chunk in page["items"]], page["next_offset"], page["active"]) == (
+        ["a "],
+        1,
+        False,
+    )
+    rest = streamed(store, "w", "write", offset=page["next_offset"])
+    assert ([chunk["value"] for chunk in rest["items"]], rest["next_offset"]) == (["b"], 2)
     assert '"offset": 1' in lines[0] or '"offset":1' in lines[0]
     store.close()
 

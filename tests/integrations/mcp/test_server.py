@@ -30,6 +30,7 @@ ANY = {  # what every tool that looks can be asked, and what the answer is
     "errors": ({}, "errors"),
     "timeline": ({"workflow_id": "good"}, "timeline"),
     "lineage": ({"workflow_id": "good"}, "lineage"),
+    "read_stream": ({"workflow_id": "good", "node": "sign"}, "stream"),
     "search": ({"text": "page yours"}, "search"),
 }
 EDITING = {"tag_workflow", "answer_question", "delete_workflow"}

@@ -16,7 +16,7 @@ from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.postgres.address import address_of
 from hypergraph.checkpointers.postgres.database import Database, database_at
 from hypergraph.checkpointers.postgres.dialect import asked
-from hypergraph.checkpointers.postgres.driver import user_cursor
+from hypergraph.checkpointers.postgres.driver import TransactionStatus, user_cursor
 from hypergraph.checkpointers.postgres.migrations import MIGRATIONS
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import Commit, NewWorkflow, each_of
@@ -32,6 +32,7 @@ from hypergraph.exceptions import CheckpointError
 
 T = TypeVar("T")
 
+_OVER = (TransactionStatus.IDLE, TransactionStatus.INERROR)  # without a transaction, or with one that failed
 _SIZE = """
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
 WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
@@ -169,7 +170,10 @@ class PostgresBackend(SqlBackend):
     def _user_connection(self, connection: Any, node: str) -> UserConnection:
         # Names of the user's own tables are found in the schema "public", after those of the store.
         connection.execute(_PATH).fetchone()
-        return UserConnection(node, connection.driver, partial(user_cursor, connection.driver))
+        driver = connection.driver
+        return UserConnection(
+            node, driver, partial(user_cursor, driver), lambda: driver.pgconn.transaction_status not in _OVER
+        )
 
     def _transacted(self, work: Callable[[Any], None], found: Sequence[tuple[Commit, Any]]) -> None:
         self.database.transact(work, found)

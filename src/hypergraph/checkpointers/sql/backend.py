@@ -210,9 +210,9 @@ class SqlBackend(Backend):
         """Return the latest encoded value of each input; one seek per name."""
         return self._read(reads.payloads, workflow_id, INPUT, upto)
 
-    def read_turns(self, workflow_id: str) -> list[Turn]:
-        """Return when inputs entered, and which, in order."""
-        return self._read(reads.turns, workflow_id)
+    def read_turns(self, workflow_id: str, *, after: int = -1) -> list[Turn]:
+        """Return when inputs entered, and which, in order; earlier ones are not touched."""
+        return self._read(reads.turns, workflow_id, after)
 
     def read_inner(
         self, workflow_id: str, *, node: str | None = None, visit: int | None = None
@@ -319,6 +319,7 @@ class SqlBackend(Backend):
             user = self._user_connection(connection, node)
             try:
                 found.append(call(user))
+                user.check_open()  # else the step would be committed without what it has written
             except BaseException as error:  # of the driver, too: not an error of the store
                 raise Raised(error) from None
             finally:

@@ -96,6 +96,10 @@ _SUMMARY = f"""
 SELECT {PAYLOAD} FROM workflows JOIN vals AS v ON v.workflow = workflows.key AND v.kind = {SUMMARY}
 WHERE workflows.id = ?
 """  # noqa: S608 - fixed names
+_TURNS = f"""{NAMES}
+SELECT v.superstep, v.name FROM names JOIN vals AS v
+    ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND v.superstep > :after
+"""  # noqa: S608 - fixed names
 _POSITIONS = """
 SELECT superstep, idx FROM steps WHERE workflow = :key AND superstep <= :upto
 AND superstep >= :since AND (superstep > :since OR idx > :after) {only} ORDER BY superstep, idx LIMIT :limit
@@ -151,13 +155,10 @@ def key_of(connection: Connection, workflow_id: str) -> int | None:
     return None if row is None else index(row[0])
 
 
-def turns(connection: Connection, workflow_id: str) -> list[Turn]:
-    """Return when inputs entered, and which, in order."""
-    given = connection.execute(
-        "SELECT superstep, name FROM vals WHERE workflow = ? AND kind = ?",
-        (key_of(connection, workflow_id), INPUT),
-    ).fetchall()
-    return turns_of(given)
+def turns(connection: Connection, workflow_id: str, after: int) -> list[Turn]:
+    """Return when inputs entered after a superstep, and which, in order."""
+    bounds = {"key": key_of(connection, workflow_id), "kind": INPUT, "after": after}
+    return turns_of(connection.execute(_TURNS, bounds).fetchall(), after)
 
 
 def locked_key(connection: Connection, workflow_id: str) -> int | None:
@@ -500,7 +501,7 @@ def survey(
     if connection.dialect.survey is not None:
         statement = connection.dialect.survey.format(found=f"steps WHERE {where}", timed=_TIMED)
         rows = connection.execute(statement, values).fetchall()
-        return [NodeSurvey(*row[:7], usage=used.get(row[0], {})) for row in rows]
+        return [NodeSurvey._make((*row, used.get(row[0], {}))) for row in rows]
     return _surveyed(connection.execute(f"{_SURVEYED} WHERE {where}", values), used)
 
 

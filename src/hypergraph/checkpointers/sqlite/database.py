@@ -17,12 +17,15 @@ from hypergraph.checkpointers.os_fork import watch
 from hypergraph.checkpointers.sqlite.locks import LockFile
 from hypergraph.checkpointers.sqlite.migrations import migrate, missing_migrations
 from hypergraph.checkpointers.sqlite.reading import (
+    INTERRUPTIBLE,
     TIMEOUT,
     Connection,
     check_beside,
     check_journal,
     connect,
+    is_busy,
     needs_recovery,
+    patiently,
     reader_at,
 )
 from hypergraph.clock import now
@@ -34,6 +37,11 @@ _IDLE_READERS = 4
 _LOOK = 0.005  # seconds after which a commit looks for the file again; the last one of a run always does
 _PATIENCE = 2.0  # seconds to wait for another process without a warning
 _TROUBLE = (sqlite3.Error, OSError, OverflowError, UnicodeError)
+
+
+def _no_end() -> bool:
+    """Let a statement go on; Python has seen an interrupt before this is called."""
+    return False
 
 
 class Locked(Exception):
@@ -93,6 +101,8 @@ class Database:
                 connection.execute("PRAGMA synchronous = NORMAL")
         except BaseException as error:
             self._undo(connection, full)
+            if connection is not None and connection.interrupted(error):
+                raise KeyboardInterrupt from error
             if isinstance(error, _TROUBLE):
                 raise translated(error, self.path) from error
             raise
@@ -110,7 +120,7 @@ class Database:
             self._writer.execute("BEGIN IMMEDIATE")
             self._writer.execute("ROLLBACK")
         except sqlite3.Error as error:
-            return _is_busy(error)  # of anything else the write itself informs
+            return is_busy(error)  # of anything else the write itself informs
         finally:
             self.lock.release()
         return False
@@ -125,7 +135,7 @@ class Database:
             except sqlite3.OperationalError as error:
                 started = started or monotonic()
                 waited = monotonic() - started
-                if not _is_busy(error) or (wait and waited >= self.timeout):
+                if not is_busy(error) or (wait and waited >= self.timeout):
                     raise
             if not wait:
                 raise Locked
@@ -211,8 +221,10 @@ class Database:
         connection.execute("PRAGMA query_only = OFF")  # the new file is written; this one is opened read-only
         try:
             connection.execute("VACUUM INTO ?", (path,))
-        except BaseException:
+        except BaseException as error:
             os.unlink(path)
+            if connection.interrupted(error):
+                raise KeyboardInterrupt from error
             raise
         finally:
             connection.close()
@@ -258,7 +270,14 @@ class Database:
         check_beside(self.path)
         check_journal(self.path)
         create_private(self.path)
-        connection = connect(self.path, self.timeout)
+        connection = patiently(self._prepared_writer, self.timeout)
+        self._identity, self._log = identity(self.path), identity(self._log_path)
+        self._writer = connection
+        return connection
+
+    def _prepared_writer(self, timeout: float) -> Connection:
+        connection = connect(self.path, timeout)
+        connection.set_progress_handler(_no_end, INTERRUPTIBLE)
         try:
             # Before anything is changed: the file may be another program's or of a newer release.
             if missing_migrations(connection, self.path):
@@ -267,11 +286,11 @@ class Database:
             migrate(connection, self.path)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA busy_timeout = 0")  # `_begin` waits, and can give up
-        except BaseException:
+        except BaseException as error:
             connection.close()
+            if connection.interrupted(error):
+                raise KeyboardInterrupt from error
             raise
-        self._identity, self._log = identity(self.path), identity(self._log_path)
-        self._writer = connection
         return connection
 
     def _use_wal(self, connection: Connection) -> None:
@@ -345,10 +364,6 @@ def _in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
-
-
-def _is_busy(error: sqlite3.Error) -> bool:
-    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) == sqlite3.SQLITE_BUSY
 
 
 def create_private(path: str, *, exist_ok: bool = True) -> None:

@@ -10,6 +10,9 @@ import os
 import sqlite3
 import stat
 import sys
+from collections.abc import Callable
+from time import monotonic
+from typing import TypeVar
 
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.query import contains
@@ -17,8 +20,11 @@ from hypergraph.checkpointers.sqlite import migrations
 from hypergraph.checkpointers.sqlite.dialect import SQLITE
 from hypergraph.exceptions import StoreCorruptError, StoreUnavailableError
 
+T = TypeVar("T")
+
+_ATTEMPT = 0.25  # seconds of one attempt to open a file
 TIMEOUT = 30.0  # seconds to wait for another process that writes
-_EVERY = 10_000  # instructions between two checks for an interrupt, less than a millisecond
+INTERRUPTIBLE = 10_000  # instructions between two checks for an interrupt, less than a millisecond
 _LEAST, _PER_BYTE = 50_000_000, 200  # instructions that a read may take: some, and more in a large file
 _BESIDE = ("-journal", "-wal", "-shm")
 _SUPER = bytes.fromhex(
@@ -32,7 +38,7 @@ class Budget:
     """The instructions that a read may still take: a table whose pages contain each other has no end."""
 
     def __init__(self, size: int) -> None:
-        self._all = (_LEAST + _PER_BYTE * size) // _EVERY
+        self._all = (_LEAST + _PER_BYTE * size) // INTERRUPTIBLE
         self._left = self._all
 
     @property
@@ -66,9 +72,9 @@ class Connection(sqlite3.Connection):
             )
 
     def interrupted(self, error: BaseException) -> bool:
-        """Return whether the user, and not the budget, ended a read with this error."""
+        """Return whether the user, and not the budget, ended a statement with this error."""
         is_interrupt = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
-        return is_interrupt and self.budget is not None and not self.budget.is_spent
+        return is_interrupt and (self.budget is None or not self.budget.is_spent)
 
 
 def connect(name: str, timeout: float, *, uri: bool = False) -> Connection:
@@ -106,13 +112,14 @@ def reader_at(path: str, timeout: float = TIMEOUT, *, older: bool = False) -> Co
     check_beside(path)
     name = f"file:{in_uri(path)}?mode=ro"
     try:
-        connection, missing = _prepared(name, path, timeout)
+        connection, missing = patiently(lambda wait: _prepared(name, path, wait), timeout)
     except sqlite3.OperationalError as error:
         if not _needs_no_lock(error, path):
             raise
         before = _state(path)
         connection, missing = _prepared(name + "&immutable=1", path, timeout)
         connection.unlocked = before
+    connection.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
     if missing and not older:
         has_tables = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
         connection.close()
@@ -123,6 +130,25 @@ def reader_at(path: str, timeout: float = TIMEOUT, *, older: bool = False) -> Co
             location=path,
         )
     return connection
+
+
+def patiently(opened: Callable[[float], T], timeout: float) -> T:
+    """Return what could be opened once other processes allow it.
+
+    SQLite is asked to wait for a moment only: meanwhile nothing sees an interrupt.
+    """
+    give_up = monotonic() + timeout
+    while True:
+        try:
+            return opened(min(_ATTEMPT, timeout))
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or monotonic() >= give_up:
+                raise
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Return whether another connection is in the way."""
+    return (getattr(error, "sqlite_errorcode", 0) & _PRIMARY) == sqlite3.SQLITE_BUSY
 
 
 def _empty(older: bool) -> Connection:
@@ -147,7 +173,7 @@ def _prepared(name: str, path: str, timeout: float) -> tuple[Connection, int]:
             connection.setconfig(sqlite3.SQLITE_DBCONFIG_ENABLE_VIEW, False)
         connection.create_function("contains", 2, contains, deterministic=True)
         connection.budget = Budget(sum(_size(path + end) for end in ("", "-wal")))
-        connection.set_progress_handler(connection.budget, _EVERY)
+        connection.set_progress_handler(connection.budget, INTERRUPTIBLE)
         return connection, migrations.missing_migrations(connection, path)
     except BaseException as error:
         connection.close()

@@ -167,7 +167,7 @@ class SqliteBackend(SqlBackend):
         self.database.write(work, look=False)
 
     def _user_connection(self, connection: Any, node: str) -> UserConnection:
-        return UserConnection(node, connection, connection.cursor)
+        return UserConnection(node, connection, connection.cursor, lambda: connection.in_transaction)
 
     def is_locked(self) -> bool:
         """Return whether another connection is writing now."""

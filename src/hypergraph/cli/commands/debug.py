@@ -12,7 +12,15 @@ from hypergraph import END, AsyncRunner, Graph, RunResult, SyncRunner
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.execution import RESUME_OPTIONS, RUN_OPTIONS, Order, options_of, outcome, reply_to
+from hypergraph.cli.execution import (
+    RESUME_OPTIONS,
+    RUN_OPTIONS,
+    SERVICES,
+    Order,
+    options_of,
+    outcome,
+    reply_to,
+)
 from hypergraph.cli.inputs import PAIRS, VALUES, fitted, given_values, literal, pair_of
 from hypergraph.cli.output import say
 from hypergraph.cli.stores import APP
@@ -29,6 +37,7 @@ debug_options = (
     VALUES,
     Option("--id", "the id of the workflow, default a new one; an existing one is resumed", "ID"),
     *RUN_OPTIONS[2:5],
+    SERVICES,
     *RESUME_OPTIONS,
     Option("--no-store", "do not store the run"),
 )

@@ -8,7 +8,7 @@ from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.execution import PROGRESS, RUN_OPTIONS, Order, options_of, outcome, reply_to
+from hypergraph.cli.execution import PROGRESS, RUN_OPTIONS, SERVICES, Order, options_of, outcome, reply_to
 from hypergraph.cli.inputs import PAIRS, VALUES, given_values
 from hypergraph.cli.output import suggested
 from hypergraph.cli.stores import APP, WF, asked
@@ -33,6 +33,7 @@ fork_options = (
     Option("--id", "the id of the fork, default a new one", "NEW"),
     Option("--keep-steps", "keep recorded inner steps of the nodes that run again"),
     *RUN_OPTIONS[2:5],
+    SERVICES,
     PROGRESS,
 )
 
@@ -68,7 +69,9 @@ def _only_created(store: Checkpointer, point: tuple[str, int | None], new: str, 
     _check_point(store, *point)
     source = store.backend.read_workflow(point[0])
     assert source is not None  # noqa: S101 - its name was resolved
-    like = NewWorkflow(source.graph_name, source.graph_hash, source.graph, source.node_hashes)
+    like = NewWorkflow(
+        *(source.graph_name, source.graph_hash, source.graph, source.node_hashes), version=source.version
+    )
     app = source.tags.get(APP)
     like = replace(like, tags={APP: app}) if app else like
     last = max((tally.superstep for tally in store.backend.tally_steps(point[0])), default=None)

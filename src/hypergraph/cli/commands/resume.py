@@ -48,9 +48,8 @@ def _resume_due(call: Call) -> Reply:
     given = call.options
     if given.values is not None or getattr(given, PAIRS.key):
         raise Problem(USAGE, "--due takes graphs, and no values")
-    found = run_due(
-        opened(call), [target for target in (given.wf, given.target) if target], watch=given.watch
-    )
+    targets = [target for target in (given.wf, given.target) if target]
+    found = run_due(opened(call), targets, watch=given.watch, services=given.services)
     rows = [(run["id"], status(run["status"]), run["error"] or "") for run in found["items"]]
     bad = any(run["status"] in ("failed", "refused") for run in found["items"])
     table = Table(("ID", "Status", "Error"), rows)

@@ -22,6 +22,7 @@ from hypergraph.cli.output import as_json, duration, status, suggested
 from hypergraph.cli.stores import WF, opened
 from hypergraph.cli.tables import decision, progress_parts, step_status, step_time
 from hypergraph.display import as_text, escape, plural
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.stores import resolve
 from hypergraph.views.watch import (
     ACTIVE,
@@ -30,6 +31,7 @@ from hypergraph.views.watch import (
     FollowedStep,
     Follower,
     followed_chunk,
+    require_stream,
 )
 from hypergraph.views.workflow import workflow
 from hypergraph.views.workflows import WorkflowPage, with_owners, workflows
@@ -126,6 +128,7 @@ def _wait(seconds: float) -> None:
 def _stream(store: Checkpointer, wf: str, call: Call) -> Reply:
     """Print the chunks of a node: texts as they are, other values as JSON."""
     given = call.options
+    require_stream(store, require_workflow(store, wf), given.stream)
     found = store.read_stream(wf, given.stream, offset=given.offset, follow=not given.once)
     for chunk in found:
         document = followed_chunk(wf, given.stream, chunk)

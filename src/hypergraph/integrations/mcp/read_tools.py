@@ -27,6 +27,7 @@ from hypergraph.views.step import step
 from hypergraph.views.steps import steps
 from hypergraph.views.stores import resolve, store_at
 from hypergraph.views.timeline import timeline
+from hypergraph.views.watch import streamed
 from hypergraph.views.why import why
 from hypergraph.views.workflow import workflow
 from hypergraph.views.workflows import with_owners, workflows
@@ -275,6 +276,22 @@ class ReadTools:
     def lineage(self, workflow_id: Wf, *, limit: Limit = 40, cursor: Cursor = None) -> Answer:
         """Show the workflow this one was forked from, its own forks, and its nested runs."""
         return lineage(*self._source.known(workflow_id))
+
+    def read_stream(
+        self,
+        workflow_id: Wf,
+        node: Annotated[str, Field(description='A node; of an item or a nested graph "each/item-3/write"')],
+        *,
+        offset: Annotated[int, Field(description="The first chunk to return", ge=0, le=FAR)] = 0,
+        limit: Limit = 40,
+    ) -> Answer:
+        """Read what a node streams while it runs, chunk by chunk. Call again with next_offset for more.
+
+        Chunks are kept for a minute after the step has ended. Of an item of the kind "restart" the node was
+        called again; before one of the kind "gap" chunks are gone.
+        """
+        store, wf = self._source.known(workflow_id)
+        return streamed(store, wf, node, offset=offset, limit=limit)
 
     def search(
         self,

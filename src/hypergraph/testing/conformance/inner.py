@@ -91,6 +91,6 @@ class InnerTests:
         commit(store, claim, status=WorkflowStatus.COMPLETED)
         store.backend.release(claim)
         store.delete("w")
-        assert (store.inner_steps("w"), store.backend.read_usage("w")) == ([], [])
+        assert (store.backend.read_inner("w"), store.backend.read_usage("w")) == ([], [])
         store.backend.release(opened(store))
         assert (store.inner_steps("w"), store.usage("w")) == ([], {})

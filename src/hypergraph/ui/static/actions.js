@@ -104,5 +104,7 @@ export function WorkflowActions({ workflow, superstep }) {
 export function ListActions() {
   return html`${about.value?.graphs?.length ? html`<${ActionButton} label="start a run" kind="primary" why=${whyNoChange()} onClick=${() => openDialog(StartDialog)} />` : null}
     <a class="button" href=${format({ view: "stats", params: {} })}>bottlenecks</a>
+    ${about.value?.graphs?.length ? html`<a class="button" href=${format({ view: "replay", params: {} })} title="What would stored runs do with the code of today?">replay</a>` : null}
+    ${about.value?.cluster ? html`<a class="button" href=${format({ view: "cluster", params: {} })}>queues</a>` : null}
     <${ActionButton} label="import" why=${whyNoChange()} onClick=${() => openDialog(ImportDialog)} />`;
 }

@@ -279,7 +279,8 @@ export function GraphPanel() {
   const seen = useRef("");
   const chosen = selection.node.value;
   useEffect(() => {
-    const box = layout?.boxes.find((/** @type {any} */ one) => one.path === chosen);
+    if (!layout || !size.width) return;
+    const box = layout.boxes.find((/** @type {any} */ one) => one.path === chosen);
     if (box && seen.current !== chosen) view.reveal(box);
     seen.current = chosen ?? "";
   }, [chosen, layout, size.width]);

@@ -13,12 +13,14 @@ import { listen, route } from "hg/route.js";
 import { registerAction, registerListAction, registerOverEverything, registerView, viewOf } from "hg/views.js";
 import { ListActions, WorkflowActions } from "hg/actions.js";
 import { BottleneckPage, StatsPage } from "hg/bottleneck.js";
+import { ClusterPage } from "hg/cluster.js";
 import { ComparePage } from "hg/compare.js";
 import { Contents } from "hg/contents.js";
 import { DialogPlace } from "hg/dialogs.js";
 import { ErrorsPage } from "hg/errors.js";
 import { LineagePage } from "hg/lineage.js";
 import { List } from "hg/list.js";
+import { ReplayPage } from "hg/replay.js";
 import { WorkflowPage } from "hg/workflow.js";
 
 registerView("list", isServed() ? List : Contents);
@@ -29,6 +31,8 @@ if (isServed()) {
   registerView("lineage", LineagePage);
   registerView("stats", StatsPage);
   registerView("errors", ErrorsPage);
+  registerView("replay", ReplayPage);
+  registerView("cluster", ClusterPage);
 }
 registerAction(WorkflowActions);
 registerListAction(ListActions);

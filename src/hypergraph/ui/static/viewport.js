@@ -98,16 +98,17 @@ export function useViewport(layout, size) {
     },
   };
   /** Move so that a box is seen, if it is not. @param {any} box */
-  const reveal = (box) => {
-    const { k } = view;
-    const [left, top] = [box.x * k + view.x, box.y * k + view.y];
-    const fitsX = left > 0 && left + box.width * k < size.width;
-    const fitsY = top > 0 && top + box.height * k < size.height;
-    if (fitsX && fitsY) return;
-    const x = fitsX ? view.x : size.width / 2 - (box.x + box.width / 2) * k;
-    const y = fitsY ? view.y : box.height * k > size.height ? MARGIN - box.y * k : size.height / 2 - (box.y + box.height / 2) * k;
-    move({ k, x, y });
-  };
+  const reveal = (box) =>
+    setView((last) => {
+      const { k } = last;
+      const [left, top] = [box.x * k + last.x, box.y * k + last.y];
+      const fitsX = left > 0 && left + box.width * k < size.width;
+      const fitsY = top > 0 && top + box.height * k < size.height;
+      if (fitsX && fitsY) return last;
+      const x = fitsX ? last.x : size.width / 2 - (box.x + box.width / 2) * k;
+      const y = fitsY ? last.y : box.height * k > size.height ? MARGIN - box.y * k : size.height / 2 - (box.y + box.height / 2) * k;
+      return kept({ k, x, y }, layout, size);
+    });
   /** Bring a point of the drawing to the middle. @param {number} x @param {number} y */
   const look = (x, y) => move({ k: view.k, x: size.width / 2 - x * view.k, y: size.height / 2 - y * view.k });
   return { ...view, handlers, zoom, reveal, look, fit: () => setView(centred(layout, size, whole(layout, size))) };

@@ -94,6 +94,11 @@ function reasonOf(gap) {
   return row >= 0 && kindOf(known?.nodeOf(row) ?? "") === "interrupt" ? `waited ${took} for an answer` : `idle for ${took}`;
 }
 
+/** @param {number} ms */
+function tickText(ms) {
+  return ms === 0 ? "0" : ms < 10 && ms % 1 ? `${Number(ms.toPrecision(2))}ms` : duration(ms);
+}
+
 /** The axis: round moments, folded idle times; drag to zoom. @param {{scale: Scale, onZoom: (from: number, to: number) => void}} props */
 function Axis({ scale, onZoom }) {
   const [drag, setDrag] = useState(/** @type {number[] | null} */ (null));
@@ -115,7 +120,7 @@ function Axis({ scale, onZoom }) {
   return html`<div class="axis"><span class="cell-name"></span>
     <div class="axis-line" ref=${place} role="img" aria-label="Time axis: drag to zoom" title="Drag to zoom" onPointerDown=${down}
       onPointerMove=${(/** @type {any} */ event) => drag && setDrag([drag[0], at_(event)])} onPointerUp=${up}>
-      ${ticks.map((ms) => html`<span class="tick" style=${{ left: `${scale.place(ms) * 100}%` }}>${ms === 0 ? "0" : duration(ms)}</span>`)}
+      ${ticks.map((ms) => html`<span class="tick" style=${{ left: `${scale.place(ms) * 100}%` }}>${tickText(ms)}</span>`)}
       ${scale.gaps.map((gap) => html`<span class="idle" title=${reasonOf(gap)} style=${{ left: `${gap.begin * 100}%`, width: `${(gap.end - gap.begin) * 100}%` }}></span>`)}
       ${drag ? html`<i class="brush" style=${{ left: `${Math.min(...drag) * 100}%`, width: `${Math.abs(drag[1] - drag[0]) * 100}%` }}></i>` : null}
     </div><span class="cell-time"></span></div>

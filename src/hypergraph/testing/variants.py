@@ -1,0 +1,393 @@
+"""Experiments over stored runs: variants of a step, run from there on and scored side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from html import escape as escape_html
+from pathlib import Path
+from typing import Any
+
+from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
+from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.display import Block, Table, as_html, as_text, did_you_mean, first_line, plural, preview
+from hypergraph.engine.kernel import HALTED, NOT_KNOWN
+from hypergraph.engine.options import RunOptions
+from hypergraph.exceptions import GraphConfigError, WorkflowNotFoundError
+from hypergraph.graph.graph import Graph
+from hypergraph.nodes.base import HyperNode
+from hypergraph.nodes.names import got
+from hypergraph.records import RunStatus
+from hypergraph.runners.async_ import AsyncRunner
+from hypergraph.runners.sync import SyncRunner
+from hypergraph.runs.results import RunResult
+from hypergraph.values.undecodable import Undecodable
+
+_SHOWN = 20  # runs in the text; a page has all
+_DIGITS = 4  # of a mean
+
+
+@dataclass(frozen=True, slots=True)
+class VariantRun:
+    """One stored run, continued with one variant."""
+
+    workflow_id: str  # the stored run
+    variant: str  # the name of the variant
+    result: RunResult | None = None  # None if it was not run
+    score: Any = None  # what `score` returned
+    problem: str | None = None  # why it was not run, failed or has no score
+
+
+@dataclass(frozen=True, slots=True)
+class VariantComparison:
+    """All runs of an experiment: `print(comparison)` shows a table, `save` writes a page."""
+
+    from_step: str | int  # where each run was continued
+    runs: tuple[VariantRun, ...] = ()  # by stored run, then by variant
+    variants: tuple[str, ...] = ()  # their names, in order
+
+    def of(self, variant: str) -> list[VariantRun]:
+        """Return the runs of one variant."""
+        return [run for run in self.runs if run.variant == variant]
+
+    def mean(self, variant: str) -> float | None:
+        """Return the mean of the scores of a variant that are numbers; None without any."""
+        numbers = [float(run.score) for run in self.of(variant) if isinstance(run.score, (int, float))]
+        return sum(numbers) / len(numbers) if numbers else None
+
+    @property
+    def best(self) -> str | None:
+        """The variant with the highest mean, None without numbers."""
+        means = {name: mean for name in self.variants if (mean := self.mean(name)) is not None}
+        return max(means, key=lambda name: means[name]) if means else None
+
+    def __str__(self) -> str:
+        return as_text(self._header(), *self.blocks(_SHOWN))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return as_html(self._header(), *self.blocks(_SHOWN))
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a page with every run, and return its path.
+
+        Raises OSError if the file cannot be written.
+        """
+        title = escape_html(" | ".join(self._header()))
+        page = (
+            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+            '<meta name="color-scheme" content="light dark"></head><body>'
+            f"{as_html(self._header(), *self.blocks(None))}</body></html>\n"
+        )
+        written = Path(path)
+        written.write_text(page, encoding="utf-8")
+        return written
+
+    def _header(self) -> tuple[str, ...]:
+        ids = {run.workflow_id for run in self.runs}
+        what = f"{plural(len(ids), 'run')} x {plural(len(self.variants), 'variant')}"
+        return (f"Variants from {self.from_step}", what)
+
+    def blocks(self, shown: int | None) -> list[Block]:
+        """Return a table of the variants and one of the runs, of which so many are shown."""
+        return [self._of_variants(), self._of_runs(shown)]
+
+    def _of_variants(self) -> Table:
+        rows = []
+        for name in self.variants:
+            runs = self.of(name)
+            scores = [float(run.score) for run in runs if isinstance(run.score, (int, float))]
+            completed = sum(run.result is not None and run.result.completed for run in runs)
+            numbers = (self.mean(name), min(scores), max(scores)) if scores else (None, None, None)
+            shown = ["—" if number is None else f"{number:.{_DIGITS}g}" for number in numbers]
+            rows.append((name, str(len(runs)), str(completed), *shown, "best" if name == self.best else ""))
+        headings = ("Variant", "Runs", "Completed", "Mean", "Lowest", "Highest", "")
+        return Table(headings, rows)
+
+    def _of_runs(self, shown: int | None) -> Table:
+        by_run: dict[str, dict[str, VariantRun]] = {}
+        for run in self.runs:
+            by_run.setdefault(run.workflow_id, {})[run.variant] = run
+        ids = list(by_run) if shown is None else list(by_run)[:shown]
+        rows = [(name, *(_cell(by_run[name][variant]) for variant in self.variants)) for name in ids]
+        left = len(by_run) - len(ids)
+        more = f"... and {plural(left, 'more run')}: comparison.save('variants.html')" if left else ""
+        return Table(("Run", *self.variants), rows, more)
+
+
+def _cell(run: VariantRun) -> str:
+    return run.problem if run.problem is not None else preview(run.score)
+
+
+def compare_variants(
+    store: Checkpointer | str | os.PathLike[str],
+    ids: Iterable[str],
+    from_step: str | int,
+    variants: Mapping[str, Mapping[str, Any]],
+    score: Callable[[RunResult], Any],
+    *,
+    graph: Graph,
+    services: Mapping[str, Any] | None = None,
+) -> VariantComparison:
+    """Continue stored runs from a step with each variant, score the results, and return a table.
+
+    What came before the step is taken from the store: no node before it is called, and the store is not
+    written. A variant changes values, as they were when the step began, and functions of nodes.
+
+    >>> @node(output_name="page")
+    ... def fetch(url: str) -> str:
+    ...     return f"a page about {url}"
+    >>> @node(output_name="summary")
+    ... def summarize(page: str, length: int) -> str:
+    ...     return page[:length]
+    >>> from hypergraph.checkpointers import MemoryCheckpointer
+    >>> store, graph = MemoryCheckpointer(), Graph([fetch, summarize], name="news")
+    >>> for name in ("cats", "dogs"):
+    ...     _ = SyncRunner(checkpointer=store).run(graph, url=name, length=6, workflow_id=name)
+    >>> variants = {"longer": {"length": 12}, "shouted": {"summarize": lambda page, length: page.upper()}}
+    >>> found = compare_variants(
+    ...     store, ["cats", "dogs"], "summarize", variants, lambda result: len(result["summary"]), graph=graph
+    ... )
+    >>> found.mean("longer"), found.mean("shouted"), found.best
+    (12.0, 17.0, 'shouted')
+
+    Args:
+        store: a store, or the path of a SQLite file
+        ids: the stored runs
+        from_step: the name of a node, which means its last step, or a superstep: what runs again
+        variants: by name, what is changed: values by name, and functions or nodes by the path of a node
+        score: called with each result that completed; numbers are averaged
+        graph: the graph of the runs
+        services: clients and other objects for nodes, by name
+
+    Raises:
+        GraphConfigError: `from_step` or a variant names what is not in the graph, or a replacement does not
+            fit.
+        WorkflowNotFoundError: an id is not stored.
+        TypeError: an argument has the wrong type.
+        ValueError: there are no ids, or no variants.
+    """
+    if not isinstance(graph, Graph):
+        raise TypeError(f"graph must be a Graph, got {got(graph)}")
+    if not callable(score):
+        raise TypeError(f"score must be a function of a RunResult, got {got(score)}")
+    if not isinstance(store, Checkpointer):
+        store = SqliteCheckpointer(store)
+    wanted = [ids] if isinstance(ids, str) else list(ids)
+    plans = _plans(graph, from_step, variants)
+    if not wanted:
+        raise ValueError("ids must name at least one stored run")
+    view = store.view(graph=graph)
+    for workflow_id in wanted:
+        if view.backend.read_workflow(workflow_id) is None:
+            raise WorkflowNotFoundError(f"Workflow {workflow_id!r} is not in {store!r}")
+    runs: list[VariantRun] = []
+    for workflow_id in wanted:
+        past = _Past.of(view, graph, workflow_id, from_step)
+        runs += [_played(past, plan, score, services) for plan in plans]
+    return VariantComparison(from_step, tuple(runs), tuple(plan.name for plan in plans))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A variant, checked: a graph with its nodes, and its values."""
+
+    name: str
+    graph: Graph
+    values: dict[str, Any]
+
+
+def _plans(graph: Graph, from_step: Any, variants: Any) -> list[_Plan]:
+    """Return the variants. Raises GraphConfigError, TypeError or ValueError."""
+    nodes = graph.wiring.nodes
+    if isinstance(from_step, str) and from_step not in nodes:
+        hint = did_you_mean(from_step, nodes) or f"Its nodes: {', '.join(nodes)}."
+        raise GraphConfigError(f"from_step names {from_step!r}, which is not a node of the graph. {hint}")
+    is_number = type(from_step) is int and from_step >= 0
+    if not isinstance(from_step, str) and not is_number:
+        raise TypeError(f"from_step must be the name of a node or a superstep, got {got(from_step)}")
+    if not isinstance(variants, Mapping):
+        raise TypeError(f"variants must be a mapping from names to what they change, got {got(variants)}")
+    if not variants:
+        raise ValueError("variants must name at least one")
+    known = {*graph.inputs.all, *graph.outputs}
+    plans = []
+    for name, changes in variants.items():
+        if not isinstance(changes, Mapping):
+            raise TypeError(f"variant {name!r} must be a mapping from names to values, got {got(changes)}")
+        functions = {
+            key: each
+            for key, each in changes.items()
+            if isinstance(each, HyperNode) or (callable(each) and (key in nodes or "/" in key))
+        }
+        values = {key: each for key, each in changes.items() if key not in functions}
+        for key in values:
+            if key not in known:
+                hint = did_you_mean(key, [*known, *nodes]) or ""
+                raise GraphConfigError(
+                    f"variant {name!r} changes {key!r}, which is neither a value nor a node. {hint}".strip()
+                )
+        plans.append(_Plan(str(name), graph.replace(functions) if functions else graph, values))
+    return plans
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What is kept of a stored run: its steps before the one that begins, and its inputs."""
+
+    workflow_id: str
+    kept: Sequence[StepRecord]
+    inputs: dict[str, Any]
+    upstream: frozenset[str] = frozenset()  # nodes that must not be called
+    turns: Sequence[
+        tuple[int, dict[str, tuple[int, Any]]]
+    ] = ()  # inputs by superstep, if it had several turns
+    workflow: Workflow | None = None  # as it is stored
+    problem: str | None = None  # why the run cannot be continued there
+
+    @classmethod
+    def of(cls, store: Checkpointer, graph: Graph, workflow_id: str, from_step: str | int) -> _Past:
+        """Read it from a store."""
+        records = [r for r in store.steps(workflow_id) if r.status is StepStatus.COMPLETED]
+        if isinstance(from_step, str):
+            own = [record.superstep for record in records if record.node_name == from_step]
+            if not own:
+                return cls(workflow_id, (), {}, problem=f"{from_step} did not run")
+            start, beginning = max(own), frozenset((from_step,))
+        else:
+            start = from_step
+            beginning = frozenset(r.node_name for r in records if r.superstep >= start)
+            if not beginning:
+                return cls(workflow_id, (), {}, problem=f"it has no superstep {start}")
+        turns = []
+        for turn in store.backend.read_turns(workflow_id):
+            if turn.superstep < max(start, 1):
+                payloads = store.backend.read_inputs(workflow_id, upto=turn.superstep)
+                found = store.encoding.versioned(workflow_id, payloads)
+                turns.append((turn.superstep, {name: found[name] for name in turn.names if name in found}))
+        siblings = isinstance(from_step, str) and len(turns) <= 1
+        kept = [
+            record
+            for record in records
+            if record.superstep < start
+            or (siblings and record.superstep == start and record.node_name != from_step)
+        ]
+        values = {name: value for _, given in turns for name, (_, value) in given.items()}
+        lost = [name for name, value in values.items() if isinstance(value, Undecodable)]
+        if lost:
+            return cls(workflow_id, (), {}, problem=f"its input {lost[0]} cannot be read")
+        after = _after(graph, beginning)
+        upstream = frozenset(record.node_name for record in kept) - after
+        workflow = store.backend.read_workflow(workflow_id)
+        return cls(workflow_id, kept, values, upstream, turns if len(turns) > 1 else (), workflow)
+
+    def changed(self, values: Mapping[str, Any]) -> tuple[list[StepRecord], dict[str, Any]]:
+        """Return steps and inputs as if these values had been made or given."""
+        records, inputs, left = list(self.kept), dict(self.inputs), dict(values)
+        for place in reversed(range(len(records))):
+            made = {name: left.pop(name) for name in list(left) if name in (records[place].values or {})}
+            if made:
+                records[place] = replace(records[place], values={**(records[place].values or {}), **made})
+        return records, {**inputs, **left}
+
+    def copy_to(
+        self, scratch: Checkpointer, records: Sequence[StepRecord], values: Mapping[str, Any]
+    ) -> None:
+        """Store the run, turn by turn, in another store."""
+        found = self.workflow
+        assert found is not None  # read by `of`
+        new = NewWorkflow(found.graph_name, found.graph_hash, found.graph, found.node_hashes)
+        claim = scratch.backend.claim(self.workflow_id, new, scratch.encoding)
+        for superstep, given in self.turns:
+            inputs = {name: (version, values.get(name, value)) for name, (version, value) in given.items()}
+            scratch.backend.write(scratch.encoding.commit(claim, inputs=inputs, at=superstep))
+        steps = tuple(scratch.encoding.encode(record) for record in records)
+        scratch.backend.write(scratch.encoding.commit(claim, steps=steps, status=WorkflowStatus.STOPPED))
+        scratch.backend.release(claim)
+
+
+def _after(graph: Graph, names: Iterable[str]) -> frozenset[str]:
+    """Return nodes and all that follow on them."""
+    found, waiting = set(names), list(names)
+    while waiting:
+        source = waiting.pop()
+        for edge in graph.edges:
+            if edge.source == source and edge.target not in found:
+                found.add(edge.target)
+                waiting.append(edge.target)
+    return frozenset(found)
+
+
+class _UpstreamGate:
+    """What keeps nodes before the step from being called."""
+
+    def __init__(self, upstream: frozenset[str]) -> None:
+        self.upstream = upstream
+        self.refused: str | None = None
+
+    async def before(self, run: Any, step: Any, superstep: int) -> Any:
+        """Refuse a step before the one that begins; see `Stepper.before`."""
+        if run is run.context.root and step.name in self.upstream:
+            self.refused = step.name
+            run.context.stop("a node before the step would be called")
+        return NOT_KNOWN if run.context.stop_request is None else HALTED
+
+
+def _played(
+    past: _Past, plan: _Plan, score: Callable[[RunResult], Any], services: Mapping[str, Any] | None
+) -> VariantRun:
+    """Continue one run with one variant."""
+    if past.problem is not None:
+        return VariantRun(past.workflow_id, plan.name, problem=past.problem)
+    gate = _UpstreamGate(past.upstream)
+    records, inputs = past.changed(plan.values)
+    given: dict[str, Any] = {"workflow_id": f"{past.workflow_id}-variant", "error_handling": "continue"}
+    given |= {"on_internal_override": "ignore", **({"services": services} if services else {})}
+    scratch = MemoryCheckpointer()
+    if past.turns and records:
+        past.copy_to(scratch, records, inputs)
+        given["fork_from"], inputs = (past.workflow_id, max(r.superstep for r in records)), {}
+    elif records:
+        given["history"] = records
+    try:
+        result = _run(scratch, plan.graph, inputs, RunOptions(**given), gate)
+    except Exception as error:  # what the run refuses, such as an input that is missing
+        return VariantRun(past.workflow_id, plan.name, problem=f"{type(error).__name__}: {first_line(error)}")
+    if gate.refused is not None:
+        why = f"{gate.refused} would be called again: its result is not stored, or out of date"
+        return VariantRun(past.workflow_id, plan.name, result, problem=why)
+    if result.status is not RunStatus.COMPLETED:
+        why = "" if result.error is None else f": {type(result.error).__name__}: {first_line(result.error)}"
+        return VariantRun(past.workflow_id, plan.name, result, problem=f"{result.status.value}{why}")
+    try:
+        return VariantRun(past.workflow_id, plan.name, result, score(result))
+    except Exception as error:  # the code of a user may raise anything
+        why = f"score raises {type(error).__name__}: {first_line(error)}"
+        return VariantRun(past.workflow_id, plan.name, result, problem=why)
+
+
+def _run(
+    scratch: Checkpointer, graph: Graph, inputs: Mapping[str, Any], options: RunOptions, gate: _UpstreamGate
+) -> RunResult:
+    """Run in a store of its own, past the gate."""
+    if not (graph.has_async_nodes or graph.has_interrupts):
+        runner = SyncRunner(checkpointer=scratch)
+        run, dispatcher = runner._begin(graph, inputs, {}, options)
+        run.context.stepper, run.context.quick = gate, False
+        runner._drive(run, dispatcher)
+        return runner._conclude(run, "continue")
+
+    async def work() -> RunResult:
+        runner = AsyncRunner(checkpointer=scratch)
+        run, dispatcher = runner._begin(graph, inputs, {}, options)
+        run.context.stepper, run.context.quick = gate, False
+        await runner._drive(run, dispatcher)
+        return runner._conclude(run, "continue")
+
+    with ThreadPoolExecutor(1) as pool:  # the caller may have a loop of its own
+        return pool.submit(asyncio.run, work()).result()

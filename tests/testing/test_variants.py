@@ -1,0 +1,320 @@
+"""Variants of stored runs, and recorded runs as fixtures: nothing before the step is called."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hypergraph import (
+    AsyncRunner,
+    Graph,
+    GraphConfigError,
+    NodeContext,
+    RunResult,
+    SyncRunner,
+    node,
+    route,
+)
+from hypergraph.checkpointers import CheckpointPolicy, MemoryCheckpointer, SqliteCheckpointer
+from hypergraph.exceptions import WorkflowNotFoundError
+from hypergraph.testing import NotRecordedError, compare_variants, recorded
+
+called: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    called.clear()
+
+
+@node(output_name="page")
+def fetch(url: str) -> str:
+    called.append("fetch")
+    return f"page {url}"
+
+
+@node(output_name="words")
+def split(page: str) -> list[str]:
+    called.append("split")
+    return page.split()
+
+
+@node(output_name="size")
+def measure(page: str) -> int:
+    called.append("measure")
+    return len(page)
+
+
+@node(output_name="summary")
+def summarize(page: str, words: list[str], length: int = 3) -> str:
+    called.append("summarize")
+    return page[:length] + str(len(words))
+
+
+@node(output_name="grade")
+def grade(summary: str, page: str) -> int:
+    called.append("grade")
+    return len(summary) + len(page)
+
+
+GRAPH = Graph([fetch, split, measure, summarize, grade], name="news")
+
+
+def graded(result: RunResult) -> int:
+    return int(result["grade"])
+
+
+def stored(count: int, graph: Graph = GRAPH) -> MemoryCheckpointer:
+    store = MemoryCheckpointer()
+    for number in range(count):
+        SyncRunner(checkpointer=store).run(graph, url=f"u{number}", workflow_id=f"w{number}")
+    called.clear()
+    return store
+
+
+def shouted(page: str, words: list[str], length: int = 3) -> str:
+    called.append("shouted")
+    return page.upper()
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "as it was": {},
+    "longer": {"length": 6},
+    "other page": {"page": "xx"},
+    "shouted": {"summarize": shouted},
+    "strict": {"length": 1, "grade": lambda summary, page: -1},
+}
+
+
+def test_a_hundred_runs_with_five_variants_call_nothing_upstream() -> None:
+    store = stored(100)
+    before = {workflow.id for workflow in store.workflows()}
+    found = compare_variants(store, [f"w{i}" for i in range(100)], "summarize", VARIANTS, graded, graph=GRAPH)
+    assert len(found.runs) == 500
+    assert {name: called.count(name) for name in set(called)} == {
+        "summarize": 400,
+        "shouted": 100,
+        "grade": 400,
+    }
+    assert all(run.problem is None for run in found.runs)
+    assert (
+        found.mean("as it was")
+        == sum(run.result["grade"] for run in found.of("as it was") if run.result) / 100
+    )
+    assert found.mean("strict") == -1
+    assert found.best == "shouted"
+    assert {workflow.id for workflow in store.workflows()} == before  # the store is not written
+    assert store.workflows().total == 100
+
+
+def test_values_change_from_the_step_on_and_nothing_before_is_run_again() -> None:
+    found = compare_variants(stored(1), ["w0"], "summarize", {"x": {"page": "xx"}}, graded, graph=GRAPH)
+    result = found.runs[0].result
+    assert result is not None
+    assert (result["summary"], result["grade"]) == ("xx2", 5)  # the words of the old page
+    assert called == ["summarize", "grade"]
+
+
+@pytest.mark.parametrize(("start", "names"), [(0, 5), (1, 4), (2, 2), (3, 1)])
+def test_a_superstep_says_where_to_begin(start: int, names: int) -> None:
+    compare_variants(stored(1), ["w0"], start, {"x": {}}, graded, graph=GRAPH)
+    assert len(called) == names
+
+
+def test_the_text_the_notebook_and_the_page(tmp_path: Path) -> None:
+    found = compare_variants(
+        stored(25),
+        [f"w{i}" for i in range(25)],
+        "summarize",
+        {"<b>": {}, "longer": {"length": 9}},
+        graded,
+        graph=GRAPH,
+    )
+    text = str(found)
+    assert text.splitlines()[0] == "Variants from summarize | 25 runs x 2 variants"
+    assert "w19" in text
+    assert "w20" not in text
+    assert "... and 5 more runs" in text
+    assert repr(found) == text
+    assert "&lt;b&gt;" in found._repr_html_()
+    page = found.save(tmp_path / "variants.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "w24" in page
+    assert "<b>longer" not in page
+
+
+def test_runs_that_cannot_be_continued_say_why() -> None:
+    @route(targets=["fetch", "split"])
+    def choose(url: str) -> Any:
+        return "fetch"
+
+    store = stored(2)
+
+    def fails(page: str, words: list[str], length: int = 3) -> str:
+        raise OSError("no model")
+
+    def no_score(result: RunResult) -> float:
+        raise KeyError("grade")
+
+    found = compare_variants(store, ["w0"], "summarize", {"x": {"summarize": fails}}, graded, graph=GRAPH)
+    assert found.runs[0].problem == "failed: OSError: no model"
+    assert "OSError" in str(found)
+    found = compare_variants(store, ["w0"], "summarize", {"x": {}}, no_score, graph=GRAPH)
+    assert "score raises KeyError" in str(found.runs[0].problem)
+    assert found.best is None
+    short = Graph([fetch, measure], name="news")
+    SyncRunner(checkpointer=store).run(short, url="u", workflow_id="short")
+    found = compare_variants(store, ["short", "w1"], "summarize", {"x": {}}, graded, graph=GRAPH)
+    assert [run.problem for run in found.runs] == ["summarize did not run", None]
+    found = compare_variants(store, ["w0"], 9, {"x": {}}, graded, graph=GRAPH)
+    assert found.runs[0].problem == "it has no superstep 9"
+
+
+def test_what_is_not_stored_is_not_made_again() -> None:
+    @node(output_name="page", persist=False)
+    def fetch_again(url: str) -> str:
+        called.append("fetch")
+        return f"page {url}"
+
+    graph = Graph([fetch_again, split, measure, summarize, grade], name="news")
+    found = compare_variants(stored(1, graph), ["w0"], "summarize", {"x": {}}, graded, graph=graph)
+    assert "fetch_again would be called again" in str(found.runs[0].problem)
+    assert called == []
+
+
+def test_runs_of_several_turns() -> None:
+    @node(output_name="reply")
+    def reply(message: str) -> str:
+        called.append("reply")
+        return message.upper()
+
+    @node(output_name="note")
+    def remember(reply: str) -> str:
+        called.append("remember")
+        return f"{reply}!"
+
+    chat, store = Graph([reply, remember], name="chat"), MemoryCheckpointer()
+    for message in ("one", "two", "three"):
+        SyncRunner(checkpointer=store).run(chat, message=message, workflow_id="chat")
+    called.clear()
+    variants = {"same": {}, "other": {"reply": "HI"}}
+    found = compare_variants(store, ["chat"], "remember", variants, lambda result: result["note"], graph=chat)
+    assert [run.score for run in found.runs] == ["THREE!", "HI!"]
+    assert called == ["remember", "remember"]
+
+
+def test_loops_and_nested_graphs_and_async_nodes() -> None:
+    @node(output_name="n")
+    async def count(n: int, context: NodeContext) -> int:
+        called.append("count")
+        return n + int(context.service("step", int))
+
+    inner = Graph([fetch, measure], name="inner")
+    graph = Graph([inner.as_node(), count.with_inputs(n="size")], name="outer")
+    store = MemoryCheckpointer()
+    asyncio.run(AsyncRunner(checkpointer=store).run(graph, url="u", workflow_id="w", services={"step": 1}))
+    called.clear()
+    found = compare_variants(
+        store,
+        "w",
+        "count",
+        {"x": {}, "y": {"size": 100}},
+        lambda result: result["n"],
+        graph=graph,
+        services={"step": 2},
+    )
+    assert [run.score for run in found.runs] == [8, 102]
+    assert called == ["count", "count"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        ({"from_step": "sumarize"}, GraphConfigError, "Did you mean 'summarize'"),
+        ({"from_step": -1}, TypeError, "name of a node or a superstep"),
+        ({"from_step": None}, TypeError, "name of a node or a superstep"),
+        ({"variants": {}}, ValueError, "at least one"),
+        ({"variants": ["a"]}, TypeError, "mapping from names"),
+        ({"variants": {"x": 5}}, TypeError, "variant 'x' must be a mapping"),
+        ({"variants": {"x": {"lenght": 5}}}, GraphConfigError, "Did you mean 'length'"),
+        ({"variants": {"x": {"summarize": lambda page: page}}}, GraphConfigError, "takes"),
+        ({"ids": []}, ValueError, "at least one stored run"),
+        ({"ids": ["nope"]}, WorkflowNotFoundError, "nope"),
+        ({"score": 5}, TypeError, "score must be a function"),
+        ({"graph": "news"}, TypeError, "must be a Graph"),
+    ],
+)
+def test_bad_arguments_are_refused(change: dict[str, Any], error: type[Exception], text: str) -> None:
+    given: dict[str, Any] = {
+        "ids": ["w0"],
+        "from_step": "summarize",
+        "variants": {"x": {}},
+        "score": graded,
+        "graph": GRAPH,
+        **change,
+    }
+    with pytest.raises(error, match=text):
+        compare_variants(stored(1), **given)
+
+
+# -- recorded runs as fixtures ------------------------------------------------------------------------
+
+
+def test_recorded_nodes_return_what_they_returned_without_a_call(tmp_path: Path) -> None:
+    path = tmp_path / "recorded.db"
+    with SqliteCheckpointer(path) as store:
+        for name in ("a", "b"):
+            SyncRunner(checkpointer=store).run(GRAPH, url=name, workflow_id=name)
+    called.clear()
+    offline = recorded(GRAPH, path, ["fetch", "summarize"])
+    assert SyncRunner().run(offline, url="b")["grade"] == 10
+    assert called == ["split", "measure", "grade"]
+    with pytest.raises(
+        NotRecordedError, match="Node 'fetch' was not recorded with url='c'; there are 2 records"
+    ):
+        SyncRunner().run(offline, url="c")
+    with pytest.raises(NotRecordedError, match="1 record "):
+        SyncRunner().run(recorded(GRAPH, path, "fetch", ids=["a"]), url="b")
+
+
+def test_recorded_nodes_of_nested_graphs_and_maps_async_and_with_several_outputs() -> None:
+    @node(output_name=("low", "high"))
+    async def ends(n: int) -> tuple[int, int]:
+        called.append("ends")
+        return n - 1, n + 1
+
+    inner = Graph([ends], name="inner")
+    for graph, given in (
+        (Graph([inner.as_node()], name="outer"), {"n": 5}),
+        (Graph([inner.as_node().map_over("n")], name="outer"), {"n": [5, 6]}),
+    ):
+        store = MemoryCheckpointer()
+        first = asyncio.run(AsyncRunner(checkpointer=store).run(graph, given, workflow_id="w"))
+        called.clear()
+        offline = recorded(graph, store, ["inner/ends"])
+        assert asyncio.run(AsyncRunner().run(offline, given)).values == first.values
+        assert called == []
+
+
+def test_recorded_refuses_what_it_cannot_use() -> None:
+    store = stored(1)
+    with pytest.raises(GraphConfigError, match="Did you mean 'fetch'"):
+        recorded(GRAPH, store, ["fetsh"])
+    with pytest.raises(GraphConfigError, match="No node has the path"):
+        recorded(GRAPH, store, ["fetch/inner"])
+    with pytest.raises(WorkflowNotFoundError):
+        recorded(GRAPH, store, ["fetch"], ids=["nope"])
+    with pytest.raises(WorkflowNotFoundError, match="No run of graph 'other'"):
+        recorded(Graph([fetch], name="other"), store, ["fetch"])
+    with pytest.raises(TypeError, match="takes a Graph"):
+        recorded("news", store, ["fetch"])  # type: ignore[arg-type]
+    gate = route(targets=["fetch"])(lambda url: "fetch").with_name("gate")
+    with pytest.raises(GraphConfigError, match="only functions"):
+        recorded(Graph([gate, fetch], name="news"), store, ["gate"])
+
+
+def test_values_that_were_dropped_are_not_recorded() -> None:
+    store = MemoryCheckpointer(policy=CheckpointPolicy(granularity="top-level"))
+    SyncRunner(checkpointer=store).run(GRAPH, url="a", workflow_id="a")
+    assert SyncRunner().run(recorded(GRAPH, store, ["fetch"]), url="a")["grade"] == 10
