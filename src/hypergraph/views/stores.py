@@ -106,14 +106,6 @@ def _latest(store: Checkpointer, text: str) -> str:
 def _unknown(store: Checkpointer, text: str, parent: str | None) -> Problem:
     import difflib  # only errors need it
 
-    if store.backend.kind == "postgres" and parent is None:
-        from hypergraph.views.cluster import submission  # as above
-        from hypergraph.views.database import sql_only
-
-        words = submission(sql_only(store), text)
-        if words is not None:
-            hint = "To list what was submitted: hypergraph queue show"
-            return Problem(NOT_FOUND, f"Workflow {text!r} has no history yet: it {words}", hint)
     known = [workflow.id for workflow in store.workflows(parent=parent, limit=_RECENT)]
     close = difflib.get_close_matches(text, known, n=5, cutoff=0.5)
     hint = "Did you mean one of these?" if close else "To list the workflows: hypergraph ls"

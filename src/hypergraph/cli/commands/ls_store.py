@@ -12,6 +12,7 @@ from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.query import FILTERS
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import suggested, when
+from hypergraph.cli.registry import module_of
 from hypergraph.cli.stores import opened
 from hypergraph.display import Table, plural
 from hypergraph.runs.log import with_usage
@@ -37,10 +38,7 @@ def owned(call: Call, page: WorkflowPage) -> WorkflowPage:
 def with_queued(store: Checkpointer, page: WorkflowPage) -> WorkflowPage:
     """Return a page that says how many runs wait in queues, are delayed or dead, if there is a cluster."""
     if store.backend.kind == "postgres":
-        from hypergraph.views.cluster import queued  # most stores are files, and lists must start quickly
-        from hypergraph.views.database import sql_only
-
-        page["queued"] = queued(sql_only(store))
+        page["queued"] = module_of("queue").counts(store)  # most stores are files, and lists start quickly
     return page
 
 
