@@ -9,8 +9,9 @@ from typing import Concatenate, ParamSpec, TypeVar
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call
+from hypergraph.cli.registry import module_of
 from hypergraph.display import escape, plural
-from hypergraph.views.problems import REFUSED, Problem
+from hypergraph.views.problems import NOT_FOUND, REFUSED, Problem
 from hypergraph.views.stores import resolve, store_at
 
 WF = Option("WF", "a workflow: its id, a unique prefix, @last, @last-failed, parent/child", needed=True)
@@ -32,7 +33,18 @@ def opened(call: Call) -> Checkpointer:
 def asked(call: Call) -> tuple[Checkpointer, str]:
     """Return the store and the id of the argument WF. Raises Problem if either does not exist."""
     store = opened(call)
-    return store, resolve(store, call.options.wf)
+    return store, _resolved(store, call.options.wf)
+
+
+def _resolved(store: Checkpointer, text: str) -> str:
+    """Return the id that a text stands for. Raises Problem; of a submitted run it says where that waits."""
+    try:
+        return resolve(store, text)
+    except Problem as problem:
+        waiting = None
+        if problem.code == NOT_FOUND and store.backend.kind == "postgres":
+            waiting = module_of("queue").not_started(store, text)
+        raise waiting or problem from None
 
 
 def confirm_deletion(store: Checkpointer, ids: Sequence[str]) -> None:
@@ -55,4 +67,4 @@ def answer(
     Raises:
         Problem: the store or the workflow does not exist, or the query has no answer.
     """
-    return opened(call).snapshot(lambda view: query(view, resolve(view, call.options.wf), *args, **kwargs))
+    return opened(call).snapshot(lambda view: query(view, _resolved(view, call.options.wf), *args, **kwargs))

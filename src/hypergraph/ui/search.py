@@ -129,6 +129,7 @@ class SearchIndex:
             "items": [workflow_summary(workflow) for workflow, _ in page if workflow is not None],
             "total": len(found),
             "next_cursor": str(begin + limit) if len(found) > begin + limit else None,
+            "queued": None,
         }
         return {
             **with_owners(self._store, answer),

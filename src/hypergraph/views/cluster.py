@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any, TypedDict
 
-from hypergraph.display import jsonable
+from hypergraph.display import iso, jsonable
 from hypergraph.views.database import SqlStore
 from hypergraph.views.doctor import THERE, cluster_schema, executor_in, in_cluster, lock_of
 from hypergraph.views.problems import NOT_FOUND, Problem
@@ -54,6 +55,20 @@ SELECT workflow_uuid, status, coalesce(queue_name, ''), created_at, coalesce(exe
 FROM dbos.workflow_status AS w WHERE {_OURS} AND status = ? AND (? = '' OR queue_name = ?)
 ORDER BY created_at DESC LIMIT ?
 """  # noqa: S608 - fixed texts
+
+
+# A run that failed and was completed since is not dead; the id of a later call ends with its number.
+_STORED = "LEFT JOIN workflows AS w ON w.id = regexp_replace(d.workflow_uuid, '/[0-9]+$', '')"
+_COUNTED = f"""
+SELECT d.status, count(*) FROM dbos.workflow_status AS d {_STORED}
+WHERE d.status IN ('ENQUEUED', 'DELAYED', 'ERROR') AND d.name LIKE 'hypergraph.%'
+AND (d.status <> 'ERROR' OR w.status IS DISTINCT FROM 'completed') GROUP BY 1
+"""  # noqa: S608 - fixed texts
+_LAST = """
+SELECT status, coalesce(queue_name, ''), delay_until_epoch_ms FROM dbos.workflow_status
+WHERE name LIKE 'hypergraph.%' AND (workflow_uuid = ? OR regexp_replace(workflow_uuid, '/[0-9]+$', '') = ?)
+ORDER BY created_at DESC LIMIT 1
+"""
 
 
 class QueueView(TypedDict):
@@ -231,14 +246,33 @@ def submitted(store: SqlStore, status: str, queue: str = "", limit: int = 50) ->
     return {"schema": "hypergraph.submitted/1", "items": items}
 
 
-def _rows(store: SqlStore, statement: str, *values: Any) -> list[Any]:
-    def read(connection: Any) -> list[Any] | None:
-        if store.backend.kind != "postgres" or not connection.execute(in_cluster(store, THERE)).fetchone()[0]:
-            return None
-        found: list[Any] = connection.execute(in_cluster(store, statement), values).fetchall()
-        return found
+def queued(store: SqlStore) -> dict[str, int] | None:
+    """Return how many submitted runs wait, are delayed or dead, None without tables of DBOS."""
+    rows = _found(store, _COUNTED)
+    if rows is None:
+        return None
+    counts: dict[str, int] = dict(rows)
+    return {name: counts.get(_STATUSES[name], 0) for name in (WAITING, DELAYED, DEAD)}
 
-    found = store.backend.inspect(read)
+
+def submission(store: SqlStore, wf: str) -> str | None:
+    """Return in words how the last submission of a run stands, None if it was not submitted."""
+    rows = _found(store, _LAST, wf, wf) or []
+    for status, queue, due in rows:
+        if status == _STATUSES[DELAYED]:
+            until = iso(datetime.fromtimestamp((due or 0) / 1000, UTC))
+            return f"is delayed until {until}, in the queue {queue!r}"
+        words = {
+            _STATUSES[WAITING]: "waits",
+            _STATUSES[RUNNING]: "is about to start",
+            _STATUSES[DEAD]: "is dead",
+        }
+        return f"{words.get(status, 'was cancelled')} in the queue {queue!r}"
+    return None
+
+
+def _rows(store: SqlStore, statement: str, *values: Any) -> list[Any]:
+    found = _found(store, statement, *values)
     if found is None:
         raise Problem(
             NOT_FOUND,
@@ -246,6 +280,18 @@ def _rows(store: SqlStore, statement: str, *values: Any) -> list[Any]:
             "Start a worker, or submit a run: hypergraph submit GRAPH",
         )
     return found
+
+
+def _found(store: SqlStore, statement: str, *values: Any) -> list[Any] | None:
+    """Return the rows of a statement, None without tables of DBOS that can be read."""
+
+    def read(connection: Any) -> list[Any] | None:
+        if store.backend.kind != "postgres" or not connection.execute(in_cluster(store, THERE)).fetchone()[0]:
+            return None
+        found: list[Any] = connection.execute(in_cluster(store, statement), values).fetchall()
+        return found
+
+    return store.backend.inspect(read)
 
 
 def _graph_in(context: str) -> str:

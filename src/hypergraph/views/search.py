@@ -73,4 +73,5 @@ def mentioning(store: Checkpointer, text: str, *, limit: int = 50, **filters: An
         "items": items[:limit],
         "total": len(items),
         "next_cursor": None,
+        "queued": None,
     }

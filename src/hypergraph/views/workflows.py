@@ -56,6 +56,7 @@ class WorkflowPage(TypedDict):
     items: list[WorkflowSummary]
     total: int  # all that match, on any page
     next_cursor: str | None
+    queued: dict[str, int] | None  # on a cluster: submitted runs that wait, are delayed or dead
 
 
 def workflows(lists: Lists, *, sort: str | None = None, **filters: Any) -> WorkflowPage:
@@ -76,6 +77,7 @@ def workflows(lists: Lists, *, sort: str | None = None, **filters: Any) -> Workf
         "items": [_summary(fields) for fields in found],
         "total": total,
         "next_cursor": cursor,
+        "queued": None,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -70,3 +71,15 @@ def test_workers_of_two_schemas_have_locks_and_sessions_of_their_own() -> None:
     named = "w1" + session_mark("mine_dbos")
     assert (executor_in(named, "mine_dbos"), executor_in(named, "dbos")) == ("w1", None)
     assert executor_in("w1", "mine_dbos") is None
+
+
+def test_a_store_opens_no_more_connections_than_may_be_in_use_at_a_time() -> None:
+    with PostgresCheckpointer(server().create()) as store:
+        store.create_workflow("w")
+        database = store.backend.database
+        for writing in (True, False, True):
+            with ExitStack() as lent:
+                for _ in range(10):
+                    lent.enter_context(database.lend(writing=writing))
+            assert len(database._readers) + len(database._writers) == 10
+        assert store.workflow("w").id == "w"

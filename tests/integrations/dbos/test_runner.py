@@ -253,6 +253,26 @@ def test_what_is_deleted_is_forgotten_by_the_queues_too(cluster: TestCluster) ->
     cluster.runner.cancel("later")
 
 
+def test_runs_that_wait_or_are_dead_are_seen_in_lists(cluster: TestCluster, capsys: Any) -> None:
+    def said(*words: str, code: int = 0) -> str:
+        assert main(["--db", cluster.dsn, *words]) == code
+        captured = capsys.readouterr()
+        return captured.out + captured.err
+
+    before = json.loads(said("ls", "--json"))["queued"]
+    assert set(before) == {"waiting", "delayed", "dead"}
+    cluster.runner.submit("doubling", {"x": 1}, workflow_id="patient", delay=600)
+    cluster.runner.run("dividing", {"x": 0}, workflow_id="hopeless", error_handling="continue")
+    after = json.loads(said("ls", "--json"))["queued"]
+    assert (after["delayed"], after["dead"]) == (before["delayed"] + 1, before["dead"] + 1)
+    assert f"{after['delayed']} delayed | {after['dead']} dead" in said("ls")
+    assert f"{after['delayed']} delayed | {after['dead']} dead" in said("watch", "--once")
+    assert "has no history yet: it is delayed until" in said("show", "patient", code=1)
+    assert "not found" in said("show", "never-submitted", code=1)
+    cluster.runner.cancel("patient")
+    assert "has no history yet: it was cancelled" in said("show", "patient", code=1)
+
+
 def test_applications_in_two_schemas_are_apart(cluster: TestCluster, capsys: Any) -> None:
     dsn = f"{cluster.dsn}&schema=tenant"
     (worker,) = cluster.workers

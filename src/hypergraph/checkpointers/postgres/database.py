@@ -284,6 +284,7 @@ class Connections:
             try:
                 driver = idle.pop()
             except IndexError:
+                self._make_room(self._readers if writing else self._writers)
                 driver = self._opened(writing)
             yield driver
         finally:
@@ -293,6 +294,14 @@ class Connections:
                     idle.append(driver)
                 else:
                     driver.close()
+
+    def _make_room(self, others: list[Driver]) -> None:
+        """Close idle connections of the other kind before one more is opened than may be in use at a time."""
+        while len(self._readers) + len(self._writers) > self._permits.qsize():
+            try:
+                others.pop(0).close()
+            except IndexError:
+                return
 
     def _opened(self, writing: bool) -> Driver:
         driver = connect(self.address, {})

@@ -10,6 +10,7 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, how_soon, status, suggested, when
 from hypergraph.cli.registry import module_of
 from hypergraph.display import Table, plural
+from hypergraph.views.address import is_server
 from hypergraph.views.workflows import WorkflowPage, workflows
 
 ls_options = (
@@ -35,11 +36,14 @@ def ls(call: Call) -> Reply:
         page = workflows(call.lists(), **filters, limit=given.limit or None, cursor=given.cursor or None)
     if any(item["status"] == "active" for item in page["items"]):
         page = module_of("ls_store").owned(call, page)
+    if is_server(call.address) and given.parent is None:
+        page = module_of("ls_store").queued_in(call, page)
     return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _header(page), _next(page))
 
 
 def _header(page: WorkflowPage) -> list[str]:
-    return [f"Workflows ({page['total']} total)"]
+    queued = module_of("ls_store").queued_parts(page) if page["queued"] else []
+    return [f"Workflows ({page['total']} total)", *queued]
 
 
 def ls_table(page: WorkflowPage) -> Table:

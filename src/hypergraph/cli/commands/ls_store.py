@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.query import FILTERS
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import suggested, when
+from hypergraph.cli.registry import module_of
 from hypergraph.cli.stores import opened
 from hypergraph.display import Table, plural
 from hypergraph.runs.log import with_usage
@@ -31,6 +33,23 @@ def parent(call: Call) -> str:
 def owned(call: Call, page: WorkflowPage) -> WorkflowPage:
     """Return a page whose active workflows say whether their owner process lives."""
     return with_owners(opened(call), page)
+
+
+def with_queued(store: Checkpointer, page: WorkflowPage) -> WorkflowPage:
+    """Return a page that says how many runs wait in queues, are delayed or dead, if there is a cluster."""
+    if store.backend.kind == "postgres":
+        page["queued"] = module_of("queue").counts(store)  # most stores are files, and lists start quickly
+    return page
+
+
+def queued_in(call: Call, page: WorkflowPage) -> WorkflowPage:
+    """Return a page with the numbers of submitted runs."""
+    return with_queued(opened(call), page)
+
+
+def queued_parts(page: WorkflowPage) -> list[str]:
+    """Return how many runs wait in queues, are delayed or dead, for a header."""
+    return [f"{count} {name}" for name, count in (page["queued"] or {}).items() if count]
 
 
 def by_amount(call: Call, filters: dict[str, object]) -> WorkflowPage:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from hypergraph.checkpointers import Checkpointer
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.commands.submit import APPLICATION, enqueued
 from hypergraph.cli.commands.worker import runner_at
 from hypergraph.cli.output import quoted
 from hypergraph.display import Table, jsonable, plural
-from hypergraph.views.cluster import DEAD, DELAYED, RUNNING, WAITING, queues, submitted
+from hypergraph.views.cluster import DEAD, DELAYED, RUNNING, WAITING, queued, queues, submission, submitted
 from hypergraph.views.database import sql_only
+from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.stores import store_at
 from hypergraph.views.writes import Changed
 
@@ -30,6 +32,20 @@ queue_show_options = (
 queue_pause_options = (_QUEUE, APPLICATION)
 queue_resume_options = (_QUEUE, APPLICATION)
 queue_requeue_options = (Option("WF", "the id of the run", needed=True), APPLICATION)
+
+
+def counts(store: Checkpointer) -> dict[str, int] | None:
+    """Return how many submitted runs wait, are delayed or dead, None without a cluster."""
+    return queued(sql_only(store))
+
+
+def not_started(store: Checkpointer, wf: str) -> Problem | None:
+    """Return the problem of a run that was submitted and has no history yet, None for any other."""
+    words = submission(sql_only(store), wf)
+    if words is None:
+        return None
+    hint = "To list what was submitted: hypergraph queue show"
+    return Problem(NOT_FOUND, f"Workflow {wf!r} has no history yet: it {words}", hint)
 
 
 def queue_ls(call: Call) -> Reply:

@@ -16,6 +16,7 @@ from hypergraph.checkpointers import Checkpointer
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.commands.ls import ls_table
+from hypergraph.cli.commands.ls_store import queued_parts, with_queued
 from hypergraph.cli.commands.show import header_of
 from hypergraph.cli.output import as_json, duration, status, suggested
 from hypergraph.cli.stores import WF, opened
@@ -33,7 +34,7 @@ from hypergraph.views.watch import (
     require_stream,
 )
 from hypergraph.views.workflow import workflow
-from hypergraph.views.workflows import with_owners, workflows
+from hypergraph.views.workflows import WorkflowPage, with_owners, workflows
 
 _SHORTEST, _LONGEST, _GROWTH = 0.05, 1.0, 1.5  # seconds between two polls, and their growth
 
@@ -72,12 +73,12 @@ def watch(call: Call) -> Reply:
 
 def _list(store: Checkpointer, call: Call) -> Reply:
     if call.options.once or call.options.json:
-        page = with_owners(store, workflows(store.backend, status=ACTIVE, limit=None))
+        page = _active(store)
         return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _list_header(page))
     shown: Any = None
     for _ in _looks(store, once=False):
-        page = with_owners(store, workflows(store.backend, status=ACTIVE, limit=None))
-        seen = [(item["id"], item["steps"], item["alive"]) for item in page["items"]]
+        page = _active(store)
+        seen = [page["queued"], *((item["id"], item["steps"], item["alive"]) for item in page["items"])]
         if seen != shown:
             shown = seen
             if call.options.jsonl:
@@ -88,8 +89,13 @@ def _list(store: Checkpointer, call: Call) -> Reply:
     return Reply({"items": []})
 
 
+def _active(store: Checkpointer) -> WorkflowPage:
+    """Return the active workflows, and how many runs wait in queues."""
+    return with_queued(store, with_owners(store, workflows(store.backend, status=ACTIVE, limit=None)))
+
+
 def _list_header(page: Any) -> list[str]:
-    return [f"Active: {plural(page['total'], 'workflow')}"]
+    return [f"Active: {plural(page['total'], 'workflow')}", *queued_parts(page)]
 
 
 def _looks(store: Checkpointer, *, once: bool) -> Iterator[None]:

@@ -145,7 +145,8 @@ class Worker:
                 "executor_id": settings.executor_id,
                 "application_version": VERSION,
                 "serializer": dbos.DBOSPortableJSONSerializer(),
-                "sys_db_pool_size": 10,
+                # With those of the store, a busy worker has at most 20 connections.
+                "sys_db_pool_size": 4,
                 "db_engine_kwargs": {"connect_args": {"application_name": name}},
                 "scheduler_polling_interval_sec": settings.interval,
                 "run_migrations": False,  # the client has created the tables
