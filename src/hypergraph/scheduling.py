@@ -42,7 +42,6 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import sha256
 from typing import Any
 
 from hypergraph.structure import strong_components
@@ -164,6 +163,8 @@ class Layout:
             for part in self.parts
         ]
         rest = (self.scope, self.named, self.uncertain, self.declared, _STORED)
+        from hashlib import sha256  # takes long to load, and readers need no digest
+
         return sha256(repr((parts, rest)).encode("utf-8", "surrogatepass")).hexdigest()
 
     def _active(self) -> list[int]:

@@ -77,7 +77,7 @@ OTHERS = {
         "import",
     ),
     *("db-info", "db-check", "db-migrate", "db-copy", "demo", "completion", "doctor", "version", "schema"),
-    *("answer", "cancel", "db-recover", "help", "skill", "replay", "submit"),
+    *("answer", "cancel", "db-recover", "help", "skill", "replay", "submit", "debug", "migrate"),
     *("queue-ls", "queue-pause", "queue-resume", "queue-requeue", "queue-show"),
     *("schedule-ls", "schedule-pause", "schedule-resume", "schedule-trigger", "worker-ls"),
 }
