@@ -388,7 +388,9 @@ def trouble_of(folder: Path, command: str) -> str | None:
         return "no reason"
     if "\x1b" in said.getvalue() + complained.getvalue():
         return "a control character was printed"
-    return "a traceback was printed" if "Traceback (most" in complained.getvalue() else None
+    # A message may quote a stored traceback, inside of a line.
+    is_traced = any(line.startswith("Traceback (most") for line in complained.getvalue().splitlines())
+    return "a traceback was printed" if is_traced else None
 
 
 def trouble_in(work: Callable[[], object]) -> str | None:

@@ -66,6 +66,8 @@ def test_what_walks_down_a_tree_ends_in_a_circle(path: Path, kind: str) -> None:
         store.read_overview(wf)
         assert page(store, wf)
     assert cancelled(store, "w")["ids"] == ["w"]
+    store.delete("done")
+    assert "done" not in [found.id for found in store.workflows()]
     store.close()
 
 

@@ -577,6 +577,7 @@ def delete(database: Database, workflow_ids: Iterable[str]) -> int:
 def _family(connection: Connection, database: Database, ids: Sequence[str]) -> list[int]:
     """Return the keys of workflows and all below them. Raises WorkflowLockedError if one has an owner."""
     keys: dict[int, None] = {}
+    seen = set(ids)
     while ids:
         below: list[str] = []
         for chunk in batched(ids):
@@ -588,7 +589,8 @@ def _family(connection: Connection, database: Database, ids: Sequence[str]) -> l
                 keys[row[0]] = None
             inside = f"SELECT id FROM workflows WHERE parent_id IN ({marks})"  # noqa: S608 - marks
             below += [child for (child,) in connection.execute(inside, chunk).fetchall()]
-        ids = below
+        ids = [child for child in dict.fromkeys(below) if child not in seen]  # there may be circles
+        seen.update(ids)
     return list(keys)
 
 
