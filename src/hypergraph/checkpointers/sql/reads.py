@@ -507,7 +507,7 @@ def survey(
     where = " AND ".join(parts)
     used: dict[str, dict[str, float]] = {}
     for name, what, amount in connection.execute(f"{_USED} WHERE {where} GROUP BY 1, 2", values).fetchall():
-        used.setdefault(name, {})[what] = amount
+        used.setdefault(name, {})[what] = plain_amount(amount)
     if connection.dialect.survey is not None:
         statement = connection.dialect.survey.format(found=f"steps WHERE {where}", timed=_TIMED)
         rows = connection.execute(statement, values).fetchall()
