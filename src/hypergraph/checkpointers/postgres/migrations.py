@@ -74,7 +74,7 @@ CREATE TABLE progress (
     workflow BIGINT NOT NULL, node TEXT COLLATE "C" NOT NULL, done DOUBLE PRECISION NOT NULL,
     total DOUBLE PRECISION, text TEXT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (workflow, node));
 CREATE INDEX inner_steps ON vals (workflow, node, version) WHERE kind = 3;
-CREATE INDEX kept_signals ON vals (workflow) WHERE kind = 5 AND node = '';
+CREATE INDEX kept_signals ON vals (workflow) WHERE (kind = 5) AND (node = ''::text);
 CREATE TABLE usage (
     workflow BIGINT NOT NULL, superstep BIGINT NOT NULL, node TEXT COLLATE "C" NOT NULL,
     step TEXT COLLATE "C" NOT NULL, name TEXT COLLATE "C" NOT NULL, amount DOUBLE PRECISION NOT NULL,
