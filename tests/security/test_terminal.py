@@ -186,7 +186,7 @@ def test_the_key_of_a_pause_is_quoted() -> None:
         "id": SHELL,
         "first_error": None,
         "status": "paused",
-        "pause": {"response_keys": {"a": "a; touch owned"}},
+        "pause": {"response_keys": {"a": "a; touch owned"}, "signal": None},
         "tags": {},
     }
     answer, resume = show._next(found)  # type: ignore[arg-type]  # the parts that count

@@ -28,6 +28,7 @@ from hypergraph import (
     GraphConfigError,
     NodeContext,
     RetryPolicy,
+    clock,
     interrupt,
     node,
     pause_for,
@@ -479,8 +480,10 @@ def test_a_node_that_blocks_is_named_and_the_caller_goes_on() -> None:
     def blocks(x: int) -> Any:
         return queue.Queue[int]().get()
 
+    before = (time.sleep, clock.skip, clock.clock)
     with pytest.raises(SimulationError, match=r"Node 'blocks' \(line \d+ of .*\) has blocked for 1.5 s"):
         simulate(Graph([FunctionNode(blocks, output_name="y")]), {"x": 1}, patience=1.5)
+    assert (time.sleep, clock.skip, clock.clock) == before  # the thread that blocks does not put them back
 
 
 def test_uncontrolled_values_may_be_ignored() -> None:

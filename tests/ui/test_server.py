@@ -62,8 +62,10 @@ def test_about_says_what_is_served_and_no_secret(server: Served) -> None:
         "version": "",
         "database": "story.db",
         "read_only": False,
+        "cluster": False,
         "graphs": [],
         "inputs": {},
+        "problem": None,
     }
     assert server.token.encode() not in answer.body
 

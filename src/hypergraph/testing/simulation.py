@@ -307,6 +307,7 @@ class _Simulation:
         self.span = 1  # places in it at which a process can die
         self.moves = 0  # grows with everything that happens; watched from another thread
         self.is_over = False  # the watcher has given up
+        self.replaced = ExitStack()  # puts back what a run has replaced, if its thread is not going to
 
     def all(self, seeds: Iterable[int]) -> SimulationReport:
         """Play seeds until one fails."""
@@ -442,6 +443,7 @@ class _Trial:
         try:
             random.seed(run.seed)  # the jitter of retries
             with self.clock:
+                self.simulation.replaced.callback(self.clock.__exit__, None, None, None)
                 self._deliver(plan, together)
                 if twice and not together and run.result is not None:
                     run.deliveries += 1
@@ -452,6 +454,7 @@ class _Trial:
                 self._check()
         finally:
             random.setstate(state)
+            self.simulation.replaced.pop_all()
             self._discard()
         return run
 
@@ -849,6 +852,7 @@ class _Guard:
         """Be in force. Raises SimulationError for what cannot be simulated."""
         trial = self.trial
         with ExitStack() as undo:
+            trial.simulation.replaced.callback(undo.close)
             for place, name, value in (
                 (time, "sleep", self._sleep),
                 (threading.Thread, "start", self._start),
@@ -859,13 +863,16 @@ class _Guard:
                 undo.callback(setattr, place, name, getattr(place, name))
                 setattr(place, name, value)
             trial.trace = self._trace if trial.crash_at or trial.is_calm else None
-            if trial.is_watched:
-                undo.callback(sys.setprofile, sys.getprofile())
-                sys.setprofile(self._profile)
+            profile = sys.getprofile()
             try:
+                if trial.is_watched:
+                    sys.setprofile(self._profile)
                 yield
             except _Refused as error:
                 raise SimulationError(str(error)) from None
+            finally:
+                if trial.is_watched:
+                    sys.setprofile(profile)  # of this thread, so not for another one to put back
         if self.found:
             what, name = next(iter(self.found.items()))
             raise SimulationError(
@@ -989,6 +996,7 @@ def _watched(simulation: _Simulation, seeds: list[int], patience: float | None) 
             moves = simulation.moves
     finally:
         simulation.is_over = not done.is_set()
+        simulation.replaced.close()
     report, error = outcome[0]
     if error is not None:
         raise error
