@@ -8,6 +8,7 @@ from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import MemoryCheckpointer
 from hypergraph.ui import search
 from hypergraph.ui.search import FoundPage, SearchIndex
+from hypergraph.views.problems import Problem
 
 
 @node(output_name="reply")
@@ -97,3 +98,15 @@ def test_what_is_not_counted_is_said(
     found = index.find("tea", limit=1)
     assert (ids(found), found["more"]) == (["run-4"], True)
     assert found["total"] < 5
+
+
+@pytest.mark.parametrize(
+    "odd", ["red\0blue", "\0", '"', "'", "*", "a AND (", "NEAR(", "text:x", "%_\\", "\x1b[31m"]
+)
+def test_any_text_can_be_searched_for(store: MemoryCheckpointer, index: SearchIndex, odd: str) -> None:
+    ask(store, "one", f"green {odd} tea")
+    if odd == "\0":
+        with pytest.raises(Problem, match="at least one word"):
+            index.find(odd)
+    else:
+        assert ids(index.find(odd)) == ["one"]

@@ -106,7 +106,7 @@ class SearchIndex:
             Problem: a filter or the cursor is invalid, or the text has no word.
             CheckpointError: the store cannot be read.
         """
-        words = text.split()
+        words = text.replace("\0", " ").split()  # an expression of the index ends with a NUL
         if not words:
             raise Problem(USAGE, "Missing search text: give at least one word")
         if cursor is not None and not re.fullmatch(r"[0-9]{1,9}", cursor):
@@ -329,7 +329,7 @@ class SearchIndex:
                 database.executemany(
                     "INSERT INTO texts (rowid, place, text) VALUES (?, ?, ?)",
                     [
-                        ((number << _BITS) + place, *text)
+                        ((number << _BITS) + place, text.where, text.text.replace("\0", " "))
                         for place, text in enumerate(reversed(texts[: 1 << _BITS]))
                     ],
                 )
