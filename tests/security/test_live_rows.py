@@ -126,6 +126,14 @@ def test_a_batch_without_its_place_is_named_as_damage(path: Path, column: str, v
     store.close()
 
 
+@pytest.mark.parametrize(("column", "value"), [("next", "x"), ("kept", b"y"), ("node", b"z")])
+def test_a_stream_without_its_place_is_named_as_damage(path: Path, column: str, value: Any) -> None:
+    store = changed(path, f"UPDATE streams SET {column} = ?", value)
+    with pytest.raises(StoreCorruptError, match="damaged row"):
+        store.backend.read_streams("talk")
+    store.close()
+
+
 async def _sent(store: SqliteCheckpointer) -> list[bytes]:
     limiter = anyio.CapacityLimiter(1)
     return [event async for event in events_of(store, ("talk", "talk", 0), limiter, lambda: False)]

@@ -91,7 +91,7 @@ class ResumeState:
     reopened: set[int] = field(default_factory=set)  # nested graphs of which only changed nodes run again
     waiting: dict[str, StepRecord] = field(default_factory=dict)  # open questions, by node
     load_rows: Callable[[], list[_Row]] = list  # finds what need not run again, maybe in the store
-    stored: Stored | None = None  # the history it goes on from, without what is given now
+    stored: Stored | None = None  # the history that it continues, without what is given now
     look_up: LookUp | None = None  # how to find the run of a child
     begins: dict[str, int] = field(default_factory=dict)  # by list: from which superstep on it is stored
     unlisted: set[str] = field(default_factory=set)  # lists of which nothing is stored that could be extended

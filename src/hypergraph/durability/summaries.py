@@ -18,7 +18,7 @@ from hypergraph.durability.code_changes import RULES
 from hypergraph.durability.history import EARLIER, Replay, Stored, covered, grown
 from hypergraph.engine.admission import Admission
 
-EVERY = 256  # steps after which a run that goes on stores a summary
+EVERY = 256  # steps between two summaries of a run
 _LEAST = 32  # steps for which a run that ends does
 _new_record = fast_constructor(StepRecord, checks=False)
 

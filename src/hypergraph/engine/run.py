@@ -561,7 +561,7 @@ class Run:
         return "nothing"
 
     def _all_records(self) -> Iterator[list[Any]]:
-        """Yield the records of this call, then those of the earlier calls that it goes on from."""
+        """Yield the records of this call, then those of the earlier calls that it continues."""
         yield self.records
         if self.resumed is not None:
             yield self.resumed.raw_records()

@@ -170,7 +170,7 @@ def compare_variants(
             fit.
         WorkflowNotFoundError: an id is not stored.
         TypeError: an argument has the wrong type.
-        ValueError: there are no ids, or no variants.
+        ValueError: ids or variants are empty.
     """
     if not isinstance(graph, Graph):
         raise TypeError(f"graph must be a Graph, got {got(graph)}")

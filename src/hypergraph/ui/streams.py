@@ -1,4 +1,4 @@
-"""Streams of nodes as server-sent events; a browser that is cut off goes on where it was."""
+"""Streams of nodes as server-sent events; after a lost connection a browser continues at the next offset."""
 
 from __future__ import annotations
 

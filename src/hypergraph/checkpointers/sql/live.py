@@ -15,6 +15,7 @@ from hypergraph.checkpointers.sql.rows import text
 
 _EXPIRED = 20  # streams that are emptied at a time
 _MOST = 1_000_000  # chunks of a batch: each has a byte at least
+_BELOW = "(workflows.id = ? OR (workflows.id > ? AND workflows.id < ?))"  # a workflow and the runs below it
 _HERE = "workflow = ? AND node = ?"
 
 
@@ -102,6 +103,11 @@ def read_chunks(
     return ChunkPage(index(found[0]), [batch for row in rows if (batch := _batch(*row)).end > offset])
 
 
+def _below(workflow_id: str) -> tuple[str, str, str]:
+    """Return the parameters of _BELOW."""
+    return workflow_id, f"{workflow_id}/", f"{workflow_id}0"  # "0" comes after "/"
+
+
 def _batch(first: int, count: int, kind: str, checksum: int, data: bytes | None) -> ChunkBatch:
     """Return the batch of a row. Raises ValueError or TypeError for what no release writes."""
     if index(first) < 0 or not 0 < index(count) <= _MOST or type(kind) is not str:
@@ -112,14 +118,17 @@ def _batch(first: int, count: int, kind: str, checksum: int, data: bytes | None)
     return ChunkBatch(first, count, Payload(STREAM, 0, kind, index(checksum), whole, 0, first))
 
 
+@or_corrupt
 def read_streams(connection: Connection, workflow_id: str) -> list[StreamOutline]:
     """Return the streams of a workflow and of the runs below it."""
     rows = connection.execute(
-        "SELECT workflows.id, streams.node, next, kept FROM workflows "
+        "SELECT workflows.id, streams.node, next, kept FROM workflows "  # noqa: S608 - fixed names
         "JOIN streams ON streams.workflow = workflows.key "
-        "WHERE workflows.id = ? OR (workflows.id > ? AND workflows.id < ?) ORDER BY workflows.id, node",
-        (workflow_id, f"{workflow_id}/", f"{workflow_id}0"),  # "0" comes after "/"
+        f"WHERE {_BELOW} ORDER BY workflows.id, node",
+        _below(workflow_id),
     ).fetchall()
+    if not {tuple(map(type, row)) for row in rows} <= {(str, str, int, int)}:
+        raise ValueError("a stream without its place")
     return [StreamOutline(*row) for row in rows]
 
 
@@ -144,10 +153,10 @@ def clear_progress(connection: Connection, claim: Ownership, node: str) -> None:
 def read_progress(connection: Connection, workflow_id: str) -> list[Progress]:
     """Return the progress of a workflow and of the runs below it."""
     rows = connection.execute(
-        "SELECT workflows.id, progress.node, done, total, text, at FROM progress "
+        "SELECT workflows.id, progress.node, done, total, text, at FROM progress "  # noqa: S608 - fixed names
         "JOIN workflows ON workflows.key = progress.workflow "
-        "WHERE workflows.id = ? OR (workflows.id > ? AND workflows.id < ?) ORDER BY at",
-        (workflow_id, f"{workflow_id}/", f"{workflow_id}0"),  # "0" comes after "/"
+        f"WHERE {_BELOW} ORDER BY at",
+        _below(workflow_id),
     ).fetchall()
     for owner, node, done, total, note, _ in rows:
         if not type(owner) is type(node) is type(note) is str:

@@ -40,7 +40,7 @@ _TROUBLE = (sqlite3.Error, OSError, OverflowError, UnicodeError)
 
 
 def _no_end() -> bool:
-    """Let a statement go on; Python has seen an interrupt before this is called."""
+    """Let a statement continue; Python has seen an interrupt before this is called."""
     return False
 
 

@@ -10,7 +10,7 @@ import { selection } from "hg/store.js";
 
 const AGAIN_MS = 1000;
 
-/** Hear the stream of a node until it ends; one that is cut off goes on where it was. @param {string} id @param {string} node @returns {import("hg/chunks.js").Shown} */
+/** Read the stream of a node until it ends; after a lost connection it continues at the next offset. @param {string} id @param {string} node @returns {import("hg/chunks.js").Shown} */
 function useStream(id, node) {
   const [shown, setShown] = useState(NOTHING);
   useEffect(() => {
