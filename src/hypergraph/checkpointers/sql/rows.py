@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from datetime import datetime
+from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -123,10 +124,11 @@ def workflow_of(row: Row) -> Workflow:
     return Workflow(**fields_of(columns), node_hashes=hashes)
 
 
-def _encoded(versions: tuple[dict[str, int], dict[str, int]]) -> str:
+@cache
+def _encoder() -> Callable[[Any], bytes]:
     import msgspec  # several times faster than json, and not needed to read
 
-    return msgspec.json.encode(versions).decode()
+    return msgspec.json.Encoder().encode
 
 
 def _extra(record: StepRecord, seal: str | None) -> str | None:
@@ -166,7 +168,7 @@ def rows_of(key: int, step: EncodedStep) -> tuple[Row, list[Row]]:
         None if ended is None else (ended - EPOCH) // MICROSECOND,
         *_numbers(record),
         *(texts if texts == _NO_TEXTS else map(text, texts)),
-        _encoded((record.input_versions, record.output_versions)),
+        _encoder()((record.input_versions, record.output_versions)).decode(),
         _extra(record, seal),
     )
     kind = OUTPUT if status is StepStatus.COMPLETED else OTHER

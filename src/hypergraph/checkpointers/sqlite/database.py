@@ -84,11 +84,16 @@ class Database:
             raise Locked
         connection = None
         try:
-            self.refresh(look=look or monotonic() - self._looked > _LOOK)
+            look = look or monotonic() - self._looked > _LOOK
+            if look or self._log is None or self._log != identity(self._log_path):
+                self.refresh(look=look)
             connection = self._writer or self._open_writer()
             if full:
                 connection.execute("PRAGMA synchronous = FULL")
-            self._begin(connection, wait)
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                self._begin_later(connection, error, wait)
             if fault_points.hook is not None:
                 fault_points.point("write.begun")
             result = work(connection)
@@ -125,18 +130,16 @@ class Database:
             self.lock.release()
         return False
 
-    def _begin(self, connection: Connection, wait: bool) -> None:
-        """Begin to write. Raises Locked where another connection writes and this thread does not wait."""
-        started, pause, is_told = 0.0, 0.001, False
+    def _begin_later(self, connection: Connection, error: sqlite3.OperationalError, wait: bool) -> None:
+        """Begin to write once other connections allow it.
+
+        Raises Locked where this thread does not wait, and the error that it was given if that is another one.
+        """
+        started, pause, is_told = monotonic(), 0.001, False
         while True:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                return
-            except sqlite3.OperationalError as error:
-                started = started or monotonic()
-                waited = monotonic() - started
-                if not is_busy(error) or (wait and waited >= self.timeout):
-                    raise
+            waited = monotonic() - started
+            if not is_busy(error) or (wait and waited >= self.timeout):
+                raise error
             if not wait:
                 raise Locked
             if waited > _PATIENCE and not is_told:
@@ -148,6 +151,11 @@ class Database:
                 )
             sleep(min(pause, max(self.timeout - waited, 0.0)))
             pause = min(pause * 2, 0.05)
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as later:
+                error = later
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """Return what the work returns; all it reads is of one moment.
@@ -285,7 +293,7 @@ class Database:
             self._use_wal(connection)
             migrate(connection, self.path)
             connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute("PRAGMA busy_timeout = 0")  # `_begin` waits, and can give up
+            connection.execute("PRAGMA busy_timeout = 0")  # `write` waits, and can give up
         except BaseException as error:
             connection.close()
             if connection.interrupted(error):
