@@ -88,8 +88,9 @@ class Intents:
             if resolve == "fail":
                 raise AmbiguousStepError(
                     f"Node {where!r} of workflow {claim.workflow_id!r} must not be repeated, and "
-                    f"{self.unresolved[step.name]}. Find out what it did. Then let it run again with "
-                    'on_ambiguous="rerun", or have on_ambiguous=... tell what it returned.',
+                    f"{self.unresolved[step.name]}. Find out what it did. If nothing happened, "
+                    'run it again with @node(on_ambiguous="rerun"). Otherwise pass on_ambiguous=a_function '
+                    "that returns its result.",
                     workflow_id=claim.workflow_id,
                     node_name=where,
                 )

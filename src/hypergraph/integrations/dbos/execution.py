@@ -207,7 +207,7 @@ class Runs:
         return result
 
     async def _pause(self, dbos_id: str, seconds: float) -> None:
-        """Sleep, but not longer than the run may go on."""
+        """Sleep, but not longer than the run may take."""
         give_up = time.monotonic() + seconds
         while not self.is_stopping(dbos_id) and (left := give_up - time.monotonic()) > 0:
             await asyncio.sleep(min(left, _RETRY_SECONDS))
