@@ -184,7 +184,7 @@ def parsers() -> Readers:
         """Read the signals of a stored graph, and compare a value with their types."""
         try:
             graph = _graph_in(_text(data))
-        except ValueError:
+        except StoreCorruptError:
             return
         for name, schema in signals_in(graph).items():
             try:

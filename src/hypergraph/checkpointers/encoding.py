@@ -601,6 +601,8 @@ class Encoding:
         if isinstance(found, Undecodable):
             return Signal(payload.name, found)
         try:
+            if not isinstance(found, dict):
+                raise TypeError(type(found).__name__)
             by, at = found["by"], datetime.fromisoformat(found["at"]).astimezone(UTC)
             if not isinstance(by, str | None) or len(found) != len(_SIGNAL_PARTS):
                 raise ValueError("a signal with other parts")
@@ -751,6 +753,7 @@ def _facts(record: StepRecord, store_id: bytes) -> bytes:
         *(record.partial, record.cached, record.visit, record.child_workflow_id, record.retry_of),
         # An answer that is not used yet is a value of its own, added after the step was sealed.
         record.answered_by if record.answer is None else None,
+        *(({name: float(amount) for name, amount in record.used.items()},) if record.used else ()),
     )
     return store_id + msgspec.json.encode(facts, order="deterministic")
 
