@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from support.nasty import KEY, OTHER_KEY
 
-from hypergraph import Graph, NodeContext, SqliteCheckpointer, SyncRunner, node, route
+from hypergraph import Graph, NodeContext, SqliteCheckpointer, SyncRunner, node, receive, route
 from hypergraph.checkpointers import AesGcmCodec, Undecodable, copy_store
 from hypergraph.checkpointers.sql import transfer
-from hypergraph.exceptions import BudgetExceededError, DecryptionError
+from hypergraph.exceptions import BudgetExceededError, DecryptionError, ValueUnreadableError
 
 called: list[str] = []
 broken = [True]
@@ -422,4 +422,48 @@ def test_without_a_key_steps_hold_no_amounts(tmp_path: Path) -> None:
     SyncRunner(checkpointer=store).run(letters, topic="tea", workflow_id="w")
     assert not any(step.used for step in store.steps("w"))
     assert store.usage("w") == {"cost": 6.5, "tokens": 100}
+    store.close()
+
+
+# --- signals ----------------------------------------------------------------------------------------
+
+PAYING = Graph([receive("payment", int), receive("refund", int)], name="paying")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE vals SET name = 'refund' WHERE name = 'payment' AND kind = 5",
+        "UPDATE vals SET idx = 2 WHERE name = 'payment' AND kind = 5",
+        "UPDATE vals SET workflow = (SELECT key FROM workflows WHERE id = 'other') WHERE kind = 5",
+    ],
+)
+def test_a_signal_of_another_place_is_not_accepted(tmp_path: Path, statement: str) -> None:
+    store = opened(tmp_path / "w.db")
+    runner = SyncRunner(checkpointer=store)
+    for name in ("w", "other"):
+        runner.run(PAYING, workflow_id=name)
+    store.send("w", "payment", 100)
+    store.close()
+    change(tmp_path / "w.db", statement)
+    store = opened(tmp_path / "w.db")
+    runner = SyncRunner(checkpointer=store)
+    found = [sent for name in ("w", "other") for sent in store.signals(name)]
+    assert [type(sent.value) for sent in found] == [Undecodable]
+    owner = "w" if "workflow" not in statement else "other"
+    with pytest.raises(ValueUnreadableError, match="cannot be read"):
+        runner.run(PAYING, workflow_id=owner)
+    store.close()
+
+
+def test_a_signal_of_another_database_is_not_accepted(tmp_path: Path) -> None:
+    for name in ("a.db", "b.db"):
+        store = opened(tmp_path / name)
+        SyncRunner(checkpointer=store).run(PAYING, workflow_id="w")
+        store.send("w", "payment", 1 if name == "a.db" else 100)
+        store.close()
+    ((checksum, data),) = rows_of(tmp_path / "b.db", "SELECT checksum, data FROM vals WHERE kind = 5")
+    change(tmp_path / "a.db", "UPDATE vals SET checksum = ?, data = ? WHERE kind = 5", checksum, data)
+    store = opened(tmp_path / "a.db")
+    assert [type(sent.value) for sent in store.signals("w")] == [Undecodable]
     store.close()
