@@ -56,6 +56,7 @@ _SIGNAL_PARTS = ("value", "by", "at")
 _NO_CODECS = CodecChain()
 _SEALED = b"\n"  # in a reference, before its seal
 _LATEST = 2**60  # no run has that many supersteps
+_DAMAGED = "the stored bytes are damaged: their checksum does not match"
 _PRINT = "#"  # in a format, before the fingerprint of an input that was redacted
 _PROCESS_KEY = os.urandom(16)  # of stores in memory
 
@@ -369,9 +370,17 @@ class Encoding:
 
     def value(self, workflow_id: str, payload: Payload) -> Any:
         """Return the value, or an `Undecodable` that says why there is none."""
-        if payload.data is None:
+        data = payload.data
+        if data is None:
             return Undecodable(f"not stored: {payload.format[1:]}")
         try:
+            if payload.format == self.tag == self.format and payload.base is None:  # as most values are
+                if crc32(data) != payload.checksum:
+                    raise ValueError(_DAMAGED)
+                found = self.serializer.deserialize(data)
+                if type(found) is Undecodable:
+                    found.stored_as(data, self.serializer.without_types().serialize)
+                return found
             if payload.format == REFERENCE:
                 return self._referred(workflow_id, payload)
             if payload.base is not None and payload.is_added:
@@ -380,8 +389,7 @@ class Encoding:
             serializer = self._reader(_tag(payload.format)) or self.serializer
             found = serializer.deserialize(self.whole(workflow_id, payload))
             if type(found) is Undecodable:
-                raw = self.whole(workflow_id, payload)
-                found.stored_as(raw, serializer.without_types().serialize)
+                found.stored_as(self.whole(workflow_id, payload), serializer.without_types().serialize)
             return found
         except Exception as error:  # rows may hold anything, codecs and serializers may raise anything
             ours = isinstance(error, ValueError | CheckpointError)
@@ -489,7 +497,7 @@ class Encoding:
         if data is None:
             raise ValueError(f"not stored: {payload.format[1:]}")
         if crc32(data) != payload.checksum:
-            raise ValueError("the stored bytes are damaged: their checksum does not match")
+            raise ValueError(_DAMAGED)
         tag, _, codecs = written.partition("+")
         plain = _tag(written)
         if self._reader(plain) is None:

