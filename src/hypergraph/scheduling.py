@@ -886,11 +886,23 @@ class Standing:
 
     @classmethod
     def from_data(cls, layout: Layout, data: Mapping[str, Any]) -> Standing:
-        """Return the standing that `to_data` was called on; the layout has the same shape."""
+        """Return the standing that `to_data` was called on; the layout has the same shape.
+
+        Raises ValueError, TypeError or KeyError for what cannot be one.
+        """
         found = cls(layout)
         for name in _STORED:
-            kind = type(getattr(found, name))  # a number, a list, or a dictionary from numbers
-            setattr(found, name, kind(data[name]))
+            kind, given = type(getattr(found, name)), data[name]  # a number, a list, or pairs of numbers
+            value = given if kind is int else kind(given)
+            parts = [value] if kind is int else value if kind is list else value.values()
+            bits = layout.slot_count if name in _OF_SLOTS else layout.size
+            if any(type(part) is not int or part < 0 or part >> bits for part in parts):
+                raise ValueError(f"{name} of a standing has other bits")
+            if kind is dict and any(type(i) is not int or not 0 <= i < layout.size for i in value):
+                raise ValueError(f"{name} of a standing has other nodes")
+            setattr(found, name, value)
+        if len(found.held) != len(layout.loops) or found.running | found.asking | found.pending:
+            raise ValueError("a standing of other loops, or within a superstep")
         return found
 
     def copy(self) -> Standing:
@@ -1200,6 +1212,7 @@ class Standing:
 
 
 _STORED = tuple(name for name in Standing.__slots__ if name not in ("events", "layout"))
+_OF_SLOTS = frozenset(("coming", "have", "partial"))  # the others are of nodes
 
 
 class Supersteps(dict[int, int]):

@@ -55,6 +55,7 @@ from hypergraph.durability.resume import (
     without_repeated,
 )
 from hypergraph.engine.admission import answer_names, is_answer, transactional_node
+from hypergraph.engine.inner_steps import added
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.plan import Step
@@ -588,9 +589,29 @@ def _is_large(value: Any) -> bool:
 
 
 def count_spent(store: Checkpointer, context: CallContext, workflow_id: str) -> None:
-    """Count what earlier runs of a workflow have used against the budget of this one."""
-    if context.budget is not None:
-        context.spend(store.backend.total_usage([workflow_id]).get(workflow_id, {}))
+    """Count what earlier runs of a workflow have used against the budget of this one.
+
+    Raises DecryptionError if the store is encrypted, and a step is not what the owner of the key wrote.
+    """
+    if context.budget is None:
+        return
+    used = store.backend.total_usage([workflow_id]).get(workflow_id, {})
+    sealed = _sealed_usage(store, workflow_id) if store.encoding.chain.encrypts else {}
+    context.spend({name: max(used.get(name, 0), sealed.get(name, 0)) for name in {*used, *sealed}})
+
+
+def _sealed_usage(store: Checkpointer, workflow_id: str) -> dict[str, float]:
+    """Return what the steps of a workflow and of those below it have used, as it is sealed with them."""
+    total: dict[str, float] = {}
+    checked, pending, seen = store.encoding.verifying(), [workflow_id], set[str]()
+    while pending:
+        each = pending.pop()
+        if each not in seen:  # a damaged store may have circles
+            seen.add(each)
+            for step in store.backend.read_steps(each, checked, values=False):
+                added(total, {} if step.replayed else step.used)  # a fork has not used what it has copied
+            pending += [child.id for child in store.backend.children(each)]
+    return total
 
 
 def _is_outermost(run: Run) -> bool:
