@@ -49,21 +49,16 @@ def approve(call: Message) -> bool | None:
     return None if call["function"]["name"] in DANGEROUS else True
 
 
-@node(output_name="result")
+@node(output_name="messages")
 async def use(call: Message, approved: bool) -> Message:
     function = call["function"]
     content = await TOOLS[function["name"]](**json.loads(function["arguments"])) if approved else "refused"
     return {"role": "tool", "tool_call_id": call["id"], "content": content}
 
 
-@node(output_name="messages", append=True)
-def collect(results: list[Message]) -> list[Message]:
-    return results
-
-
-each = Graph([approve, use], name="tools").as_node(lift=("result",))
-tools = each.with_inputs(call="calls").with_outputs(result="results").map_over("calls")
-agent = Graph([listen, ask, decide, tools, collect], name="agent")
+each = Graph([approve, use], name="tools").as_node(append="messages")
+tools = each.with_inputs(call="calls").map_over("calls")
+agent = Graph([listen, ask, decide, tools], name="agent")
 
 # --- the server ---
 

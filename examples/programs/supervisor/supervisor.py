@@ -32,12 +32,12 @@ def enough(subject: str, notes: list[str]) -> bool:
     return len(notes) == 2
 
 
-@node(output_name="finding")
+@node(output_name="findings")
 def summarize(subject: str, notes: list[str]) -> str:
     return f"{subject}: {'; '.join(notes)}"
 
 
-@node(output_name="finding")
+@node(output_name="findings")
 def add_up(task: Task) -> str:
     return f"{task['topic']} = {sum(int(number) for number in task['topic'].split('+'))}"
 
@@ -57,15 +57,10 @@ def delegate(tasks: list[Task]) -> Any:
     return "worker" if tasks else "report"
 
 
-@node(output_name="findings", append=True)
-def collect(finding: list[str]) -> list[str]:
-    return finding
-
-
 @node(output_name="answer")
 def report(findings: list[str]) -> str:
     return "\n".join(findings)
 
 
-workers = worker.as_node(lift=("finding",)).with_inputs(task="tasks").map_over("tasks")
-supervisor = Graph([plan, delegate, workers, collect, report], name="supervisor")
+workers = worker.as_node(lift="findings", append="findings").with_inputs(task="tasks").map_over("tasks")
+supervisor = Graph([plan, delegate, workers, report], name="supervisor")
