@@ -216,8 +216,14 @@ def producers_append_or_none_does(draft: Draft) -> Iterator[str]:
                 f"Some nodes append to {output!r}, others do not",
                 f"it is appended to by {', '.join(map(repr, appending))}",
                 f"it is overwritten by {', '.join(map(repr, others))}",
-                fix=f"add append={output!r} to all of them, or to none.",
+                fix=f"add append={output!r} to all of them, or to none{_for_graphs(wiring, others, output)}.",
             )
+
+
+def _for_graphs(wiring: Wiring, others: Iterable[str], output: str) -> str:
+    """Return where the option is written for nested graphs, if there are some."""
+    nested = any(wiring.nodes[name].nested_graph is not None for name in others)
+    return f"; of a nested graph it is as_node(append={output!r})" if nested else ""
 
 
 def answers_are_not_inputs(draft: Draft) -> Iterator[str]:
