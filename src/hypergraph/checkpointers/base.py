@@ -237,7 +237,9 @@ class Checkpointer:
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
-        return self._known(workflow_id, dict(self.lazy_state(workflow_id, superstep)))
+        value, found = self.encoding.value, self.backend.read_outputs(workflow_id, upto=superstep)
+        values = {each.name: value(workflow_id, each) for each in found if each.data is not None}
+        return self._known(workflow_id, values)
 
     @awaited(dict)
     async def get_state(self, workflow_id: str, *, superstep: int | None = None) -> dict[str, Any]:

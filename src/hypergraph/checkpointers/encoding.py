@@ -52,6 +52,7 @@ THRESHOLD = 128 * 1024  # bytes above which a value goes to the artifact store, 
 _PAUSE_FIELDS = tuple(field.name for field in fields(PauseInfo))
 _NO_CODECS = CodecChain()
 _SEALED = b"\n"  # in a reference, before its seal
+_DAMAGED = "the stored bytes are damaged: their checksum does not match"
 _PRINT = "#"  # in a format, before the fingerprint of an input that was redacted
 _PROCESS_KEY = os.urandom(16)  # of stores in memory
 
@@ -365,9 +366,17 @@ class Encoding:
 
     def value(self, workflow_id: str, payload: Payload) -> Any:
         """Return the value, or an `Undecodable` that says why there is none."""
-        if payload.data is None:
+        data = payload.data
+        if data is None:
             return Undecodable(f"not stored: {payload.format[1:]}")
         try:
+            if payload.format == self.tag == self.format and payload.base is None:  # as most values are
+                if crc32(data) != payload.checksum:
+                    raise ValueError(_DAMAGED)
+                found = self.serializer.deserialize(data)
+                if type(found) is Undecodable:
+                    found.stored_as(data, self.serializer.without_types().serialize)
+                return found
             if payload.format == REFERENCE:
                 return self._referred(workflow_id, payload)
             if payload.base is not None and payload.is_added:
@@ -376,8 +385,7 @@ class Encoding:
             serializer = self._reader(_tag(payload.format)) or self.serializer
             found = serializer.deserialize(self.whole(workflow_id, payload))
             if type(found) is Undecodable:
-                raw = self.whole(workflow_id, payload)
-                found.stored_as(raw, serializer.without_types().serialize)
+                found.stored_as(self.whole(workflow_id, payload), serializer.without_types().serialize)
             return found
         except Exception as error:  # rows may hold anything, codecs and serializers may raise anything
             ours = isinstance(error, ValueError | CheckpointError)
@@ -485,7 +493,7 @@ class Encoding:
         if data is None:
             raise ValueError(f"not stored: {payload.format[1:]}")
         if crc32(data) != payload.checksum:
-            raise ValueError("the stored bytes are damaged: their checksum does not match")
+            raise ValueError(_DAMAGED)
         tag, _, codecs = written.partition("+")
         plain = _tag(written)
         if self._reader(plain) is None:

@@ -18,7 +18,7 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import PAIRS, given_values
 from hypergraph.cli.output import duration, quoted, say, status, suggested, until
 from hypergraph.cli.tables import ROWS
-from hypergraph.cli.targets import graph_at, services_at, target_of
+from hypergraph.cli.targets import SERVICES, graph_at, services_at, target_of
 from hypergraph.display import Table, escape, plural
 from hypergraph.events import EventProcessor
 from hypergraph.events.rich_progress import RichProgressProcessor
@@ -34,9 +34,6 @@ from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.run import Failure, ItemView, Output, RunView, map_view, run_view
 from hypergraph.views.values import describe
 
-SERVICES = Option(
-    "--services", "clients for nodes: module:name of a dict, or of a function that returns one", "MODULE:NAME"
-)
 RUN_OPTIONS = (
     Option("--map-over", "run once for each item of this input", "KEY", many=True),
     Option(

@@ -24,6 +24,9 @@ TARGET = Option("TARGET", "a graph: module:attribute, or a name from [tool.hyper
 STORED_TARGET = TARGET._replace(
     needed=False, help="a graph: module:attribute or a name; default: the one that `hypergraph run` was given"
 )
+SERVICES = Option(
+    "--services", "clients for nodes: module:name of a dict, or of a function that returns one", "MODULE:NAME"
+)
 _SOURCE = 1_000_000  # bytes of a module that are looked at
 _PLACE = re.compile(r"([^:\s]+):([^:\s]+)")
 

@@ -97,13 +97,14 @@ class Runs:
         graphs: Mapping[str, Graph],
         metrics: Metrics,
         is_cancelled: Callable[[str], bool] = lambda dbos_id: False,
+        services: Mapping[str, Any] | None = None,
     ) -> None:
         self.store = store
         self.graphs = graphs
         self.metrics = metrics
         self._is_cancelled = is_cancelled
-        self._sync = SyncRunner(checkpointer=store)
-        self._async = AsyncRunner(checkpointer=store, offload_sync=True)
+        self._sync = SyncRunner(checkpointer=store, services=services)
+        self._async = AsyncRunner(checkpointer=store, services=services, offload_sync=True)
         self._threads = Threads()
         self._suspects = asyncio.Lock()
         self._live: dict[str, str] = {}
