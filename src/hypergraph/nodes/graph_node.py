@@ -270,7 +270,7 @@ class GraphNode(Frozen, HyperNode):
         return {name: found for name, found in types.items() if found is not None}
 
     def get_output_type(self, output: str) -> Any:
-        """Return the type declared by the inner producer; list[type] under map_over and of what is appended."""
+        """Return the type declared by the inner producer; list[type] under map_over and append."""
         if output not in self.outputs:
             return None
         inner = self.inner_outputs[self.outputs.index(output)]
