@@ -237,7 +237,9 @@ class Checkpointer:
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
-        return self._known(workflow_id, dict(self.lazy_state(workflow_id, superstep)))
+        value, found = self.encoding.value, self.backend.read_outputs(workflow_id, upto=superstep)
+        values = {each.name: value(workflow_id, each) for each in found if each.data is not None}
+        return self._known(workflow_id, values)
 
     @awaited(dict)
     async def get_state(self, workflow_id: str, *, superstep: int | None = None) -> dict[str, Any]:
@@ -641,7 +643,8 @@ class Checkpointer:
             checked = self.encoding.verifying()
             stored = backend.read_summary(workflow_id) if summaries else None
             summary = self.encoding.read_summary(workflow_id, stored)
-            if summary is not None and summary["last"] >= first:
+            is_of_use = summary is not None and len(summary["places"]) <= workflow.step_count
+            if summary is not None and is_of_use and summary["last"] >= first:
                 kept = backend.read_steps_at(workflow_id, checked, map(tuple, summary["places"]))
                 after = (summary["last"], _AFTER_ALL)
                 if len(kept) == len(summary["places"]):

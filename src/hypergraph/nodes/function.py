@@ -23,7 +23,7 @@ from hypergraph.nodes.options import (
     checked_timeout,
     persistence,
 )
-from hypergraph.nodes.signature import safe_getattr, unwrapped
+from hypergraph.nodes.signature import collected_type, safe_getattr, unwrapped
 
 
 class FunctionNode(CallableNode[P, R_co]):
@@ -167,6 +167,8 @@ class FunctionNode(CallableNode[P, R_co]):
         outputs = self.data_outputs
         if returned is None or not outputs:
             return {}
+        if self.is_generator:
+            returned = collected_type(returned)
         if len(outputs) == 1 or isinstance(returned, str):  # an unresolved string cannot be split
             return dict.fromkeys(outputs, returned)
         members = typing.get_args(returned)

@@ -181,7 +181,7 @@ class PostgresBackend(SqlBackend):
     def inspect(self, work: Callable[[Connection], T]) -> T:
         """Return what `work` reads from the tables as they are, and undo what it does besides."""
         try:
-            return self.database.read(work, undo=True)
+            return self.database.inspect(work)
         except NONSENSE as error:
             raise corrupt(error) from error
 

@@ -39,14 +39,19 @@ WHERE sent.kind = {SIGNAL} AND sent.node = ''
 AND replace({_WAITING}, '"' || sent.name || '"', '') <> {_WAITING}
 """  # noqa: S608 - fixed names
 
-SELECT = (
-    f"SELECT {', '.join('workflows.' + name for name in WORKFLOW_COLUMNS)}, {STEP_COUNT}, "  # noqa: S608 - fixed names
-    "(SELECT node_hashes FROM structures WHERE digest = workflows.structure), workflows.key FROM workflows"
-)
+_SHOWN = f"{', '.join('workflows.' + name for name in WORKFLOW_COLUMNS)}, {STEP_COUNT}"
+_PAGE = f"SELECT {_SHOWN}, workflows.structure, workflows.key FROM workflows"  # noqa: S608 - fixed names
+WORKFLOW = f"""
+SELECT {_SHOWN}, (SELECT node_hashes FROM structures WHERE digest = workflows.structure)
+FROM workflows WHERE id = ?
+"""  # noqa: S608 - fixed names
 
 
 def rows(connection: Connection, query: Query) -> tuple[list[Row], int, str | None]:
-    """Return one row of SELECT for each workflow of a page, the number of all, and the next cursor."""
+    """Return a row for each workflow of a page, the number of all, and the next cursor.
+
+    A row has WORKFLOW_COLUMNS, the number of steps, and the digest of the structure.
+    """
     has_tag = connection.dialect.has_tag
     found = connection.execute(*page(query, has_tag)).fetchall()
     (count,) = connection.execute(*total(query, has_tag)).fetchone()
@@ -95,13 +100,13 @@ def page(query: Query, has_tag: str) -> tuple[str, list[Any]]:
         return _sorted(query, has_tag)
     if len(query.statuses) < 2:
         rest, values = _newest(query, has_tag)
-        return f"{SELECT} {rest}", values
+        return f"{_PAGE} {rest}", values
     # An index is in order for one status only: the newest of each contain the newest of all.
     each = [_newest(query._replace(statuses=frozenset([status])), has_tag) for status in query.statuses]
     each_part = "SELECT * FROM (SELECT key FROM workflows {}) AS newest"
     keys = " UNION ALL ".join(each_part.format(rest) for rest, _ in each)
     return (
-        f"{SELECT} WHERE workflows.key IN ({keys}) ORDER BY workflows.key DESC LIMIT ?",
+        f"{_PAGE} WHERE workflows.key IN ({keys}) ORDER BY workflows.key DESC LIMIT ?",
         [*(value for _, values in each for value in values), _limit(query)],
     )
 
@@ -124,7 +129,7 @@ def _sorted(query: Query, has_tag: str) -> tuple[str, list[Any]]:
     way = "DESC" if is_down else "ASC"
     order = f"({column}) IS NULL, {column} {way}, workflows.key DESC"
     return (
-        f"{SELECT} WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?",
+        f"{_PAGE} WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?",
         [*values, _limit(query), _offset(query)],
     )
 

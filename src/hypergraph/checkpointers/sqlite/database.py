@@ -9,7 +9,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from time import monotonic, sleep
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.errors import BAD_ROW, translated
@@ -31,6 +31,7 @@ from hypergraph.checkpointers.sqlite.reading import (
 from hypergraph.clock import now
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _IDLE_READERS = 4
@@ -42,6 +43,19 @@ _TROUBLE = (sqlite3.Error, OSError, OverflowError, UnicodeError)
 def _no_end() -> bool:
     """Let a statement continue; Python has seen an interrupt before this is called."""
     return False
+
+
+def _at_one_moment(
+    connection: Connection,
+    work: Callable[Concatenate[Connection, P], T],
+    /,
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    connection.execute("BEGIN")
+    result = work(connection, *args, **kwargs)
+    connection.execute("COMMIT")
+    return result
 
 
 class Locked(Exception):
@@ -157,8 +171,16 @@ class Database:
             except sqlite3.OperationalError as later:
                 error = later
 
-    def read(self, work: Callable[[Connection], T]) -> T:
-        """Return what the work returns; all it reads is of one moment.
+    def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what the work returns, called with these arguments; all it reads is of one moment.
+
+        Raises:
+            CheckpointError: the store failed.
+        """
+        return self.ask(_at_one_moment, work, *args, **kwargs)
+
+    def ask(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what the work returns, called with these arguments; it executes one statement.
 
         Raises:
             CheckpointError: the store failed.
@@ -168,10 +190,9 @@ class Database:
             connection = self._take_reader()
             if connection.budget is not None:
                 connection.budget.renew()
-            connection.execute("BEGIN")
-            result = work(connection)
-            connection.execute("COMMIT")
-            connection.check_unchanged(self.path)
+            result = work(connection, *args, **kwargs)
+            if connection.unlocked is not None:
+                connection.check_unchanged(self.path)
         except BaseException as error:
             if connection is not None:
                 connection.close()
@@ -313,7 +334,8 @@ class Database:
                     raise
 
     def _take_reader(self) -> Connection:
-        self.refresh()
+        if self._identity is not None and self._identity != identity(self.path):
+            self.refresh()
         try:
             return self._idle.pop()
         except IndexError:
