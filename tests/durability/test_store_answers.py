@@ -316,7 +316,7 @@ def test_questions_of_items_and_nested_graphs_have_ids_of_their_own(durable: On,
     durable.run(Graph([each], name="all"), {"topic": ["a", "b"]}, workflow_id="w")
     ids = [question.id for question in store.questions("w")]
     assert ids == ["w/each/item-0/approve:1", "w/each/item-1/approve:1"]
-    with pytest.raises(WorkflowError, match="asks for 'each.item-1.approved'"):
+    with pytest.raises(WorkflowError, match=r"asks for 'each\.item-1\.approved'"):
         store.answer("w", "each.item-0.approved", True, question=ids[1])
     store.answer("w", "each.item-1.approved", True, question=ids[1])
     assert [question.step.answer for question in store.questions("w")] == [None, {"approved": True}]
