@@ -319,6 +319,27 @@ def test_a_stored_graph_with_wrong_signals_is_named_as_damage_or_refuses_the_val
         assert trouble_of(path.parent, command) is None
 
 
+@pytest.mark.parametrize(
+    "command", ["migrate proofs.commands:WAITING --dry-run", "resume {wf} proofs.commands:WAITING"]
+)
+def test_an_id_of_many_parts_costs_no_more_than_others(path: Path, command: str) -> None:
+    """Signals are looked for in every run around a run."""
+    wf = "a/" * 20_000 + "waiting"
+    changed(path, "UPDATE workflows SET id = ? WHERE id = 'waiting'", wf).close()
+    found = cost_of(partial(trouble_of, path.parent, command.format(wf=wf)))
+    assert found.memory <= MOST_MEMORY
+    assert found.seconds <= MOST_SECONDS
+
+
+@pytest.mark.parametrize("column", ["due = 0", "due = 1, awaits = '{\"order\": 1}'"])
+@pytest.mark.parametrize("graph", ["TIMED", "ASKING", "WAITING"])
+def test_what_is_due_whatever_is_run_is_run_once(path: Path, column: str, graph: str) -> None:
+    """To run what is due until nothing is would have no end."""
+    changed(path, f"UPDATE workflows SET {column}").close()
+    found = cost_of(partial(trouble_of, path.parent, f"resume --due proofs.commands:{graph}"))
+    assert found.seconds <= MOST_SECONDS
+
+
 def summary_of(path: Path) -> dict[str, Any]:
     with sqlite3.connect(path) as connection:
         ((data,),) = connection.execute(f"SELECT data FROM vals WHERE kind = {SUMMARY}").fetchall()
