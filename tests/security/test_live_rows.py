@@ -373,6 +373,22 @@ def test_without_a_sound_summary_the_steps_are_read(path: Path, case: commands.C
 
 
 @pytest.mark.parametrize(
+    "parts",
+    [
+        *({"sources": {"turn": [3, "zz"]}}, {"writes": {"turn": [[7777, "again"]]}}),
+        *({"standing": {name: 1}} for name in ("running", "asking", "pending")),
+        *({"standing": {"held": []}}, {"standing": {"decisions": [[9, 0]]}}, {"standing": {"due": 4}}),
+        *({"visits": [[2, 1]]}, {"levels": [[], [[1, 0]], [], []]}, {"begun": 99}),
+    ],
+    ids=str,
+)
+def test_a_summary_that_names_what_is_not_there_is_left_aside(path: Path, parts: dict[str, Any]) -> None:
+    found = summary_of(path)
+    more = {name: {**found[name], **part} if name == "standing" else part for name, part in parts.items()}
+    assert resumed_with(path, json.dumps({**found, **more}).encode()) == (44, False)
+
+
+@pytest.mark.parametrize(
     "data",
     [b"[" * 100_000, b"[],", b"{}", b"5", b'{"last":' + b"9" * 5000 + b"}", b'{"last": 0, "places": 1}'],
     ids=lambda data: f"{data!r:.30}",
