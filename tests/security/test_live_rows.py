@@ -400,6 +400,7 @@ def test_a_summary_that_is_none_is_left_aside(path: Path, data: bytes) -> None:
 def test_a_summary_that_names_a_place_many_times_is_left_aside(path: Path) -> None:
     """Each place is looked up."""
     found = summary_of(path)
+    assert resumed_with(path, json.dumps({**found, "places": found["places"] * 2}).encode()) == (44, False)
     for places in (found["places"] * 50_000, [[0, str(n)] for n in range(100_000)]):
         data = json.dumps({**found, "places": places}).encode()
         store = changed(
