@@ -260,6 +260,25 @@ def test_a_table_inside_of_a_value_is_shown_row_by_row() -> None:
     assert found.memory <= MOST_MEMORY
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        *({"type": "string", "minLength": "x"}, {"anyOf": 5}, {"enum": 5}, {"anyOf": [5]}, {"required": 5}),
+        *({"type": "string", "pattern": "("}, {"type": "string", "pattern": "^(a+)+$"}, {"properties": 5}),
+    ],
+    ids=str,
+)
+def test_a_question_with_a_type_that_makes_no_sense_is_answered(path: Path, schema: Any) -> None:
+    parts = {**CONTENTS["a question"][2], "schemas": {"approved": schema}}
+    with_content(path, "a question", parts).close()
+    for command in (
+        f"answer timed approved={'a' * 40}! --by ann",
+        "show timed",
+        "answer timed approved={} --json",
+    ):
+        assert trouble_of(path.parent, command) is None
+
+
 # --- signals and summaries --------------------------------------------------------------------------
 
 
