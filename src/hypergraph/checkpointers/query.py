@@ -360,7 +360,7 @@ def moment(given: Moment | None, name: str = "since") -> datetime | None:
         return _moment(given)
     except (ValueError, OverflowError, TypeError):
         raise ValueError(
-            f'{name}={given!r} is no datetime, no ISO date, and no time ago like "2h" or "1d12h"'
+            f'Invalid {name}: {given!r}. Use a date like "2026-01-31", or an age like "2h" or "1d12h".'
         ) from None
 
 

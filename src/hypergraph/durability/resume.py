@@ -146,7 +146,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     if run.fixed:
         run.unfix()
     plan = run.plan
-    if stored.summary is not None and not fits(stored.summary, run.admission):
+    if stored.summary is not None and not fits(stored, run.admission):
         _read_whole(stored, store, run.admission.graph)
     before = stored.recorded()
     stored.inputs |= news
@@ -705,7 +705,8 @@ def ended_elsewhere(run: Run, stored: Stored) -> bool:
     where = failed[-1].node_name if failed else ""
     what = f": node {where!r}: {failed[-1].error_type}: {failed[-1].error}" if failed else ""
     error = WorkflowError(
-        f"Workflow {stored.workflow.id!r} {status.value} where it was run{what}. Run it again to go on.",
+        f"Workflow {stored.workflow.id!r} {status.value} in the call that this one waited for{what}. "
+        "Run it again to continue.",
         workflow_id=stored.workflow.id,
     )
     superstep = failed[-1].superstep if failed else 0
