@@ -73,7 +73,7 @@ class Comparison:
 
     def __call__(self, run: Run, stored: Stored, *more: Any) -> Any:
         store = more[-1]
-        if stored.summary is not None and summaries.fits(stored.summary, run.admission):
+        if stored.summary is not None and summaries.fits(stored, run.admission):
             graph = run.admission.graph
             short = stored_in(store, stored.workflow.id, graph)
             whole = stored_in(store, stored.workflow.id, graph, summaries=False)

@@ -643,7 +643,8 @@ class Checkpointer:
             checked = self.encoding.verifying()
             stored = backend.read_summary(workflow_id) if summaries else None
             summary = self.encoding.read_summary(workflow_id, stored)
-            if summary is not None and summary["last"] >= first:
+            is_of_use = summary is not None and len(summary["places"]) <= workflow.step_count
+            if summary is not None and is_of_use and summary["last"] >= first:
                 kept = backend.read_steps_at(workflow_id, checked, map(tuple, summary["places"]))
                 after = (summary["last"], _AFTER_ALL)
                 if len(kept) == len(summary["places"]):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from hypergraph.answers import check, checked_signal
+from hypergraph.answers import check, checked_signal, stored_schema
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
@@ -111,8 +111,9 @@ def send_signal(store: Checkpointer, workflow_id: str, name: str, value: Any, by
         )
     _check_signal(workflow, name, value)
     while True:
-        sent = [each for each in store.backend.read_signals(workflow_id) if each.payload.name == name]
-        payload = store.encoding.signal(workflow_id, name, value, by, len(sent) + 1)
+        sent = (each.payload for each in store.backend.read_signals(workflow_id))
+        last = max((payload.idx for payload in sent if payload.name == name), default=0)
+        payload = store.encoding.signal(workflow_id, name, value, by, last + 1)
         if store.backend.put_signal(workflow_id, payload):
             return
 
@@ -128,7 +129,7 @@ def _check_signal(workflow: Workflow, name: str, value: Any) -> None:
             f"Workflow {workflow.id!r} does not receive {name!r}. {did_you_mean(name, list(found)) or known}",
             workflow_id=workflow.id,
         )
-    check(name, value, found[name])
+    check(name, value, stored_schema(found[name]))
 
 
 def due_runs(store: Checkpointer, graph: str | None = None) -> list[Workflow]:

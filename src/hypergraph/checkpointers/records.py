@@ -158,6 +158,8 @@ class StepRecord:
     error_attributes: dict[str, Any] = field(default_factory=dict)  # of a failure: its plain attributes
     waited_ms: float | None = None  # how long it waited for a worker or a free slot; None if it did not
     expired: bool = False  # whether its deadline passed, so that the default was the answer
+    # What it recorded with `ctx.record`, with inner steps: in an encrypted store, where the step is sealed.
+    used: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.workflow_id or not self.node_name:

@@ -36,7 +36,7 @@ from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import ResumeState, Stored, is_other
 from hypergraph.durability.inner_steps import InnerJournal
 from hypergraph.durability.summaries import SummaryWriter
-from hypergraph.engine.inner_steps import usage_inside
+from hypergraph.engine.inner_steps import added, usage_inside
 from hypergraph.engine.kernel import NOT_KNOWN
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
@@ -316,15 +316,38 @@ class Journal:
 
         What an earlier run has recorded for the same step is added: a crash may have ended that run.
         """
+        at = self._recorded_at(step, superstep)
+        before = self._before().get((at, step.name, key), {})
+        amounts = {name: amount + before.get(name, 0) for name, amount in usage.items()}
+        return tuple(Usage(at, step.name, key, name, amount) for name, amount in amounts.items())
+
+    def _recorded_at(self, step: Step, superstep: int) -> int:
+        """Return the superstep of the record of a step: a pause is completed in place."""
         asked = self.waiting.get(step.name) if self.waiting else None
-        at = superstep if asked is None else asked.superstep
+        return superstep if asked is None else asked.superstep
+
+    def _before(self) -> Mapping[tuple[int, str, str], Mapping[str, float]]:
+        """Return what earlier runs of the workflow have recorded, by superstep, node and inner step."""
         if self._used_before is None:
             is_new = self.run.resumed is None
             rows = [] if is_new else self.store.backend.read_usage(self.claim.workflow_id)
             self._used_before = by_step(rows)
-        before = self._used_before.get((at, step.name, key), {})
-        amounts = {name: amount + before.get(name, 0) for name, amount in usage.items()}
-        return tuple(Usage(at, step.name, key, name, amount) for name, amount in amounts.items())
+        return self._used_before
+
+    def _facts_of(self, step: Step, superstep: int, outcome: StepOutcome | None) -> dict[str, Any]:
+        """Return the uncommon fields of a record; in an encrypted store, also what the step has used."""
+        facts = {} if outcome is None else _uncommon(outcome)
+        if outcome is None or not self.store.encoding.chain.encrypts:
+            return facts
+        inner, visit = outcome.inner, outcome.visit
+        used = dict(visit.total or {}) if visit is not None else {}
+        if inner is not None and inner.workflow_id is None:
+            added(used, usage_inside(inner))
+        if visit is not None and self.run.resumed is not None:
+            place = (self._recorded_at(step, superstep), step.name)
+            for (*known, _), amounts in self._before().items():
+                added(used, amounts if (*known,) == place else {})
+        return {**facts, "used": used} if used else facts
 
     def _spent_inside(self, step: Step, superstep: int, outcome: StepOutcome | None) -> None:
         """Write down what was used in a nested graph that has no history of its own."""
@@ -400,7 +423,7 @@ class Journal:
     def _note_done(
         self, step: Step, superstep: int, value: Any, seconds: float, outcome: StepOutcome | None
     ) -> None:
-        facts = {} if outcome is None else _uncommon(outcome)
+        facts = self._facts_of(step, superstep, outcome)
         if step.kind == "graph":
             self._spent_inside(step, superstep, outcome)
         single = None if value is ABSENT else step.output
@@ -501,7 +524,7 @@ class Journal:
         if self.silent or is_open or isinstance(error, AmbiguousStepError):
             return
         kind = type(error)
-        facts = _uncommon(outcome)
+        facts = self._facts_of(step, superstep, outcome)
         if step.kind == "graph":
             self._spent_inside(step, superstep, outcome)
         facts["error"] = safe_text(error) or kind.__name__
@@ -528,7 +551,13 @@ class Journal:
     def paused(self, step: Step, superstep: int, pause: PauseInfo, outcome: StepOutcome) -> None:
         """Write down that a step waits for an answer; of a nested graph, the first of its questions."""
         if not self.silent:
-            self._add(step, superstep, StepStatus.PAUSED, None, {**_uncommon(outcome), "pause": pause})
+            self._add(
+                step,
+                superstep,
+                StepStatus.PAUSED,
+                None,
+                {**self._facts_of(step, superstep, outcome), "pause": pause},
+            )
 
     def _add(  # noqa: PLR0912, PLR0917 - the facts of one step
         self,

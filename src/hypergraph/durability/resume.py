@@ -146,7 +146,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     if run.fixed:
         run.unfix()
     plan = run.plan
-    if stored.summary is not None and not fits(stored.summary, run.admission):
+    if stored.summary is not None and not fits(stored, run.admission):
         _read_whole(stored, store, run.admission.graph)
     before = stored.recorded()
     stored.inputs |= news

@@ -36,6 +36,7 @@ from hypergraph.checkpointers.sql.columns import (
     Row,
     check_duration,
     check_length,
+    check_number,
     check_types,
     decoded,
     mapping_of,
@@ -278,6 +279,7 @@ def versions_in(text: str) -> list[dict[str, int]]:
 _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
     "decision": (str, list),
     "wait_versions": (dict,),
+    "used": (dict,),
     "visit": (int,),
     "retry_of": (int,),
     "attempt_errors": (list,),
@@ -295,7 +297,10 @@ def extras_in(text: str) -> dict[str, Any]:
             raise ValueError(f"{name} is of type {type(value).__name__}")
         if type(value) is list and not set(map(type, value)) <= {str}:
             raise ValueError(f"{name} is not a list of texts")
-        if type(value) is dict:
+        if type(value) is dict and name == "used":
+            for amount in value.values():
+                check_number(amount)
+        elif type(value) is dict:
             mapping_of(value, int)
     return found  # type: ignore[no-any-return]  # its items were read
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypergraph.answers import from_text
+from hypergraph.answers import from_text, stored_schema
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import literal
@@ -30,7 +30,7 @@ def send(call: Call) -> Reply:
     store, workflow_id = asked(call)
     name, text = call.options.name, call.options.value
     graph = store.workflow(workflow_id).graph
-    schema = signals_in(graph).get(name) if graph else None
+    schema = stored_schema(signals_in(graph).get(name)) if graph else None
     try:
         value: Any = literal(text) if schema is None else from_text(name, text, schema)
         store.send(workflow_id, name, value, by=call.options.by)
