@@ -38,15 +38,16 @@ chat = Graph([reply], name="chat")
 def talk(turns: int) -> None:
     """Take the turns, and compare: what was said, the file, and all the lists that the bot has returned."""
     print(f"{'turns':>5} {'said':>8} {'file':>8} {'file per turn':>14} {'lists':>10}")
-    lists = 0
+    said = lists = 0
     for until in range(100, turns + 1, 100):
         store = SqliteCheckpointer(FILE)  # as by a process that is started anew
         runner = SyncRunner(checkpointer=store)
         for turn in range(until - 99, until + 1):
             result = runner.run(chat, said=question(turn), workflow_id="chat", new_turn=True)
-            lists += len(json.dumps(result["messages"]))
+            said = len(json.dumps(result["messages"]))
+            lists += said
         store.close()
-        said, file = len(json.dumps(result["messages"])), FILE.stat().st_size
+        file = FILE.stat().st_size
         print(f"{until:5} {said:8,} {file:8,} {file // until:14,} {lists:10,}")
 
 

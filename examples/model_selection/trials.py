@@ -27,8 +27,8 @@ Array = numpy.ndarray[Any, Any]
 
 @cache  # once per process
 def data() -> tuple[Array, Array]:
-    found = load_breast_cancer()
-    return found.data, found.target
+    rows, diagnosis = load_breast_cancer(return_X_y=True)
+    return numpy.asarray(rows), numpy.asarray(diagnosis)
 
 
 @cache
@@ -38,7 +38,7 @@ def held_out() -> tuple[Array, Array]:
     choosing, final = train_test_split(
         numpy.arange(len(diagnosis)), test_size=0.2, stratify=diagnosis, random_state=0
     )
-    return choosing, final
+    return numpy.asarray(choosing), numpy.asarray(final)
 
 
 @node(output_name="pipeline", persist=False)  # made anew in no time

@@ -7,6 +7,7 @@ the question well enough, the answer is that the texts do not say.
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import bm25s
 
@@ -36,7 +37,10 @@ class Answer:
 
 
 def words_of(text: str) -> list[str]:
-    [words] = bm25s.tokenize([text], stopwords="en_plus", return_ids=False, show_progress=False)
+    [words] = cast(
+        list[list[str]],
+        bm25s.tokenize([text], stopwords="en_plus", return_ids=False, show_progress=False),
+    )
     return [ENDINGS.sub("", word) for word in words]
 
 

@@ -1,13 +1,14 @@
 """The scheduler: which nodes run next. Pure: no clock, no I/O, no values.
 
 A node runs when what it takes is there and nothing that is still to run can change it. A node behind gates
-runs when one of them has chosen it, except to begin a loop whose gate cannot be asked yet. A loop goes round
+runs when one of them has chosen it, except to begin a loop whose gate cannot be asked yet. A loop is driven
 by its gate, one whole round after another, and what comes after it runs once, when it has ended.
 
 How that is worked out:
 
-Edges. Data (from every producer of a name to whoever takes it), order (emit to wait_for) and control (gate to
-    target). What a node makes for itself is no edge. Strongly connected components are loops.
+Edges. Data (from every producer of a name to every node that takes it), order (emit to wait_for) and
+    control (gate to target). What a node makes for itself is not an edge. Strongly connected components are
+    loops.
 
 Rounds. A loop *begins* somewhere (see `_Places`) and its next rounds start at its *heads*: the targets that a
     gate of the loop can choose and that lead to the beginning without another choice. Edges of the loop into
@@ -29,7 +30,7 @@ Open. A decision opens a head for one run, and any other node until its gate dec
 Entry. A value or decision from outside begins a loop anew: decisions inside are dropped, an END is undone,
     the beginning is open again. A turn does this with everything that the new inputs can reach.
 
-New. What a node writes is new to those who take it, equal or not: a round goes on to its gate. Only where a
+New. What a node writes is new to those who take it, equal or not: a round continues to its gate. Only where a
     loop goes round without a gate an equal value is not new, and an appended one never is.
 
 The compiled `Layout` depends on the structure of the graph and the names given, the `Standing` of a run is a
@@ -504,7 +505,7 @@ class Layout:
         return _mask(found)
 
     def able(self, waits: bool = True) -> int:
-        """Return what may run with what is given, if every gate agrees; without `waits` nobody waits."""
+        """Return what may run with what is given, if every gate agrees; without `waits` no node waits."""
         have, ran, grown = self.at_start, 0, True
         signals = _union(slot for (_, _, is_signal), slot in self.slots.items() if is_signal)
         while grown:
@@ -885,11 +886,23 @@ class Standing:
 
     @classmethod
     def from_data(cls, layout: Layout, data: Mapping[str, Any]) -> Standing:
-        """Return the standing that `to_data` was called on; the layout has the same shape."""
+        """Return the standing that `to_data` was called on; the layout has the same shape.
+
+        Raises ValueError, TypeError or KeyError for what cannot be one.
+        """
         found = cls(layout)
         for name in _STORED:
-            kind = type(getattr(found, name))  # a number, a list, or a dictionary from numbers
-            setattr(found, name, kind(data[name]))
+            kind, given = type(getattr(found, name)), data[name]  # a number, a list, or pairs of numbers
+            value = given if kind is int else kind(given)
+            parts = [value] if kind is int else value if kind is list else value.values()
+            bits = layout.slot_count if name in _OF_SLOTS else layout.size
+            if any(type(part) is not int or part < 0 or part >> bits for part in parts):
+                raise ValueError(f"{name} of a standing has other bits")
+            if kind is dict and any(type(i) is not int or not 0 <= i < layout.size for i in value):
+                raise ValueError(f"{name} of a standing has other nodes")
+            setattr(found, name, value)
+        if len(found.held) != len(layout.loops) or found.running | found.asking | found.pending:
+            raise ValueError("a standing of other loops, or within a superstep")
         return found
 
     def copy(self) -> Standing:
@@ -1199,6 +1212,7 @@ class Standing:
 
 
 _STORED = tuple(name for name in Standing.__slots__ if name not in ("events", "layout"))
+_OF_SLOTS = frozenset(("coming", "have", "partial"))  # the others are of nodes
 
 
 class Supersteps(dict[int, int]):

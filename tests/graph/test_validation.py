@@ -3,6 +3,7 @@
 import gc
 import time
 import warnings
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from typing import Any
 
 import numpy
@@ -18,6 +19,7 @@ from hypergraph import (
     ifelse,
     interrupt,
     node,
+    receive,
     route,
 )
 from hypergraph.graph import validate_graph
@@ -506,6 +508,28 @@ def test_a_cycle_without_a_gate_is_a_warning_that_names_it() -> None:
         Graph([make("to_b", "a", out="b"), make("to_a", "b", out="a")])
 
 
+def test_a_cycle_that_passes_the_gate_by_is_a_warning_that_names_the_node_to_put_behind_one() -> None:
+    @route(targets=["approve", END])
+    def wants(calls: list[str]) -> str:
+        return "approve"
+
+    @interrupt("approved")
+    def approve(calls: list[str]) -> bool | None:
+        return None
+
+    @node(output_name=("messages", "calls"), append="messages")
+    def model(messages: list[str]) -> tuple[str, list[str]]:
+        return "", []
+
+    book = node(output_name="messages", append=True)(make("book", "calls, approved", out="sent").func)
+    with pytest.warns(GraphWarning, match=r"model → book .*replace the inputs of 'book'.*Put 'book' behind"):
+        Graph([model, wants, approve, book])
+    allowed = ifelse(when_true="book", when_false=END, name="allowed")(lambda approved: approved)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Graph([model, wants, approve, allowed, book])
+
+
 def test_a_loop_with_a_gate_is_no_cause_for_a_warning() -> None:
     @route(targets=["ask", END])
     def gate(b: int) -> str:
@@ -540,3 +564,63 @@ def test_an_answer_is_not_the_input_of_a_node_that_no_edge_leads_to() -> None:
         Graph([asking, send])
     each = review.as_node().map_over("draft")
     Graph([each, send], edges=[])  # the answers of its items have other names
+
+
+def test_an_answer_has_the_type_of_the_handler_without_none() -> None:
+    """None means that there is no answer yet: it never reaches another node."""
+
+    @interrupt(output_name=("approved", "note"))
+    def ask() -> tuple[bool, str] | None:
+        return None
+
+    @interrupt(output_name="amount", answer=float)
+    def pay():  # type: ignore[no-untyped-def]
+        return None
+
+    @interrupt(output_name="anything")
+    def look() -> Any:
+        return None
+
+    @node(output_name="sent")
+    def send(approved: bool, note: str, amount: float, payment: float, anything: Any) -> str:
+        return note
+
+    nodes = [ask, pay, look, receive("payment", float), send]
+    assert Graph(nodes, strict_types=True)
+    wrong = [*nodes[:-1], send.with_inputs(approved="note", note="approved")]
+    assert [text.splitlines()[0] for text in findings_of(*wrong, strict_types=True)] == [
+        "Type mismatch for 'note'",
+        "Type mismatch for 'approved'",
+    ]
+    silent = [*nodes[:3], receive("payment"), send]
+    assert findings_of(*silent, strict_types=True)[0].startswith("Missing type annotation for 'payment'")
+
+
+@pytest.mark.parametrize("declared", [Iterator[str], Iterable[str], Generator[str, None, int], Iterator])
+def test_the_output_of_a_generator_is_a_list_of_its_items(declared: Any) -> None:
+    @node(output_name="words")
+    def speak() -> Any:
+        yield "a"
+
+    @node(output_name="total")
+    def count(words: list[str]) -> int:
+        return len(words)
+
+    @node(output_name="total")
+    def add(words: list[int]) -> int:
+        return sum(words)
+
+    speak.func.__annotations__["return"] = declared
+    made = node(speak.func, output_name="words")
+    assert Graph([made, count], strict_types=True)
+    if declared is not Iterator:
+        assert "Type mismatch for 'words'" in findings_of(made, add, strict_types=True)[0]
+
+
+def test_the_output_of_an_async_generator_is_a_list_of_its_items() -> None:
+    @node(output_name="words")
+    async def speak() -> AsyncIterator[str]:
+        yield "a"
+
+    assert speak.get_output_type("words") == list[str]
+    assert speak.with_function(lambda: ["b"]).get_output_type("words") == list[str]

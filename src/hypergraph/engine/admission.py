@@ -71,9 +71,11 @@ def _check_component(request: Request, component: Sequence[str], named: Sequence
     if entries and not any(available.issuperset(params) for params in entries.values()):
         ways = "\n".join(f"-> enter at {name!r} with {', '.join(params)}" for name, params in entries.items())
         missing = sorted({p for params in entries.values() for p in params if p not in available})
+        first = ", ".join(f"{param}=..." for param in next(iter(entries.values())))
         raise MissingInputError(
             f"Nothing starts the cycle {' -> '.join(component)}: missing {', '.join(missing)}.\n{ways}\n"
-            "How to fix: pass the inputs of one entry in `values`, or bind them; bind returns a new graph.",
+            f"How to fix: pass what one of them needs: run(graph, {first}). Or bind it; bind returns a new "
+            f"graph: graph.bind({first}).",
             missing,
             sorted(request.names),
         )

@@ -650,8 +650,8 @@ def _left_undone(run: Run) -> list[str]:
     parts = standing.layout.parts
     unmet = [
         f"Gate {parts[gate].name!r} chose {parts[target].name!r} in graph {_name(run)}, which did not run: "
-        f"nothing made {_quoted(standing.lacks(target))}. Have it made on the way that was taken, or give "
-        "the parameter a default."
+        f"nothing made {_quoted(standing.lacks(target))}. Have it made on the way that was taken, give the "
+        f"parameter a default, or let {parts[gate].name!r} take it too, so that it waits for it."
         for gate, target in standing.unmet()
         if standing.lacks(target)
     ]

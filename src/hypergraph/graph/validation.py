@@ -73,11 +73,25 @@ def _free_cycles(wiring: Wiring) -> Iterator[str]:
         ways = {name: [other for other in wiring.ways[name] if other != name] for name in plain}
         for found in cyclic_components(plain, ways):
             names = [name for name in plain if name in found]
+            fed = [name for name in names if _is_fed(wiring, name, set(cycle) - set(found))]
+            if fed and chosen:  # a gate drives the loop around: only the way between these nodes is free
+                yield (
+                    f"{' → '.join(names)} feed each other and no gate lies between them, so another node can "
+                    f"replace the inputs of {fed[0]!r} before it runs, or make it run again. Put {fed[0]!r} "
+                    "behind a gate: make it a target of @route or @ifelse."
+                )
+                continue
             yield (
                 f"{' → '.join(names)} feed each other and no gate ends the loop. It begins at {names[0]!r}, "
                 "if that has its inputs, and ends only when its values stop changing. Add a @route or "
                 "@ifelse gate that returns END."
             )
+
+
+def _is_fed(wiring: Wiring, name: str, sources: set[str]) -> bool:
+    """Say whether one of the sources makes an input of a node, other than by appending."""
+    params = (param for param in wiring.nodes[name].inputs if param not in wiring.lists)
+    return any(not sources.isdisjoint(wiring.feeders(name, param)) for param in params)
 
 
 def _beside_loops(wiring: Wiring) -> Iterator[str]:
@@ -202,8 +216,14 @@ def producers_append_or_none_does(draft: Draft) -> Iterator[str]:
                 f"Some nodes append to {output!r}, others do not",
                 f"it is appended to by {', '.join(map(repr, appending))}",
                 f"it is overwritten by {', '.join(map(repr, others))}",
-                fix=f"add append={output!r} to all of them, or to none.",
+                fix=f"add append={output!r} to all of them, or to none{_for_graphs(wiring, others, output)}.",
             )
+
+
+def _for_graphs(wiring: Wiring, others: Iterable[str], output: str) -> str:
+    """Return where the option is written for nested graphs, if there are some."""
+    nested = any(wiring.nodes[name].nested_graph is not None for name in others)
+    return f"; of a nested graph it is as_node(append={output!r})" if nested else ""
 
 
 def answers_are_not_inputs(draft: Draft) -> Iterator[str]:
