@@ -40,7 +40,7 @@ def is_on_its_way(shipment: str | None) -> bool:
 
 
 @node(output_name="outcome")
-def confirm(order_id: str, shipment: str) -> str:
+def confirm(order_id: str, shipment: str | None) -> str:
     return f"{order_id} is on its way"
 
 

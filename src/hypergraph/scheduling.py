@@ -461,6 +461,11 @@ class Layout:
         return {slot: i for (i, _, _), mask in self.slots.items() for slot in bits(mask)}
 
     @cached_property
+    def unasked(self) -> int:
+        """The nodes that may begin before a gate has chosen them."""
+        return self.named | _union(loop.opened for loop in self.loops)
+
+    @cached_property
     def contested(self) -> frozenset[str]:
         """The names that several nodes make, other than by appending."""
         made = [name for i in self._active() for name in self.parts[i].makes if name not in self.lists]
@@ -470,20 +475,6 @@ class Layout:
     def watched(self) -> frozenset[int]:
         """The nodes other than gates of which the scheduler must know what they made."""
         return frozenset(bits(self.eventful & ~self.gates))
-
-    @cached_property
-    def is_loose(self) -> bool:
-        """Whether a declared edge is missing: a node makes what another takes, and neither goes first."""
-        makers: dict[str, list[int]] = {}
-        for i in self._active() if self.declared else ():
-            for name in self.parts[i].makes:
-                makers.setdefault(name, []).append(i)
-        return any(
-            i != j and not self.before[i] >> j & 1 and not self.before[j] >> i & 1
-            for i in self._active()
-            for name in self.parts[i].takes
-            for j in makers.get(name, ())
-        )
 
     @cached_property
     def is_line(self) -> bool:
@@ -517,14 +508,13 @@ class Layout:
         """Return what may run with what is given, if every gate agrees; without `waits` no node waits."""
         have, ran, grown = self.at_start, 0, True
         signals = _union(slot for (_, _, is_signal), slot in self.slots.items() if is_signal)
-        begun = self.named | _union(loop.opened for loop in self.loops)
         while grown:
             grown = False
             for i in bits(self.scope & ~ran):
                 lacks = self.need[i] & ~have | _union(m for m in self.either.get(i, ()) if not m & have)
                 chosen = (
                     not self.controllers[i]
-                    or begun >> i & 1
+                    or self.unasked >> i & 1
                     or any(ran >> g & 1 for g in self.controllers[i])
                 )
                 if chosen and not (lacks if waits else lacks & ~signals):
@@ -595,6 +585,7 @@ class _Places:
         """Set `begins`, `opened`, `cut` and `gated` of the loop."""
         loop = self.loop
         begins, opened = self._beginnings()
+        opened &= self.heads | begins  # what only gates outside control is open when one has named it
         loop.begins = _mask(begins)
         loop.early = _mask(begins) | _mask(self._free_ways(begins))
         loop.opened = _mask(opened)

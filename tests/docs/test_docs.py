@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pytest
 from support.pages import Block, blocks_of, comparable
+from support.strictness import strict_findings
 
 from hypergraph.cli import main
 
@@ -44,11 +45,12 @@ def run_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {id(block.after): block for block in blocks if block.language == "text" and block.after}
     module = types.ModuleType("__main__")  # what a reader's script would be; pickle and type hints look it up
     monkeypatch.setitem(sys.modules, "__main__", module)
-    with asyncio.Runner() as runner:
+    with strict_findings() as findings, asyncio.Runner() as runner:
         for block in (block for block in blocks if block.language == "python"):
             printed = run_block(page, block, module, runner)
             if answer := expected.get(id(block)):
                 assert comparable(printed) == comparable(answer.text), f"{page.name}:{answer.line}: {printed}"
+    assert findings == []
 
 
 def run_block(page: Path, block: Block, module: types.ModuleType, runner: asyncio.Runner) -> str:

@@ -3,6 +3,7 @@
 import gc
 import time
 import warnings
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from typing import Any
 
 import numpy
@@ -18,6 +19,7 @@ from hypergraph import (
     ifelse,
     interrupt,
     node,
+    receive,
     route,
 )
 from hypergraph.graph import validate_graph
@@ -562,3 +564,63 @@ def test_an_answer_is_not_the_input_of_a_node_that_no_edge_leads_to() -> None:
         Graph([asking, send])
     each = review.as_node().map_over("draft")
     Graph([each, send], edges=[])  # the answers of its items have other names
+
+
+def test_an_answer_has_the_type_of_the_handler_without_none() -> None:
+    """None means that there is no answer yet: it never reaches another node."""
+
+    @interrupt(output_name=("approved", "note"))
+    def ask() -> tuple[bool, str] | None:
+        return None
+
+    @interrupt(output_name="amount", answer=float)
+    def pay():  # type: ignore[no-untyped-def]
+        return None
+
+    @interrupt(output_name="anything")
+    def look() -> Any:
+        return None
+
+    @node(output_name="sent")
+    def send(approved: bool, note: str, amount: float, payment: float, anything: Any) -> str:
+        return note
+
+    nodes = [ask, pay, look, receive("payment", float), send]
+    assert Graph(nodes, strict_types=True)
+    wrong = [*nodes[:-1], send.with_inputs(approved="note", note="approved")]
+    assert [text.splitlines()[0] for text in findings_of(*wrong, strict_types=True)] == [
+        "Type mismatch for 'note'",
+        "Type mismatch for 'approved'",
+    ]
+    silent = [*nodes[:3], receive("payment"), send]
+    assert findings_of(*silent, strict_types=True)[0].startswith("Missing type annotation for 'payment'")
+
+
+@pytest.mark.parametrize("declared", [Iterator[str], Iterable[str], Generator[str, None, int], Iterator])
+def test_the_output_of_a_generator_is_a_list_of_its_items(declared: Any) -> None:
+    @node(output_name="words")
+    def speak() -> Any:
+        yield "a"
+
+    @node(output_name="total")
+    def count(words: list[str]) -> int:
+        return len(words)
+
+    @node(output_name="total")
+    def add(words: list[int]) -> int:
+        return sum(words)
+
+    speak.func.__annotations__["return"] = declared
+    made = node(speak.func, output_name="words")
+    assert Graph([made, count], strict_types=True)
+    if declared is not Iterator:
+        assert "Type mismatch for 'words'" in findings_of(made, add, strict_types=True)[0]
+
+
+def test_the_output_of_an_async_generator_is_a_list_of_its_items() -> None:
+    @node(output_name="words")
+    async def speak() -> AsyncIterator[str]:
+        yield "a"
+
+    assert speak.get_output_type("words") == list[str]
+    assert speak.with_function(lambda: ["b"]).get_output_type("words") == list[str]

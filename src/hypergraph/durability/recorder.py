@@ -120,6 +120,7 @@ class WorkflowRecorder:
         self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
         self.named: frozenset[str] = frozenset()  # what the caller gives now, in contrast to what is stored
         self.seen: Stored | None = None  # what was stored when the call began
+        self.has_seen = False  # whether that was read, also if there was nothing
         self.questions: list[Question] = []  # what the caller may answer
         self.batch: str | None = None  # the map whose item is resumed by itself
         self.has_waited = self.has_forked = False
@@ -178,6 +179,7 @@ class WorkflowRecorder:
             given = without_answered(graph, self.store, origin, given, ())
         else:
             stored = self.seen = stored_in(self.store, workflow_id, graph)
+            self.has_seen = True
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
                 refuse_map(stored)
@@ -227,7 +229,7 @@ class WorkflowRecorder:
                 self._fork(run, self.origin)
                 self.has_forked = True
         elif not fresh:
-            stored = self.seen if _is_outermost(run) and self.seen is not None else self._stored(run)
+            stored = self.seen if _is_outermost(run) and self.has_seen else self._stored(run)
             if stored is not None and self._is_over(run, stored):
                 return False
         try:
@@ -238,7 +240,7 @@ class WorkflowRecorder:
             # A rival that came too late to fork holds it for a moment, only to find that out.
             if not (self.options.wait or self.has_forked):
                 raise
-            self.has_waited, self.seen = not self.has_forked, None
+            self.has_waited, self.seen, self.has_seen = not self.has_forked, None, False
             return None
         except CheckpointError as error:
             if not self.tolerate(error):

@@ -6,7 +6,7 @@ import copy
 import enum
 import numbers
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from inspect import Parameter as Kinds
 from operator import itemgetter
 from typing import Any, Literal, NoReturn, Protocol
@@ -408,7 +408,6 @@ class Plan:
         self.has_cycles = bool(wiring.cycles)
         unsure = [step for step in self.steps if step.kind == "graph" and not _always_delivers(step.node)]
         self.uncertain = {step.index for step in (*asks, *unsure)}  # may not make all outputs, or ask
-        self.uncertain.update(self._overlooked(wiring))
         self.fixed = not (
             self.uncertain or self.has_cycles or wiring.gates or wiring.lists or _contested(wiring)
         )
@@ -433,15 +432,6 @@ class Plan:
             targets=node.target_names if step.is_gate else None,
             default_open=not step.is_gate or node.default_open,
         )
-
-    def _overlooked(self, wiring: Wiring) -> Iterator[int]:
-        """Yield makers of a name, and takers that no declared edge joins to them: neither goes first."""
-        for name, takers in wiring.consumers.items() if wiring.explicit else ():
-            for taker in takers:
-                for maker in wiring.data_producers.get(name, ()):
-                    if maker not in wiring.feeders(taker, name):
-                        yield self.index[maker]
-                        yield self.index[taker]
 
     def _link_orders(self, wiring: Wiring) -> None:
         scope = self.scope

@@ -381,6 +381,7 @@ class Graph(Frozen):
         name: str | None = None,
         durability: Literal["nested", "atomic"] = "nested",
         lift: Names = None,
+        append: Names = None,
     ) -> GraphNode:
         """Return this graph as a node of another graph. Raises what GraphNode raises.
 
@@ -392,8 +393,9 @@ class Graph(Frozen):
             name: the name of the node; by default that of the graph
             durability: "nested" stores inner steps as a child workflow, "atomic" stores a single step
             lift: the outputs that the parent receives, in this order; by default all
+            append: the outputs that are added to the list of that name in the parent, each run's in turn
         """
-        return GraphNode(self, name, durability=durability, lift=lift)
+        return GraphNode(self, name, durability=durability, lift=lift, append=append)
 
     def _copy(self, **changes: Any) -> Self:
         clone = object.__new__(type(self))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property, reduce
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
@@ -22,6 +23,7 @@ from hypergraph.nodes.signature import (
     captured_fingerprint,
     code_form,
     code_identity,
+    collected_type,
     read_signature,
     safe_getattr,
     sha256,
@@ -156,6 +158,8 @@ class CallableNode(Frozen, HyperNode, Generic[P, R_co]):
     def with_function(self, func: Callable[..., Any]) -> Self:
         """Return a copy that calls another function; names, renames and options stay.
 
+        So does the type of a parameter or result that the other function does not annotate, a lambda say.
+
         >>> add = node(lambda a, b: a + b, "total").with_name("add").with_inputs(a="price")
         >>> add.with_function(lambda a, b: 0).inputs
         ('price', 'b')
@@ -171,6 +175,11 @@ class CallableNode(Frozen, HyperNode, Generic[P, R_co]):
                 f"The function for node {self.name!r} takes ({', '.join(given)}), "
                 f"the one it replaces ({', '.join(names)})"
             )
+        declared = dict(self.signature.declared)
+        if self.is_generator and "return" in declared:
+            declared["return"] = collected_type(declared["return"])
+        declared |= read["signature"].declared
+        read["signature"] = replace(read["signature"], declared=declared)
         changed = self._copy(**read, func=func, inputs=tuple(names[name] for name in given))
         changed.__dict__.pop("_hash", None)
         return changed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import cached_property
+from types import NoneType
 from typing import Any, Self
 
 from hypergraph.answers import Schema, converted, schema_of, without_none
@@ -82,6 +83,17 @@ class InterruptNode(FunctionNode[P, R_co]):
         if not isinstance(default, tuple) or len(default) != len(names):
             raise ValueError(f"default must be a tuple of {len(names)} answers, one for each output")
         return default
+
+    def get_output_type(self, output: str) -> Any:
+        """Return the type of an answer, as written if it cannot be resolved; None if unknown.
+
+        It is what the handler declares to return without None, which means that there is no answer yet.
+        """
+        declared = self.signature.declared.get("return") if self.answer is MISSING else self.answer
+        if declared is NoneType:
+            return None
+        known = without_none(declared)
+        return self._output_types(declared if known is None else known).get(output)
 
     @cached_property
     def answer_types(self) -> dict[str, Any]:

@@ -14,7 +14,16 @@ import textwrap
 import types
 import typing
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from dataclasses import dataclass
 from os import urandom
 from typing import Any
@@ -25,6 +34,7 @@ from hypergraph.nodes.names import got
 MISSING: Any = inspect.Parameter.empty
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _OPTIONAL = {"None", "Optional", "Union"}
+_ITERATORS = (Iterable, Iterator, Generator, AsyncIterable, AsyncIterator, AsyncGenerator, list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +176,15 @@ def _is_context_hint(hint: Any) -> bool:
         members = [member for member in typing.get_args(hint) if member is not types.NoneType]
         return all(map(_is_context_hint, members))
     return hint is NodeContext
+
+
+def collected_type(returned: Any) -> Any:
+    """Return the type of a list with the items of a generator, by the hint of what it returns."""
+    if isinstance(returned, str):
+        return returned
+    items = typing.get_args(returned)
+    known = items and typing.get_origin(returned) in _ITERATORS
+    return types.GenericAlias(list, items[:1]) if known else list
 
 
 # -- fingerprints --------------------------------------------------------------------------------------
