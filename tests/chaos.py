@@ -3,9 +3,10 @@
 python tests/chaos.py                              1,000 runs for ten minutes
 python tests/chaos.py --runs 20 --faults kill,cut  a few of them, under two kinds of faults
 
-Workers are killed, stopped and asked to leave; the server is restarted, crashed, made read-only, and its
-sessions are ended. Every run must end with the right value, every step must be recorded once, and no body may
-run twice at the same time, except in a worker that was stopped beyond the patience of the others.
+Workers are killed, stopped and asked to leave, and their clocks jump. The server is restarted, crashed, made
+read-only or kept down for a while, its sessions are ended, and the line to it is slow. Every run must end
+with the right value, every step must be recorded once, and no body may run twice at the same time, except in
+a worker that was stopped beyond the patience of the others.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,7 +26,8 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent
 sys.path[:0] = [str(TESTS.parent / "src"), str(TESTS)]
 
-from support.dbos_cluster import TestCluster, WorkerProcess  # noqa: E402 - found by the line above
+from support.cutting import Line  # noqa: E402 - found by the line above
+from support.dbos_cluster import TestCluster, WorkerProcess  # noqa: E402
 from support.dbos_graphs import NODES  # noqa: E402
 from support.postgres import psycopg, server  # noqa: E402
 
@@ -48,6 +52,7 @@ class Outcome:
     repeated: int = 0
     at_once: int = 0
     faults: dict[str, int] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)  # what workers said that ended by themselves
 
     @property
     def is_good(self) -> bool:
@@ -66,6 +71,8 @@ class Chaos:
         self.outcome = Outcome()
         cluster.connection.execute("ALTER TABLE bodies ADD began TIMESTAMPTZ DEFAULT clock_timestamp()")
         cluster.connection.execute("ALTER TABLE bodies ADD ended TIMESTAMPTZ")
+        self._line = Line(Path(tempfile.mkdtemp(prefix="line")), Path(server().folder))
+        cluster.worker_dsn = cluster.dsn.replace(server().folder, str(self._line.folder))
         for _ in range(workers):
             self._start()
         self.faults: dict[str, Callable[[], None]] = {
@@ -76,6 +83,9 @@ class Chaos:
             "cut": self._cut,
             "read-only": self._read_only,
             "stop": self._stop,
+            "clock": lambda: self._chosen().signal(signal.SIGUSR2),
+            "down": lambda: self._restart("fast", seconds=10),
+            "slow": self._slow,
         }
 
     def _start(self) -> None:
@@ -84,6 +94,13 @@ class Chaos:
         self.cluster.start(f"w{self._number}", options=options, NODE_SECONDS=SECONDS, TRACE_ENDS="1")
 
     def _chosen(self) -> WorkerProcess:
+        """Return one of the workers; one that has ended by itself is started again, as a supervisor does."""
+        for worker in list(self.cluster.workers):
+            if worker.process.poll() is not None:
+                self.outcome.left.append(worker.words()[-500:])
+                worker.close()
+                self.cluster.workers.remove(worker)
+                self._start()
         return self._random.choice(self.cluster.workers)
 
     def _kill(self) -> None:
@@ -99,8 +116,9 @@ class Chaos:
         self.cluster.workers.remove(worker)
         self._start()
 
-    def _restart(self, mode: str) -> None:
+    def _restart(self, mode: str, seconds: float = 0.0) -> None:
         server().stop(mode)
+        time.sleep(seconds)  # the fault itself
         server().start()
         self.cluster.connect()
 
@@ -126,6 +144,17 @@ class Chaos:
         worker.signal(signal.SIGSTOP)
         time.sleep(5)  # the fault itself
         worker.signal(signal.SIGCONT)
+
+    def _slow(self) -> None:
+        """Let each message take 20 ms for a while."""
+        self._line.delay = 0.02
+        time.sleep(3)  # the fault itself
+        self._line.delay = 0.0
+
+    def close(self) -> None:
+        """Cut the line of the workers."""
+        self._line.close()
+        shutil.rmtree(self._line.folder)
 
     def run(self, runs: int, seconds: float, faults: list[str], limit: float) -> Outcome:
         """Submit runs, disturb them for a time, and return what came of them after another one."""
@@ -176,13 +205,14 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--faults", default="kill,leave,crash,restart,cut,read-only,stop")
+    parser.add_argument("--faults", default="kill,leave,crash,restart,cut,read-only,stop,clock,down,slow")
     given = parser.parse_args()
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     cluster = TestCluster(quick=True)
     try:
         chaos = Chaos(cluster, given.seed)
         found = chaos.run(given.runs, given.seconds, given.faults.split(","), 600)
+        chaos.close()
         print(f"seed {given.seed}: {found}")
         if not found.is_good:
             for worker in cluster.workers:

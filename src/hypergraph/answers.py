@@ -15,10 +15,11 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from uuid import UUID
 
-from hypergraph.display import preview
+from hypergraph.display import bounded, preview
 from hypergraph.exceptions import InvalidAnswerError
 
 Schema = dict[str, Any]
@@ -29,6 +30,11 @@ WORDS = {
     **dict.fromkeys(("true", "yes", "y", "on", "1"), True),
     **dict.fromkeys(("false", "no", "n", "off", "0"), False),
 }
+_LONGEST = 500  # characters of a message, and of a pattern
+_SHOWN = 20  # members of an enumeration that a message names
+_WAYS = 10**8  # in which a text may be tried against a pattern
+_CHOICE = re.compile(r"[*+?|]|\{\d*,")  # in a pattern, where there are several ways
+_NESTING = re.compile(r"\)[*+?{]|\(\?[^:P]|\\[1-9]|\(\?P=")  # repeated groups, assertions and references
 _DEEPEST = 20  # levels of a type that is described; below, anything is accepted
 _TYPES: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
@@ -182,6 +188,55 @@ def _resolved(schema: Any, known: Mapping[str, Any], depth: int) -> Any:
     return {name: _resolved(part, known, depth) for name, part in schema.items() if name != "$defs"}
 
 
+# -- reading ------------------------------------------------------------------------------------------
+
+_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_SIZES = ("minLength", "maxLength", "minItems", "maxItems")
+_MOST_PARTS = 5000  # of a schema that is read
+
+
+def stored_schema(found: Any) -> Schema | None:
+    """Return a schema that was stored; a damaged row may hold anything, and such parts are left out.
+
+    >>> stored_schema({"type": "string", "minLength": "x", "pattern": 5})
+    {'type': 'string'}
+    """
+    return _readable(found, _DEEPEST, [_MOST_PARTS]) if isinstance(found, dict) else None
+
+
+def _readable(found: Any, depth: int, room: list[int]) -> Schema:
+    room[0] -= 1
+    if not isinstance(found, dict) or depth < 0 or room[0] < 0:
+        return {}
+    read = partial(_readable, depth=depth - 1, room=room)
+    schema: Schema = {}
+    for name, part in found.items():
+        is_right, kept = False, part
+        if name in ("anyOf", "oneOf", "prefixItems"):
+            if is_right := _is_list(part, dict):
+                kept = [read(each) for each in part]
+        elif name == "properties":
+            if is_right := isinstance(part, dict) and _is_list(list(part), str):
+                kept = {key: read(each) for key, each in part.items()}
+        elif name == "items" or (name == "additionalProperties" and isinstance(part, dict)):
+            is_right, kept = isinstance(part, dict), read(part)
+        elif name in ("required", "x-names"):
+            is_right = _is_list(part, str)
+        elif name in _SIZES or name in _NUMBERS:
+            is_right = type(part) is int or (name in _NUMBERS and type(part) is float)
+        elif name in ("enum", "const"):
+            is_right = name == "const" or isinstance(part, list)
+        else:  # a type, a format, a pattern, or words about it
+            is_right = isinstance(part, str | bool)
+        if is_right and isinstance(name, str):
+            schema[name] = kept
+    return schema if room[0] >= 0 else {}
+
+
+def _is_list(found: Any, kind: type) -> bool:
+    return isinstance(found, list) and all(isinstance(each, kind) for each in found)
+
+
 # -- checking -----------------------------------------------------------------------------------------
 
 
@@ -196,7 +251,8 @@ def check(key: str, value: Any, schema: Schema | None) -> None:
     if not schema:
         return
     for place, problem in _problems(plain(value), schema, ""):
-        raise InvalidAnswerError(f"{key + place!r} {problem}", key=key, field=(key + place))
+        text = bounded(f"{key + place!r} {problem}", _LONGEST)
+        raise InvalidAnswerError(text, key=key, field=(key + place))
 
 
 def plain(value: Any) -> Any:
@@ -259,7 +315,7 @@ def _wrong_text(value: str, schema: Schema, shown: str) -> Iterator[str]:
     if len(value) > schema.get("maxLength", len(value)):
         yield f"must have at most {schema['maxLength']} characters, not {len(value)}"
     pattern = schema.get("pattern")
-    if pattern is not None and not re.search(pattern, value):
+    if isinstance(pattern, str) and not _may_match(pattern, value):
         yield f"must match {pattern!r}, not {shown}"
     read = _FORMATS.get(schema.get("format", ""))
     if read is not None:
@@ -267,6 +323,22 @@ def _wrong_text(value: str, schema: Schema, shown: str) -> Iterator[str]:
             read(value)
         except (ValueError, ArithmeticError):
             yield f"must be a {schema['format']}, not {shown}"
+
+
+def _may_match(pattern: str, value: str) -> bool:
+    """Say whether a text matches a pattern, or that would take long to find out.
+
+    A stored pattern may be of a stranger, and made to take hours. The run that takes the answer checks it
+    again, with the type that its code declares.
+    """
+    if len(pattern) > _LONGEST or _NESTING.search(pattern):
+        return True
+    if max(len(value), 1).bit_length() * (len(_CHOICE.findall(pattern)) + 1) > _WAYS.bit_length():
+        return True
+    try:
+        return re.search(pattern, value) is not None
+    except (re.error, OverflowError, RecursionError):
+        return True
 
 
 def _wrong_number(value: float, schema: Schema, shown: str) -> Iterator[str]:
@@ -313,7 +385,8 @@ def described(schema: Schema | None) -> str:
     if not schema:
         return "anything"
     if "enum" in schema:
-        return "one of " + ", ".join(map(repr, schema["enum"]))
+        named = [*map(repr, schema["enum"][:_SHOWN]), *(["..."] if len(schema["enum"]) > _SHOWN else [])]
+        return "one of " + ", ".join(named)
     if "const" in schema:
         return repr(schema["const"])
     if choices := schema.get("anyOf") or schema.get("oneOf"):

@@ -30,7 +30,7 @@ _MARKUP = str.maketrans(
 def escape(value: object) -> str:
     """Return the text of a value with control characters escaped, like `\\n` and `\\x1b`."""
     text = value if type(value) is str else safe_text(value)
-    if text.isascii() and text.isprintable():
+    if text.isprintable():  # then none of them is in it
         return text
     return re.sub(_UNSAFE, lambda found: found[0].encode("unicode_escape").decode(), text)
 

@@ -1,13 +1,14 @@
 """The scheduler: which nodes run next. Pure: no clock, no I/O, no values.
 
 A node runs when what it takes is there and nothing that is still to run can change it. A node behind gates
-runs when one of them has chosen it, except to begin a loop whose gate cannot be asked yet. A loop goes round
+runs when one of them has chosen it, except to begin a loop whose gate cannot be asked yet. A loop is driven
 by its gate, one whole round after another, and what comes after it runs once, when it has ended.
 
 How that is worked out:
 
-Edges. Data (from every producer of a name to whoever takes it), order (emit to wait_for) and control (gate to
-    target). What a node makes for itself is no edge. Strongly connected components are loops.
+Edges. Data (from every producer of a name to every node that takes it), order (emit to wait_for) and
+    control (gate to target). What a node makes for itself is not an edge. Strongly connected components are
+    loops.
 
 Rounds. A loop *begins* somewhere (see `_Places`) and its next rounds start at its *heads*: the targets that a
     gate of the loop can choose and that lead to the beginning without another choice. Edges of the loop into
@@ -29,7 +30,7 @@ Open. A decision opens a head for one run, and any other node until its gate dec
 Entry. A value or decision from outside begins a loop anew: decisions inside are dropped, an END is undone,
     the beginning is open again. A turn does this with everything that the new inputs can reach.
 
-New. What a node writes is new to those who take it, equal or not: a round goes on to its gate. Only where a
+New. What a node writes is new to those who take it, equal or not: a round continues to its gate. Only where a
     loop goes round without a gate an equal value is not new, and an appended one never is.
 
 The compiled `Layout` depends on the structure of the graph and the names given, the `Standing` of a run is a
@@ -460,6 +461,11 @@ class Layout:
         return {slot: i for (i, _, _), mask in self.slots.items() for slot in bits(mask)}
 
     @cached_property
+    def unasked(self) -> int:
+        """The nodes that may begin before a gate has chosen them."""
+        return self.named | _union(loop.opened for loop in self.loops)
+
+    @cached_property
     def contested(self) -> frozenset[str]:
         """The names that several nodes make, other than by appending."""
         made = [name for i in self._active() for name in self.parts[i].makes if name not in self.lists]
@@ -469,20 +475,6 @@ class Layout:
     def watched(self) -> frozenset[int]:
         """The nodes other than gates of which the scheduler must know what they made."""
         return frozenset(bits(self.eventful & ~self.gates))
-
-    @cached_property
-    def is_loose(self) -> bool:
-        """Whether a declared edge is missing: a node makes what another takes, and neither goes first."""
-        makers: dict[str, list[int]] = {}
-        for i in self._active() if self.declared else ():
-            for name in self.parts[i].makes:
-                makers.setdefault(name, []).append(i)
-        return any(
-            i != j and not self.before[i] >> j & 1 and not self.before[j] >> i & 1
-            for i in self._active()
-            for name in self.parts[i].takes
-            for j in makers.get(name, ())
-        )
 
     @cached_property
     def is_line(self) -> bool:
@@ -513,17 +505,16 @@ class Layout:
         return _mask(found)
 
     def able(self, waits: bool = True) -> int:
-        """Return what may run with what is given, if every gate agrees; without `waits` nobody waits."""
+        """Return what may run with what is given, if every gate agrees; without `waits` no node waits."""
         have, ran, grown = self.at_start, 0, True
         signals = _union(slot for (_, _, is_signal), slot in self.slots.items() if is_signal)
-        begun = self.named | _union(loop.opened for loop in self.loops)
         while grown:
             grown = False
             for i in bits(self.scope & ~ran):
                 lacks = self.need[i] & ~have | _union(m for m in self.either.get(i, ()) if not m & have)
                 chosen = (
                     not self.controllers[i]
-                    or begun >> i & 1
+                    or self.unasked >> i & 1
                     or any(ran >> g & 1 for g in self.controllers[i])
                 )
                 if chosen and not (lacks if waits else lacks & ~signals):
@@ -594,6 +585,7 @@ class _Places:
         """Set `begins`, `opened`, `cut` and `gated` of the loop."""
         loop = self.loop
         begins, opened = self._beginnings()
+        opened &= self.heads | begins  # what only gates outside control is open when one has named it
         loop.begins = _mask(begins)
         loop.early = _mask(begins) | _mask(self._free_ways(begins))
         loop.opened = _mask(opened)
@@ -894,11 +886,23 @@ class Standing:
 
     @classmethod
     def from_data(cls, layout: Layout, data: Mapping[str, Any]) -> Standing:
-        """Return the standing that `to_data` was called on; the layout has the same shape."""
+        """Return the standing that `to_data` was called on; the layout has the same shape.
+
+        Raises ValueError, TypeError or KeyError for what cannot be one.
+        """
         found = cls(layout)
         for name in _STORED:
-            kind = type(getattr(found, name))  # a number, a list, or a dictionary from numbers
-            setattr(found, name, kind(data[name]))
+            kind, given = type(getattr(found, name)), data[name]  # a number, a list, or pairs of numbers
+            value = given if kind is int else kind(given)
+            parts = [value] if kind is int else value if kind is list else value.values()
+            bits = layout.slot_count if name in _OF_SLOTS else layout.size
+            if any(type(part) is not int or part < 0 or part >> bits for part in parts):
+                raise ValueError(f"{name} of a standing has other bits")
+            if kind is dict and any(type(i) is not int or not 0 <= i < layout.size for i in value):
+                raise ValueError(f"{name} of a standing has other nodes")
+            setattr(found, name, value)
+        if len(found.held) != len(layout.loops) or found.running | found.asking | found.pending:
+            raise ValueError("a standing of other loops, or within a superstep")
         return found
 
     def copy(self) -> Standing:
@@ -1208,6 +1212,7 @@ class Standing:
 
 
 _STORED = tuple(name for name in Standing.__slots__ if name not in ("events", "layout"))
+_OF_SLOTS = frozenset(("coming", "have", "partial"))  # the others are of nodes
 
 
 class Supersteps(dict[int, int]):

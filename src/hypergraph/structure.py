@@ -40,16 +40,21 @@ def leads(start: str, end: str, links: Links) -> bool:
 def signals_in(structure: Mapping[str, Any]) -> dict[str, Any]:
     """Return the signals that nodes of a stored graph receive, nested ones included, with their JSON Schemas.
 
-    None is the schema of a value without a type.
+    None is the schema of a value without a type. A damaged row may hold anything: what is not a node, a name
+    or a schema is passed over.
     """
     found: dict[str, Any] = {}
-    pending = [structure]
+    pending: list[Any] = [structure]
     while pending:
-        for node in pending.pop().get("nodes", ()):
-            if node.get("signal"):
-                found.setdefault(node["signal"], node.get("answer"))
-            if node.get("graph"):
-                pending.append(node["graph"])
+        graph = pending.pop()
+        nodes = graph.get("nodes") if isinstance(graph, Mapping) else None
+        for node in nodes if isinstance(nodes, list | tuple) else ():
+            if not isinstance(node, Mapping):
+                continue
+            schema = node.get("answer")
+            if node.get("signal") and isinstance(node["signal"], str):
+                found.setdefault(node["signal"], schema if isinstance(schema, dict) else None)
+            pending.append(node.get("graph"))
     return found
 
 

@@ -5,6 +5,7 @@ HYPERGRAPH_REGOLD=1 writes the pages anew.
 
 import doctest
 import enum
+import importlib
 import inspect
 import os
 import re
@@ -100,3 +101,18 @@ def test_an_example_in_a_docstring_does_what_it_says(test: doctest.DocTest) -> N
 def test_an_example_that_lies_is_found() -> None:
     test = doctest.DocTestParser().get_doctest(">>> 1 + 1\n3\n", {}, "sum", None, 0)
     assert doctest.DocTestRunner().run(test, out=lambda text: None).failed == 1
+
+
+def test_signatures_name_no_class_of_the_engine() -> None:
+    text = "\n".join(pages().values())
+    assert "ForwardRef" not in text
+    inner = {
+        name
+        for module in ("hypergraph.engine.run", "hypergraph.engine.plan", "hypergraph.runners.stepping")
+        for name, kind in vars(importlib.import_module(module)).items()
+        if inspect.isclass(kind) and kind.__module__ == module and name not in homes()
+    }
+    assert {"Run", "Step", "Stepper"} <= inner
+    named = {name for name in inner if re.search(rf"[:\[(|] ?{name}\b(?! [a-z])", text)}
+    assert named - {"Step"} == set()
+    assert "| `Step` | One node" not in text  # `Step` of `Upgrade` is a function

@@ -74,8 +74,8 @@ def cases_that_remember_nothing(count: int) -> Iterator[Case]:
     """Yield cases with several inputs, none of which a node makes, and without accumulators."""
     for seed in range(count):
         case = random_case(Random(seed), ("sum",))
-        if case is None or len(case.given) < 2 or case.edges is not None:
-            continue  # with edges that are left out, it depends on timing which value a node takes
+        if case is None or len(case.given) < 2:
+            continue
         made = {name for sketch in case.sketches for name in sketch.outputs}
         own = [name for sketch in case.sketches for name in sketch.outputs if name in sketch.inputs]
         if not own and made.isdisjoint(case.given):
@@ -87,7 +87,7 @@ def cases_that_remember_nothing(count: int) -> Iterator[Case]:
 def test_a_turn_comes_to_what_a_fresh_run_comes_to() -> None:
     options: dict[str, Any] = {"max_iterations": LIMIT, "error_handling": "continue"}
     tried = 0
-    for case in cases_that_remember_nothing(4000):
+    for case in cases_that_remember_nothing(2000):
         on, graph, rng = OnSync(checkpointer=MemoryCheckpointer()), fused(case, Fuse()), Random(tried)
         known = case.inputs()
         ended = on.run(graph, known, workflow_id="w", **options)

@@ -657,12 +657,18 @@ def _noting(seen: list[str], name: str) -> Callable[[], None]:
     return note
 
 
-def test_given_values_are_not_overwritten_under_a_siblings_eyes(run: Run) -> None:
+def test_a_value_is_not_made_beside_a_node_that_takes_it(run: Run) -> None:
+    """Without an edge it would depend on timing which value the node takes."""
+
     @node(output_name="seen")
     def look(x: int) -> int:
         return x
 
-    assert run(Graph([const("make", "x", 1), look], edges=[]), {"x": 4}).values == {"x": 1, "seen": 4}
+    made = const("make", "x", 1)
+    with pytest.raises(GraphConfigError, match="'x' is made by 'make' and is an input of 'look'"):
+        run(Graph([made, look], edges=[]), {"x": 4})
+    assert run(Graph([made, look], edges=[("make", "look")])).values == {"x": 1, "seen": 1}
+    assert run(Graph([made, look], edges=[("look", "make")]), {"x": 4}).values == {"x": 1, "seen": 4}
 
 
 # -- emit and wait_for -----------------------------------------------------------------------------------

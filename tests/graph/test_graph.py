@@ -226,7 +226,7 @@ def test_an_empty_graph_is_a_graph() -> None:
     ("thing", "hint"),
     [
         (len, "decorate it"),
-        (3, "a graph takes functions decorated with @node"),
+        (3, "pass functions decorated with @node"),
         (Graph([], name="g"), "as_node"),
     ],
 )

@@ -508,6 +508,28 @@ def test_a_cycle_without_a_gate_is_a_warning_that_names_it() -> None:
         Graph([make("to_b", "a", out="b"), make("to_a", "b", out="a")])
 
 
+def test_a_cycle_that_passes_the_gate_by_is_a_warning_that_names_the_node_to_put_behind_one() -> None:
+    @route(targets=["approve", END])
+    def wants(calls: list[str]) -> str:
+        return "approve"
+
+    @interrupt("approved")
+    def approve(calls: list[str]) -> bool | None:
+        return None
+
+    @node(output_name=("messages", "calls"), append="messages")
+    def model(messages: list[str]) -> tuple[str, list[str]]:
+        return "", []
+
+    book = node(output_name="messages", append=True)(make("book", "calls, approved", out="sent").func)
+    with pytest.warns(GraphWarning, match=r"model → book .*replace the inputs of 'book'.*Put 'book' behind"):
+        Graph([model, wants, approve, book])
+    allowed = ifelse(when_true="book", when_false=END, name="allowed")(lambda approved: approved)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Graph([model, wants, approve, allowed, book])
+
+
 def test_a_loop_with_a_gate_is_no_cause_for_a_warning() -> None:
     @route(targets=["ask", END])
     def gate(b: int) -> str:

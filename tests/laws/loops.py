@@ -174,6 +174,7 @@ class Shape:
         self, members: frozenset[str], edges: set[Edge], given: set[str], around: frozenset[str]
     ) -> Level:
         begin, opened = _Beginning(self, members, edges, given).find(around & members)
+        opened &= begin.union(e.target for e in edges if e.kind == "control")
         called = {n for n in opened if self.gates[n] - members} - set(self.net.entrypoints)
         heads = self.round_heads(begin, members, edges, given)
         left = {e for e in edges if e.target not in heads or e.kind != "control"}  # D3

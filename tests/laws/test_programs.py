@@ -15,6 +15,8 @@ from hypergraph import (
     AsyncRunner,
     FunctionNode,
     Graph,
+    GraphConfigError,
+    GraphWarning,
     Replace,
     RunStatus,
     SyncRunner,
@@ -577,10 +579,10 @@ def test_a_turn_begins_a_loop_anew_that_a_gate_outside_of_the_turn_has_chosen(ca
 
 
 @pytest.mark.parametrize("is_kept", [True, False], ids=["remembered", "forgotten"])
-def test_a_step_that_failed_runs_on_what_was_there_before_its_sibling_in_every_turn(
+def test_a_step_that_failed_runs_on_what_was_there_before_the_one_after_it_in_every_turn(
     call: Call, is_kept: bool
 ) -> None:
-    """No edge leads from one to the other: both run in one superstep, on what was there before it."""
+    """The node that takes the value goes first, by a declared edge."""
     down = [False]
 
     def add(x: int, total: int = 0) -> int:
@@ -596,7 +598,7 @@ def test_a_step_that_failed_runs_on_what_was_there_before_its_sibling_in_every_t
         return (x, total)
 
     made = FunctionNode(add if is_kept else make, "make", "total")
-    graph = Graph([made, look], edges=[], name="siblings")
+    graph = Graph([made, look], edges=[("look", "make")], name="siblings")
     seen = []
     for x in (1, 2, 4):
         down[0] = True
@@ -606,7 +608,7 @@ def test_a_step_that_failed_runs_on_what_was_there_before_its_sibling_in_every_t
     assert seen == ([(1, 0), (2, 1), (4, 3)] if is_kept else [(1, 0), (2, 0), (4, 0)])
 
 
-def test_a_step_that_failed_runs_on_the_list_that_its_sibling_has_started_anew_since(call: Call) -> None:
+def test_a_list_that_is_started_anew_after_a_step_that_failed(call: Call) -> None:
     down = [False]
 
     @node(output_name="log", append=True)
@@ -623,7 +625,10 @@ def test_a_step_that_failed_runs_on_the_list_that_its_sibling_has_started_anew_s
             raise ConnectionError
         return log
 
-    graph = Graph([say, compact, look], edges=[("say", "look"), ("say", "compact")])
+    beside = Graph([say, compact, look], edges=[("say", "look"), ("say", "compact")])
+    with pytest.raises(GraphConfigError, match="'log' is made by 'compact' and is an input of 'look'"):
+        call(beside, x="a")
+    graph = Graph([say, compact, look], edges=chain(say, look, compact))
     seen = []
     for x in "abc":
         down[0] = True
@@ -636,3 +641,32 @@ def test_a_step_that_failed_runs_on_the_list_that_its_sibling_has_started_anew_s
         (["1 before", "b"], ["2 before"]),
         (["2 before", "c"], ["2 before"]),
     ]
+
+
+def test_a_cycle_without_a_gate_goes_round_after_a_failure_in_a_later_turn(call: Call) -> None:
+    """It begins with a value that is given in every turn, and that the cycle makes anew."""
+    down: list[str] = []
+    ran: list[int] = []
+
+    @ifelse(when_true="up", when_false=END)
+    def begin(n: int) -> bool:
+        return n > 1
+
+    @node(output_name="v")
+    def up(n: int) -> int:
+        if down:
+            raise ConnectionError(down.pop())
+        ran.append(n)
+        return n + 1
+
+    @node(output_name="n")
+    def back(v: int = 0) -> int:
+        down.extend(["once"] if v == 11 else [])
+        return min(v, 14)
+
+    with pytest.warns(GraphWarning, match="no gate ends the loop"):
+        graph = Graph([begin, up, back], edges=[("up", "back"), ("back", "up")])
+    call(graph, n=1, workflow_id="w")
+    call(graph, n=10, workflow_id="w", error_handling="continue")
+    result = call(graph, n=10, workflow_id="w")
+    assert (result["n"], ran) == (14, [10, 11, 12, 13, 14])

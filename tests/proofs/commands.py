@@ -11,7 +11,9 @@ import io
 import json
 import shlex
 import shutil
+import signal
 import sqlite3
+import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
@@ -22,11 +24,13 @@ from zlib import crc32
 
 import msgspec
 
-from hypergraph import END, Graph, NodeContext, SyncRunner, interrupt, node, pause_for, route
+from hypergraph import END, Graph, NodeContext, SyncRunner, interrupt, node, pause_for, receive, route
 from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.checkpointers.records import ANSWER, ERROR, PAUSE
+from hypergraph.checkpointers.records import SUMMARY as SUMMARY_NAME
 from hypergraph.checkpointers.sqlite.database import _BY_PATH
 from hypergraph.checkpointers.sqlite.migrations import INNER as INNER_KIND
+from hypergraph.checkpointers.sqlite.migrations import SIGNAL, SUMMARY
 from hypergraph.cli import main
 from hypergraph.exceptions import CheckpointError
 from hypergraph.ui.api import QUERIES
@@ -98,12 +102,24 @@ def approve(x: int) -> bool | None:
     return None
 
 
+@node(output_name="turn")
+def again(turn: int) -> int:
+    return turn + 1
+
+
+@route(targets=["again", END])
+def enough(turn: int, most: int) -> str:
+    return END if turn >= most else "again"
+
+
 INNER = Graph([first, second], name="inner")
 TALK = Graph([talk], name="talk")
 TIMED = Graph([first, approve, pause_for("later", 1e6)], name="timed")
 PLAIN = Graph([first, decide, second], name="plain")
 ASKING = Graph([first, second, ask], name="asking")
 NESTED = Graph([INNER.as_node()], name="nested")
+WAITING = Graph([receive("order", int), receive("payment", dict)], name="waiting", version="7")
+LOOP = Graph([again, enough], name="loop")
 
 
 @lru_cache(maxsize=1)
@@ -124,6 +140,11 @@ def whole() -> dict[str, bytes]:
     runner.run(ASKING, x=2, workflow_id="answered")
     store.answer("answered", "answer", "yes")
     store.create_workflow("w")
+    runner.run(WAITING, workflow_id="waiting", tags={"app": "proofs.commands:WAITING"})
+    for number in (1, 2, 3):
+        store.send("waiting", "order", number, by="ann")
+    runner.run(WAITING, workflow_id="waiting")
+    runner.run(LOOP, turn=0, most=40, workflow_id="loop")
     store.close()
     for statement in (
         "UPDATE workflows SET owner_pid = 1, owner_host = 'h', owner_since = 1 WHERE id = 'w'",
@@ -150,7 +171,7 @@ COLUMNS = {
         *("id", "status", "graph_name", "graph_hash", "structure", "parent_id", "parent_superstep"),
         *("node_name", "visit", "item", "fingerprint", "forked_from", "forked_at", "tags", "created_at"),
         *("completed_at", "duration_ms", "scrambled", "fence", "owner_pid", "owner_host", "owner_since"),
-        *("crashes", "due"),
+        *("crashes", "due", "version", "awaits"),
     ),
     "structures": ("graph", "node_hashes"),
     "steps": (
@@ -198,12 +219,33 @@ CONTENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"answer": {"answer": "yes"}, "answered_by": "ann", "answered_at": "2030-01-01T00:00:00+00:00"},
     ),
     "attributes of an error": (f"name = '{ERROR}'", "refused", {"code": 500}),
+    "a signal": (
+        f"kind = {SIGNAL}",
+        "waiting",
+        {"value": 7, "by": "ann", "at": "2030-01-01T00:00:00+00:00"},
+    ),
 }
+_PARTS_OF_A_SUMMARY = (
+    *(
+        "rules",
+        "shape",
+        "last",
+        "begun",
+        "shift",
+        "worked",
+        "whole",
+        "places",
+        "given",
+        "remembered",
+        "first",
+    ),
+    *("standing", "levels", "versions", "visits", "sources", "writes"),
+)
 WRONG = (
     *(None, 5, -1, 1e308, True, "x", "\x1b[2J\u202e", [1], [[["x"]]], {"a": 1}, {"a": {"b": [1]}}),
     *({"$": "no"}, "9" * 5000, {"type": "object", "properties": 5}, "2030-01-01T00:00:00", [None, "x"]),
 )
-IN_JSON = {"tags", "crashes", "graph", "node_hashes", "versions", "extra"}
+IN_JSON = {"tags", "crashes", "graph", "node_hashes", "versions", "extra", "awaits"}
 _EACH_OTHER = "UPDATE workflows SET {} = CASE id WHEN 'done' THEN 'w' ELSE 'done' END"
 CIRCLES = {
     "each is its own parent": "UPDATE workflows SET parent_id = id",
@@ -286,6 +328,26 @@ def contents() -> Iterator[Case]:
             yield Case(f"{name} = {value!r:.40}", _content(where, value), wf, is_own=True)
 
 
+def summaries() -> Iterator[Case]:
+    """Yield the summary of a long run with a wrong part: a resume then reads the steps."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "w.db").write_bytes(whole()["w.db"])
+        connection = sqlite3.connect(f"{folder}/w.db")
+        ((data,),) = connection.execute(f"SELECT data FROM vals WHERE kind = {SUMMARY}").fetchall()
+        connection.close()
+    parts = json.loads(data)
+    assert {*parts} == {*_PARTS_OF_A_SUMMARY}
+    where = f"kind = {SUMMARY} AND name = '{SUMMARY_NAME}'"
+    nested = [("standing", name) for name in ("due", "held", "running", "partial", "have")]
+    for path in [*((name,) for name in parts), *nested]:
+        for value in (None, "x", 2**70, -5, [[2**40, 1]], {"turn": [2**62, "again"]}):
+            changed = json.loads(data)
+            inside = changed if len(path) == 1 else changed[path[0]]
+            inside[path[-1]] = value
+            name = f"{'.'.join(path)} of a summary = {value!r:.40}"
+            yield Case(name, _content(where, changed), "loop", is_own=True)
+
+
 def kinds() -> dict[str, Change]:
     """Return every kind of damage by name, apart from circles and contents."""
     found: dict[str, Change] = {}
@@ -326,6 +388,9 @@ READING = (
     *("replay w.db proofs.commands:PLAIN {wf}", "replay w.db proofs.commands:TALK {wf} --execute talk"),
     *("sql 'SELECT * FROM workflows' --json", "sql 'SELECT * FROM steps, vals'", "sql 'SELECT * FROM usage'"),
     *("queue ls", "queue show", "schedule ls", "worker ls", "submit plain x=1"),
+    *("queue pause q", "queue resume q", "queue requeue {wf}", "schedule pause s", "schedule resume s"),
+    *("schedule trigger s", "worker proofs.commands:PLAIN --executor-id e", "schema", "skill", "help"),
+    *("version", "migrate proofs.commands:WAITING --dry-run", "migrate proofs.commands:LOOP {wf} --dry-run"),
 )
 WRITING = (  # each on a copy of its own
     *("tag {wf} a=b", "answer {wf} answer=1", "answer {wf} approved=true --by ann", "cancel {wf}"),
@@ -340,15 +405,27 @@ WRITING = (  # each on a copy of its own
     *("resume {wf} proofs.commands:ASKING answer=1", "resume {wf} proofs.commands:TIMED approved=true"),
     *("resume {wf} proofs.commands:TIMED", "resume --due proofs.commands:TIMED"),
     *("run proofs.commands:PLAIN x=1 --id {wf}", "run proofs.commands:PLAIN x=1 --id new", "backup copy.db"),
-    *("db migrate", "db recover"),
+    *("db migrate", "db recover", "send {wf} order 5 --by ann", "send {wf} payment '{{}}'"),
+    *("resume {wf} proofs.commands:WAITING", "resume {wf} proofs.commands:LOOP most=50"),
+    *("migrate proofs.commands:WAITING {wf}", "migrate proofs.commands:PLAIN --accept"),
+    *("debug proofs.commands:PLAIN x=1 --id {wf}", "debug proofs.commands:LOOP most=50 --id {wf}"),
+    *("import {out} --as new", "db copy w.db copy.db"),
 )
+NOT_CALLED = {
+    "ui": "serves until it is stopped; what its page asks is asked by `readers`",
+    "mcp": "serves until it is stopped; its tools answer as other commands do",
+    "demo": "has a store of its own",
+    "dev-postgres": "opens no store",
+}
+_TYPED = "n\np x\ne x=3\nb\nc\n"  # to a command that asks
 OWN = frozenset(  # those that show or use what a damaged content holds
     [
         *("show {wf}", "show {wf} --json", "show {wf} --errors", "steps {wf} --values", "step {wf} 0"),
         *("step {wf} 1 --json", "watch {wf} --json", "watch {wf} --once", "timeline {wf}"),
         *("export {wf} -o out.json --force", "export {wf} -o out.html --format html --force"),
         *("replay w.db proofs.commands:TALK {wf} --execute talk", "fork {wf} --as new", "cancel {wf}"),
-        *(command for command in WRITING if command.startswith(("answer", "resume"))),
+        *(command for command in WRITING if command.startswith(("answer", "resume", "send", "debug"))),
+        *(command for command in (*READING, *WRITING) if command.startswith("migrate")),
     ]
 )
 METHODS: dict[str, Callable[[SqliteCheckpointer, str], object]] = {
@@ -360,20 +437,46 @@ METHODS: dict[str, Callable[[SqliteCheckpointer, str], object]] = {
     "usage": lambda store, wf: store.usage(wf),
     "due_runs": lambda store, _: store.due_runs(),
     "checkpoint": lambda store, wf: store.checkpoint(wf),
+    "signals": lambda store, wf: repr(store.signals(wf)),
 }
-IDS = ("done", "broken", "asking", "nested", "batch", "fork", "w", "talk", "refused", "timed", "answered")
+IDS = (
+    *("done", "broken", "asking", "nested", "batch", "fork", "w", "talk", "refused", "timed", "answered"),
+    *("waiting", "loop"),
+)
 _OF_PAGE = {"index": "0", "key": "b", "first": "0", "second": "1", "a": "done"}
+
+
+class Endless(BaseException):
+    """A command that has used more time of the processor than any of them needs."""
+
+
+@contextlib.contextmanager
+def ended_in_time(seconds: float = 30.0) -> Iterator[None]:
+    """Raise Endless in what uses the processor for longer; a process that waits is not noticed."""
+
+    def end(*_: object) -> None:
+        raise Endless(f"more than {seconds} s of the processor")
+
+    before = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def trouble_of(folder: Path, command: str) -> str | None:
     """Return what is wrong with how a command ends, None if nothing is."""
-    words = [word.strip("'") for word in shlex.split(command)]
+    words = shlex.split(command)
     said, complained = io.StringIO(), io.StringIO()
+    typed, sys.stdin = sys.stdin, io.StringIO(_TYPED)
     try:
         with (
             contextlib.redirect_stdout(said),
             contextlib.redirect_stderr(complained),
             contextlib.chdir(folder),
+            ended_in_time(),
         ):
             code = main(["--db", str(folder / "w.db"), *words])
     except SystemExit as ended:
@@ -382,6 +485,8 @@ def trouble_of(folder: Path, command: str) -> str | None:
         return None  # it waits for a run that goes on
     except BaseException:
         return traceback.format_exc(limit=-6)
+    finally:
+        sys.stdin = typed
     if code not in CODES:
         return f"exit code {code}"
     if code == 3 and not (complained.getvalue() or said.getvalue()).strip():
@@ -396,7 +501,8 @@ def trouble_of(folder: Path, command: str) -> str | None:
 def trouble_in(work: Callable[[], object]) -> str | None:
     """Return what is wrong with how a reader ends that may raise errors of stores, None if nothing is."""
     try:
-        work()
+        with ended_in_time():
+            work()
     except (CheckpointError, Problem):
         return None
     except BaseException:
@@ -423,7 +529,7 @@ def cases() -> list[Case]:
         of_talk = name.startswith(("usage.", "streams.", "chunks.", "progress."))
         found.append(Case(name, change, "talk" if of_talk else IDS[number % len(IDS)]))
     circles = [Case(name, _run(statement), wf) for name, statement in CIRCLES.items() for wf in IDS]
-    return [*found, *circles, *contents()]
+    return [*found, *circles, *contents(), *summaries()]
 
 
 def look(name: str, change: Change, wf: str, is_own: bool = False) -> Iterator[tuple[str, str | None]]:
@@ -439,7 +545,7 @@ def look(name: str, change: Change, wf: str, is_own: bool = False) -> Iterator[t
         for command in (*READING, *WRITING):
             if is_own and command not in OWN:
                 continue
-            asked = command.format(wf=wf)
+            asked = command.format(wf=wf, out=folder / "out.json")
             if command in READING:
                 yield f"{asked} where {name}", trouble_of(folder, asked)
                 continue

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,20 +26,21 @@ import pyarrow as pa
 from security import costly
 from security.costly import MOST_MEMORY, MOST_SECONDS, Peak
 
-from hypergraph.answers import check
+from hypergraph.answers import check, from_text, stored_schema
 from hypergraph.checkpointers.artifacts import ArtifactRef
 from hypergraph.checkpointers.deltas import applied, difference
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.inner_steps import content_of, inner_step_of
 from hypergraph.checkpointers.live import ChunkPage
 from hypergraph.checkpointers.live import _read as chunks_in
-from hypergraph.checkpointers.records import ANSWER, ERROR, PAUSE, Payload
+from hypergraph.checkpointers.records import ANSWER, ERROR, PAUSE, SUMMARY, Payload
 from hypergraph.checkpointers.sql import transfer
 from hypergraph.checkpointers.sql.columns import or_corrupt
 from hypergraph.checkpointers.sql.live import _batch
 from hypergraph.checkpointers.sql.reads import _graph_in
 from hypergraph.checkpointers.sql.rows import record_of, workflow_of
 from hypergraph.display import preview
+from hypergraph.durability.summaries import _Facts
 from hypergraph.exceptions import (
     CheckpointError,
     DecryptionError,
@@ -48,6 +50,8 @@ from hypergraph.exceptions import (
 from hypergraph.graph.drawing import draw
 from hypergraph.graph.picture import plain_boxes
 from hypergraph.layout import arrange
+from hypergraph.structure import signals_in
+from hypergraph.ui.search import _text_of
 from hypergraph.ui.streams import _event
 from hypergraph.values import tags
 from hypergraph.values.codecs import CodecChain, ZlibCodec, ZstdCodec
@@ -57,6 +61,7 @@ from hypergraph.views import export
 from hypergraph.views.inner import inner_view
 from hypergraph.views.problems import Problem
 from hypergraph.views.values import brief, describe
+from hypergraph.views.workflow import signal_view
 from proofs.outcome import Outcome, scaled
 
 NAME = "payloads of chance"
@@ -162,14 +167,40 @@ def parsers() -> Readers:
         pause = _ENCODING._read_pause("w", "n", Payload(PAUSE, 0, "json/1", crc32(data), data))
         shown(pause.value)
         for name, key in pause.response_keys.items():
-            try:
-                check(key, 1, (pause.schemas or {}).get(name))
-            except InvalidAnswerError:
-                pass
+            for convert in (partial(check, key, 1), partial(from_text, key, "1")):
+                try:
+                    convert((pause.schemas or {}).get(name))
+                except InvalidAnswerError:
+                    pass
 
     def apart(data: bytes) -> None:
         shown(_ENCODING._read_answer("w", Payload(ANSWER, 0, "json/1", crc32(data), data)))
         shown(_ENCODING._read_error("w", Payload(ERROR, 0, "json/1", crc32(data), data)))
+
+    def sent(data: bytes) -> None:
+        signal_view(_ENCODING.read_signal("w", Payload("n", 0, "json/1", crc32(data), data)))
+
+    def received(data: bytes) -> None:
+        """Read the signals of a stored graph, and compare a value with their types."""
+        try:
+            graph = _graph_in(_text(data))
+        except StoreCorruptError:
+            return
+        for name, schema in signals_in(graph).items():
+            try:
+                from_text(name, "1", stored_schema(schema))
+            except InvalidAnswerError:
+                pass
+
+    def summarized(data: bytes) -> None:
+        _ENCODING.read_summary("w", Payload(SUMMARY, 0, "json/1", crc32(data), data))
+        try:
+            msgspec.convert(json.loads(_text(data)[:5000]), _Facts)
+        except (ValueError, RecursionError):
+            pass
+
+    def searched(data: bytes) -> None:
+        _text_of(_ENCODING.value("w", Payload("x", 1, "json/1", crc32(data), data)))
 
     def streamed(data: bytes) -> None:
         page = ChunkPage(0, [_batch(0, 3, "json/1", crc32(data), data)])
@@ -189,6 +220,10 @@ def parsers() -> Readers:
         ),
         "an answer and attributes of an error": apart,
         "chunks of a stream": streamed,
+        "a signal": sent,
+        "signals of a graph": received,
+        "a summary": summarized,
+        "a text to search in": searched,
         "json": lambda data: shown(_JSON.deserialize(data)),
         "msgpack": lambda data: shown(_MSGPACK.deserialize(data)),
         "json for viewing": lambda data: shown(_JSON.without_types().deserialize(data)),
@@ -250,6 +285,15 @@ def _wholes() -> list[bytes]:
     found.append(
         b'{"node_name": "n", "output_param": "o", "value": 1, "path": ["p"], "due": '
         b'"2030-01-01T00:00:00+00:00", "schemas": {"o": {"type": "array", "items": {"enum": [1, "a"]}}}}'
+    )
+    found.append(b'{"value": {"a": 1}, "by": "ann", "at": "2030-01-01T00:00:00+00:00"}')
+    found.append(
+        b'{"last": 9, "places": [[8, "f"], [9, "g"]], "rules": 2, "shape": "f2", "standing": {"due": 3}, '
+        b'"versions": {"a": 1}, "visits": [[0, 4]], "sources": {"a": [8, "f"]}, "writes": {"a": [null]}}'
+    )
+    found.append(
+        b'{"nodes": [{"name": "n", "kind": "interrupt", "signal": "s", "answer": {"type": "string", '
+        b'"pattern": "^a+$", "anyOf": [{"enum": [1, "a"], "x-names": ["A"]}, {"minLength": 1}]}}]}'
     )
     found.append(b'{"answer": {"o": 1}, "answered_by": "ann", "answered_at": null}')
     found.append(_JSON.serialize([b"1", b'"x"', b"{}"]))

@@ -7,15 +7,19 @@ import os
 import sqlite3
 import stat
 import zlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from proofs import commands
 from proofs.commands import READING, look, trouble_of, whole
 
 from hypergraph import SyncRunner
 from hypergraph.checkpointers import SqliteCheckpointer, Undecodable
+from hypergraph.checkpointers.sqlite import migrations
 from hypergraph.cli import main
+from hypergraph.cli.registry import COMMANDS, spelled
 from hypergraph.exceptions import StoreCorruptError
 from hypergraph.graph.drawing import draw
 from hypergraph.graph.picture import plain_boxes
@@ -171,3 +175,44 @@ def test_a_graph_that_takes_long_to_draw_is_refused() -> None:
 def test_large_graphs_of_a_usual_form_are_drawn() -> None:
     drawn = arrange(plain_boxes(draw(structure(1000, 1))))
     assert len(drawn["boxes"]) == 1000
+
+
+# --- the matrix of `make prove` ---------------------------------------------------------------------
+
+
+def test_every_command_is_called_on_every_damaged_database() -> None:
+    """A new command is put into the matrix, or among those that cannot be."""
+    words = [command.split() for command in (*commands.READING, *commands.WRITING)]
+    called = {
+        name
+        for name in COMMANDS
+        if any(each[: len(spelled(name).split())] == spelled(name).split() for each in words)
+    }
+    assert not called & commands.NOT_CALLED.keys()
+    assert called | commands.NOT_CALLED.keys() == COMMANDS.keys()
+
+
+def test_every_column_of_every_table_is_damaged() -> None:
+    """A new column is put into the matrix; keys that only join tables are left out."""
+    connection = sqlite3.connect(":memory:")
+    for statement in migrations._FIRST:
+        connection.execute(statement)
+    found = connection.execute(
+        "SELECT t.name, c.name FROM sqlite_master AS t JOIN pragma_table_info(t.name) AS c "
+        "WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%'"
+    ).fetchall()
+    connection.close()
+    joined = {("workflows", "key"), ("structures", "digest"), ("erased", "key")}
+    assert {(table, column) for table, column in found if column != "workflow"} - joined == {
+        (table, column) for table, columns in commands.COLUMNS.items() for column in columns
+    }
+
+
+def test_a_command_without_end_fails_in_the_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ever(*_: object) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(commands, "main", ever)
+    monkeypatch.setattr(commands, "ended_in_time", partial(commands.ended_in_time, 0.05))
+    assert "Endless" in (commands.trouble_of(tmp_path, "ls") or "")

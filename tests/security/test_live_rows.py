@@ -18,8 +18,11 @@ from support.nasty import KEY
 
 from hypergraph import Graph, NodeContext, SyncRunner, node
 from hypergraph.checkpointers import AesGcmCodec, SqliteCheckpointer, StreamChunk, Undecodable
-from hypergraph.durability.history import edits_of
-from hypergraph.exceptions import StoreCorruptError
+from hypergraph.checkpointers.sqlite.migrations import SUMMARY
+from hypergraph.durability.history import edits_of, stored_in
+from hypergraph.durability.summaries import fits
+from hypergraph.engine.admission import admit
+from hypergraph.exceptions import StoreCorruptError, StoreError
 from hypergraph.records import PauseInfo
 from hypergraph.ui.export import page
 from hypergraph.ui.streams import asked_for, events_of
@@ -255,6 +258,177 @@ def test_a_table_inside_of_a_value_is_shown_row_by_row() -> None:
         assert found.seconds <= MOST_SECONDS
     found = cost_of(partial(describe, table, limit=20_000))
     assert found.memory <= MOST_MEMORY
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        *({"type": "string", "minLength": "x"}, {"anyOf": 5}, {"enum": 5}, {"anyOf": [5]}, {"required": 5}),
+        *({"type": "string", "pattern": "("}, {"type": "string", "pattern": "^(a+)+$"}, {"properties": 5}),
+    ],
+    ids=str,
+)
+def test_a_question_with_a_type_that_makes_no_sense_is_answered(path: Path, schema: Any) -> None:
+    parts = {**CONTENTS["a question"][2], "schemas": {"approved": schema}}
+    with_content(path, "a question", parts).close()
+    for command in (
+        f"answer timed approved={'a' * 40}! --by ann",
+        "show timed",
+        "answer timed approved={} --json",
+    ):
+        assert trouble_of(path.parent, command) is None
+
+
+# --- signals and summaries --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *({"value": 7, "by": "ann", "at": at} for at in (None, 5, "x", "", "9" * 5000, [1])),
+        *({"value": 7, "by": by, "at": "2030-01-01T00:00:00+00:00"} for by in (5, [1], {})),
+        *({"value": 7, "by": None}, {"by": None, "at": None}, [], 5, None, "text", {}),
+        {"value": 7, "by": None, "at": "2030-01-01T00:00:00", "more": 1},
+    ],
+    ids=lambda content: f"{content!r:.40}",
+)
+def test_a_signal_with_a_wrong_part_cannot_be_read(path: Path, content: Any) -> None:
+    store = with_content(path, "a signal", content)
+    kept = [signal for signal in store.signals("waiting") if signal.received_by is None]
+    assert [type(signal.value) for signal in kept] == [Undecodable] * 2
+    assert store.read_overview("waiting") is not None
+    store.close()
+
+
+def test_a_signal_without_a_time_zone_was_sent_in_that_of_this_machine(path: Path) -> None:
+    store = with_content(path, "a signal", {"value": 7, "by": None, "at": "2030-01-01T12:00:00"})
+    assert all(signal.sent_at is not None and signal.sent_at.tzinfo for signal in store.signals("waiting"))
+    store.close()
+
+
+@pytest.mark.parametrize("place", [9, -3, 2**62])
+def test_a_signal_is_sent_beside_rows_that_do_not_follow_each_other(path: Path, place: int) -> None:
+    """To look for a free place by counting them would have no end."""
+    store = changed(path, f"UPDATE vals SET idx = {place} + idx WHERE name = 'order' AND idx > 1")
+    store.send("waiting", "order", 77)
+    assert store.signals("waiting")[-1].value == 77
+    store.close()
+
+
+def test_a_signal_beyond_the_last_place_is_refused_by_name(path: Path) -> None:
+    store = changed(path, f"UPDATE vals SET idx = {2**63 - 1} WHERE name = 'order' AND idx = 3")
+    with pytest.raises(StoreError, match="too large"):
+        store.send("waiting", "order", 77)
+    store.close()
+
+
+SIGNALS = [
+    *('{"nodes": 1}', '{"nodes": [1]}', '{"nodes": [{"signal": [1]}]}', '{"nodes": [{"signal": {"a": 1}}]}'),
+    *('{"nodes": [{"graph": 5}]}', '{"nodes": [{"graph": {"nodes": 5}}]}', '{"nodes": {"a": 1}}'),
+    *('{"nodes": [{"signal": "order", "answer": 5}]}', '{"nodes": [{"signal": "order", "answer": [1]}]}'),
+]
+
+
+@pytest.mark.parametrize("graph", SIGNALS)
+def test_a_stored_graph_with_wrong_signals_is_named_as_damage_or_refuses_the_value(
+    path: Path, graph: str
+) -> None:
+    changed(path, "UPDATE structures SET graph = ?", graph).close()
+    for command in ("send waiting order 5", "show waiting", "send waiting other x"):
+        assert trouble_of(path.parent, command) is None
+
+
+@pytest.mark.parametrize(
+    "command", ["migrate proofs.commands:WAITING --dry-run", "resume {wf} proofs.commands:WAITING"]
+)
+def test_an_id_of_many_parts_costs_no_more_than_others(path: Path, command: str) -> None:
+    """Signals are looked for in every run around a run."""
+    wf = "a/" * 20_000 + "waiting"
+    changed(path, "UPDATE workflows SET id = ? WHERE id = 'waiting'", wf).close()
+    found = cost_of(partial(trouble_of, path.parent, command.format(wf=wf)))
+    assert found.memory <= MOST_MEMORY
+    assert found.seconds <= MOST_SECONDS
+
+
+@pytest.mark.parametrize("column", ["due = 0", "due = 1, awaits = '{\"order\": 1}'"])
+@pytest.mark.parametrize("graph", ["TIMED", "ASKING", "WAITING"])
+def test_what_is_due_whatever_is_run_is_run_once(path: Path, column: str, graph: str) -> None:
+    """To run what is due until nothing is would have no end."""
+    changed(path, f"UPDATE workflows SET {column}").close()
+    found = cost_of(partial(trouble_of, path.parent, f"resume --due proofs.commands:{graph}"))
+    assert found.seconds <= MOST_SECONDS
+
+
+def summary_of(path: Path) -> dict[str, Any]:
+    with sqlite3.connect(path) as connection:
+        ((data,),) = connection.execute(f"SELECT data FROM vals WHERE kind = {SUMMARY}").fetchall()
+    connection.close()
+    found: dict[str, Any] = json.loads(data)
+    return found
+
+
+def resumed_with(path: Path, data: bytes) -> tuple[Any, bool]:
+    """Return what a resume with another summary makes, and whether it used that."""
+    row = (data, crc32(data))
+    store = changed(path, f"UPDATE vals SET data = ?, checksum = ? WHERE kind = {SUMMARY}", *row)
+    stored = stored_in(store, "loop", commands.LOOP)
+    assert stored is not None
+    is_used = stored.summary is not None and fits(stored, admit(commands.LOOP, ("turn", "most")))
+    made = SyncRunner(checkpointer=store).run(commands.LOOP, workflow_id="loop", most=44)
+    store.close()
+    return made["turn"], is_used
+
+
+def test_a_summary_is_used(path: Path) -> None:
+    assert resumed_with(path, json.dumps(summary_of(path)).encode()) == (44, True)
+
+
+@pytest.mark.parametrize("case", [*commands.summaries()][::9], ids=lambda case: case.name)
+def test_without_a_sound_summary_the_steps_are_read(path: Path, case: commands.Case) -> None:
+    case.change(path)
+    made, is_used = resumed_with(path, json.dumps(summary_of(path)).encode())
+    assert made == 44
+    assert not is_used or case.name.startswith(("given", "remembered", "version"))  # names are not known
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        *({"sources": {"turn": [3, "zz"]}}, {"writes": {"turn": [[7777, "again"]]}}),
+        *({"standing": {name: 1}} for name in ("running", "asking", "pending")),
+        *({"standing": {"held": []}}, {"standing": {"decisions": [[9, 0]]}}, {"standing": {"due": 4}}),
+        *({"visits": [[2, 1]]}, {"levels": [[], [[1, 0]], [], []]}, {"begun": 99}),
+    ],
+    ids=str,
+)
+def test_a_summary_that_names_what_is_not_there_is_left_aside(path: Path, parts: dict[str, Any]) -> None:
+    found = summary_of(path)
+    more = {name: {**found[name], **part} if name == "standing" else part for name, part in parts.items()}
+    assert resumed_with(path, json.dumps({**found, **more}).encode()) == (44, False)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"[" * 100_000, b"[],", b"{}", b"5", b'{"last":' + b"9" * 5000 + b"}", b'{"last": 0, "places": 1}'],
+    ids=lambda data: f"{data!r:.30}",
+)
+def test_a_summary_that_is_none_is_left_aside(path: Path, data: bytes) -> None:
+    assert resumed_with(path, data) == (44, False)
+
+
+def test_a_summary_that_names_a_place_many_times_is_left_aside(path: Path) -> None:
+    """Each place is looked up."""
+    found = summary_of(path)
+    assert resumed_with(path, json.dumps({**found, "places": found["places"] * 2}).encode()) == (44, False)
+    for places in (found["places"] * 50_000, [[0, str(n)] for n in range(100_000)]):
+        data = json.dumps({**found, "places": places}).encode()
+        store = changed(
+            path, f"UPDATE vals SET data = ?, checksum = ? WHERE kind = {SUMMARY}", data, crc32(data)
+        )
+        cost = cost_of(partial(stored_in, store, "loop", commands.LOOP))
+        assert cost.seconds <= MOST_SECONDS
+        assert cost.memory <= MOST_MEMORY
+        store.close()
 
 
 # --- terminals --------------------------------------------------------------------------------------

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from support.nasty import KEY, OTHER_KEY
 
-from hypergraph import Graph, SqliteCheckpointer, SyncRunner, node, route
+from hypergraph import Graph, NodeContext, SqliteCheckpointer, SyncRunner, node, receive, route
 from hypergraph.checkpointers import AesGcmCodec, Undecodable, copy_store
 from hypergraph.checkpointers.sql import transfer
-from hypergraph.exceptions import DecryptionError
+from hypergraph.exceptions import BudgetExceededError, DecryptionError, ValueUnreadableError
 
 called: list[str] = []
 broken = [True]
@@ -295,3 +296,185 @@ def test_postgres_seals_steps_and_binds_values_too() -> None:
     assert SyncRunner(checkpointer=store).run(graph, order=1, workflow_id="w")["done"] == "refused"
     store.close()
     assert called == ["refuse"]
+
+
+def rows_of(path: Path, statement: str) -> list[Any]:
+    connection = sqlite3.connect(path)
+    found = connection.execute(statement).fetchall()
+    connection.close()
+    return found
+
+
+# --- amounts ----------------------------------------------------------------------------------------
+
+blocked = [True]
+
+
+@node(output_name="draft")
+def write(topic: str, context: NodeContext) -> str:
+    context.record(cost=1, tokens=100)
+    return context.step("look", look_up, topic, context)
+
+
+def look_up(topic: str, context: NodeContext) -> str:
+    context.record(cost=2.5)
+    return topic.upper()
+
+
+@node(output_name="sent")
+def send(draft: str, context: NodeContext) -> str:
+    context.record(cost=3)
+    if blocked[0]:
+        raise ConnectionError("no line")
+    called.append("send")
+    return draft
+
+
+@node(output_name="filed")
+def file(sent: str) -> str:
+    called.append("file")
+    return sent
+
+
+letters = Graph([write, send, file], name="letters")
+office = Graph([letters.as_node()], name="office")
+
+
+@pytest.fixture(autouse=True)
+def out_of_order() -> None:
+    blocked[0] = True
+
+
+def spent(path: Path, whole: Graph = letters) -> None:
+    """Leave a run that has recorded a cost of 6.5, and then failed."""
+    store = opened(path)
+    with pytest.raises(ConnectionError):
+        SyncRunner(checkpointer=store).run(whole, topic="tea", workflow_id="w", budget={"cost": 100})
+    store.close()
+    blocked[0] = False
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE usage SET amount = 0", "DELETE FROM usage", "UPDATE usage SET name = 'x' || name", ""],
+)
+@pytest.mark.parametrize("whole", [letters, office], ids=["a run", "a nested run"])
+def test_amounts_of_steps_count_against_a_budget_whatever_the_table_says(
+    tmp_path: Path, statement: str, whole: Graph
+) -> None:
+    spent(tmp_path / "w.db", whole)
+    if statement:
+        change(tmp_path / "w.db", statement)
+    store = opened(tmp_path / "w.db")
+    with pytest.raises(BudgetExceededError, match=r"cost is 6\.5"):
+        SyncRunner(checkpointer=store).run(whole, workflow_id="w", budget={"cost": 6})
+    assert not called
+    SyncRunner(checkpointer=store).run(whole, workflow_id="w", budget={"cost": 20})
+    assert called == ["send", "file"]
+    store.close()
+
+
+@pytest.mark.parametrize("used", [{}, {"cost": 0}, {"cost": 1e9}, None])
+def test_changed_amounts_of_a_step_are_refused(tmp_path: Path, used: dict[str, float] | None) -> None:
+    spent(tmp_path / "w.db")
+    ((text,),) = rows_of(tmp_path / "w.db", "SELECT extra FROM steps WHERE node = 'send'")
+    extra = json.loads(text)
+    assert extra["used"] == {"cost": 3}
+    changed = {name: value for name, value in extra.items() if name != "used"}
+    changed |= {} if used is None else {"used": used}
+    change(tmp_path / "w.db", "UPDATE steps SET extra = ? WHERE node = 'send'", json.dumps(changed))
+    store = opened(tmp_path / "w.db")
+    with pytest.raises(DecryptionError, match="'send'"):
+        SyncRunner(checkpointer=store).run(letters, workflow_id="w", budget={"cost": 20})
+    assert not called
+    store.close()
+
+
+def test_amounts_stay_sealed_in_copies_and_forks(tmp_path: Path) -> None:
+    spent(tmp_path / "w.db")
+    source, target = opened(tmp_path / "w.db"), opened(tmp_path / "copy.db")
+    copy_store(source, target)
+    with pytest.raises(BudgetExceededError):
+        SyncRunner(checkpointer=target).run(letters, workflow_id="w", budget={"cost": 6})
+    fork = SyncRunner(checkpointer=target).run(
+        letters, workflow_id="f", fork_from=("w", 0), budget={"cost": 6}
+    )
+    assert fork["filed"] == "TEA"  # what was copied is not used again
+    source.close()
+    target.close()
+
+
+def test_a_step_that_ran_after_a_crash_has_what_all_its_calls_used(tmp_path: Path) -> None:
+    """An earlier run has recorded an inner step, and ended before its node did."""
+    spent(tmp_path / "w.db")
+    change(tmp_path / "w.db", "DELETE FROM steps WHERE node = 'send'")
+    change(tmp_path / "w.db", "DELETE FROM steps WHERE node = 'write'")
+    store = opened(tmp_path / "w.db")
+    SyncRunner(checkpointer=store).run(letters, workflow_id="w")
+    found = {step.node_name: step.used for step in store.steps("w")}
+    assert found["write"] == {"cost": 4.5, "tokens": 200}
+    assert store.usage("w")["cost"] == sum(used.get("cost", 0) for used in found.values())
+    store.close()
+
+
+def test_without_a_key_steps_hold_no_amounts(tmp_path: Path) -> None:
+    store = opened(tmp_path / "w.db", None)
+    blocked[0] = False
+    SyncRunner(checkpointer=store).run(letters, topic="tea", workflow_id="w")
+    assert not any(step.used for step in store.steps("w"))
+    assert store.usage("w") == {"cost": 6.5, "tokens": 100}
+    store.close()
+
+
+# --- signals ----------------------------------------------------------------------------------------
+
+PAYING = Graph([receive("payment", int), receive("refund", int)], name="paying")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE vals SET name = 'refund' WHERE name = 'payment' AND kind = 5",
+        "UPDATE vals SET idx = 2 WHERE name = 'payment' AND kind = 5",
+        "UPDATE vals SET workflow = (SELECT key FROM workflows WHERE id = 'other') WHERE kind = 5",
+    ],
+)
+def test_a_signal_of_another_place_is_not_accepted(tmp_path: Path, statement: str) -> None:
+    store = opened(tmp_path / "w.db")
+    runner = SyncRunner(checkpointer=store)
+    for name in ("w", "other"):
+        runner.run(PAYING, workflow_id=name)
+    store.send("w", "payment", 100)
+    store.close()
+    change(tmp_path / "w.db", statement)
+    store = opened(tmp_path / "w.db")
+    runner = SyncRunner(checkpointer=store)
+    found = [sent for name in ("w", "other") for sent in store.signals(name)]
+    assert [type(sent.value) for sent in found] == [Undecodable]
+    owner = "w" if "workflow" not in statement else "other"
+    with pytest.raises(ValueUnreadableError, match="cannot be read"):
+        runner.run(PAYING, workflow_id=owner)
+    store.close()
+
+
+def test_a_signal_of_another_database_is_not_accepted(tmp_path: Path) -> None:
+    for name in ("a.db", "b.db"):
+        store = opened(tmp_path / name)
+        SyncRunner(checkpointer=store).run(PAYING, workflow_id="w")
+        store.send("w", "payment", 1 if name == "a.db" else 100)
+        store.close()
+    ((checksum, data),) = rows_of(tmp_path / "b.db", "SELECT checksum, data FROM vals WHERE kind = 5")
+    change(tmp_path / "a.db", "UPDATE vals SET checksum = ?, data = ? WHERE kind = 5", checksum, data)
+    store = opened(tmp_path / "a.db")
+    assert [type(sent.value) for sent in store.signals("w")] == [Undecodable]
+    store.close()
+
+
+@pytest.mark.parametrize("amount", [-1, 1e300, "x", None])
+def test_an_import_of_amounts_that_make_no_sense_is_refused(amount: Any) -> None:
+    head = {"kind": "step", "superstep": 0, "node": "n", "index": 0, "status": "completed"}
+    step = {**head, "created_at": "2030-01-01T00:00:00Z", "more": {"used": {"cost": amount}}}
+    usage = {"kind": "usage", "superstep": 0, "node": "n", "name": "cost", "amount": amount}
+    for part in (step, usage):
+        with pytest.raises(msgspec.ValidationError, match=r"used|amount"):
+            msgspec.convert(part, transfer.Part, strict=True)

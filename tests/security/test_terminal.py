@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import re
 import shlex
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from support.cli import Cli
 
-from hypergraph import AsyncRunner, Graph, SqliteCheckpointer, SyncRunner, interrupt, node
+from hypergraph import AsyncRunner, Graph, SqliteCheckpointer, SyncRunner, interrupt, node, receive
 from hypergraph.cli import main
 from hypergraph.cli.commands import show
 from hypergraph.display import escape_json
@@ -100,6 +101,56 @@ def test_nothing_unsafe_reaches_a_terminal_as_text_or_json(
         assert found is None, said[max(0, found.start() - 80) : found.start() + 20].encode("unicode_escape")
         if more:
             json.loads(said)
+
+
+WAITING = Graph([receive("order", int), receive("payment")], name="waiting")
+WRITING = [
+    ["show", "w"],
+    ["ls"],
+    ["ls", "--due"],
+    ["send", "w", "payment", BAD, "--by", BAD],
+    ["send", "w", BAD, "1"],
+    ["send", "w", "order", BAD],
+    ["migrate", "security.test_terminal:WAITING", "w", "--dry-run"],
+    ["migrate", "security.test_terminal:WAITING", "w"],
+    ["migrate", BAD],
+    ["replay", "{db}", "security.test_terminal:WAITING", "w"],
+    ["replay", BAD, BAD],
+    ["resume", "w", "security.test_terminal:WAITING"],
+    ["debug", "security.test_terminal:WAITING", "--id", "w"],
+    ["dev-postgres", "status", "--folder", f"/tmp/{BAD}"],
+]
+
+
+@pytest.mark.parametrize("words", WRITING, ids=lambda words: ascii(" ".join(words)))
+def test_nothing_unsafe_of_signals_versions_and_types_reaches_a_terminal(
+    tmp_path: Path,
+    words: list[str],
+    capfdbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / "w.db"
+    store = SqliteCheckpointer(path)
+    SyncRunner(checkpointer=store).run(WAITING, workflow_id="w")
+    store.send("w", "payment", BAD, by=BAD)
+    store.close()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE workflows SET version = ?, awaits = ?", [BAD, json.dumps({BAD: 1})])
+    connection.execute("UPDATE vals SET name = ? WHERE kind = 5 AND name = 'order'", [BAD])
+    more = [json.dumps(f"receive {BAD}"), json.dumps({"enum": [BAD], "title": BAD})]
+    connection.execute(
+        'UPDATE structures SET graph = replace(replace(graph, \'"receive"\', ?), \'{"type":"integer"}\', ?)',
+        more,
+    )
+    connection.commit()
+    connection.close()
+    for form in ([], ["--json"]):
+        monkeypatch.setattr("sys.stdin", io.StringIO("p x\nc\n"))
+        main(["--db", str(path), *(word.replace("{db}", str(path)) for word in words), *form])
+        said = b"".join(capfdbinary.readouterr()).decode()
+        assert said
+        found = UNSAFE.search(said)
+        assert found is None, said[max(0, found.start() - 80) : found.start() + 20].encode("unicode_escape")
 
 
 @pytest.mark.parametrize("text", [BAD, "\ud800", "é 中 🙂 \u200d", '"\\\n'])

@@ -13,14 +13,14 @@ import textwrap
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, is_typeddict
+from typing import Any, ForwardRef, is_typeddict
 
 from support.api_names import PAGES, Members, contents, homes, loaded, parsed
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 GIVEN = {  # made by the package; who gets one need not know how
     *("NodeContext", "RunHandle", "MapHandle", "RunIterator", "AsyncRunIterator", "Submitted", "Worker"),
-    *("PauseExecution", "GateNode", "HyperNode", "END"),
+    *("PauseExecution", "GateNode", "HyperNode", "END", "NodeStop", "RunDebugger", "AsyncRunDebugger"),
 }
 
 
@@ -176,7 +176,7 @@ def class_entry(name: str, kind: type, page: str, lead: str) -> Iterator[str]:
     if nearest:
         lead += f" Has all that {', '.join(link(base.__name__, page) for base in nearest)} has."
     yield lead
-    if is_made_by_users(name, kind):
+    if name in homes() and is_made_by_users(name, kind):
         yield signature(name, kind)
     yield from prose(kind)
     if members.attributes:
@@ -259,6 +259,8 @@ def parameter_texts(parameters: list[inspect.Parameter]) -> Iterator[str]:
 
 
 def annotation(given: Any) -> str:
+    if isinstance(given, ForwardRef):  # of a field of a NamedTuple
+        return given.__forward_arg__
     return given if isinstance(given, str) else inspect.formatannotation(given)
 
 

@@ -1,4 +1,4 @@
-"""A line to a Postgres server that can be cut: a socket in front of the server's own.
+"""A line to a Postgres server that can be cut or slow: a socket in front of the server's own.
 
 Armed with "request", the line is cut when the next message from the client comes, which the server never
 gets; with "reply", once the server has answered it, which the client never hears.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import select
 import socket
 import threading
+import time
 from pathlib import Path
 
 _NAME = ".s.PGSQL.5432"
@@ -22,6 +23,7 @@ class Line:
         self._behind = str(behind / _NAME)
         self._armed: str | None = None
         self.cuts = 0
+        self.delay = 0.0  # seconds that a message takes, in each direction
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(folder / _NAME))
         self._listener.listen()
@@ -52,7 +54,12 @@ class Line:
             except OSError:
                 return
             server = socket.socket(socket.AF_UNIX)
-            server.connect(self._behind)
+            try:
+                server.connect(self._behind)
+            except OSError:  # the server is down
+                client.close()
+                server.close()
+                continue
             self._open |= {client, server}
             thread = threading.Thread(target=self._carry, args=(client, server))
             self._threads.append(thread)
@@ -83,4 +90,5 @@ class Line:
                     if what == "request":
                         return
                     losing = True
+                time.sleep(self.delay)
                 other.sendall(data)

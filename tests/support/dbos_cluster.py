@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import re
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from multiprocessing import forkserver
 from pathlib import Path
@@ -22,6 +24,7 @@ from typing import Any
 
 import psycopg
 
+from hypergraph import clock
 from hypergraph.cli import main
 from hypergraph.integrations.dbos import DBOSRunner
 from support.postgres import server
@@ -41,7 +44,20 @@ def _run(arguments: list[str], environment: dict[str, str], said: str) -> None:
         os.dup2(file.fileno(), 2)
     os.environ.update(environment)
     warnings.simplefilter("ignore")
+    _let_clock_jump()
     sys.exit(main(arguments))
+
+
+def _let_clock_jump() -> None:
+    """Set the clock of this process, but for the server's, to another day or hour at each SIGUSR2."""
+    skew, real = [0.0], time.time
+
+    def jump(number: int, frame: object) -> None:
+        skew[0] = random.choice((-86400.0, -7200.0, 0.0, 7200.0, 86400.0))
+
+    time.time = lambda: real() + skew[0]
+    clock.clock = lambda: datetime.now(UTC) + timedelta(seconds=skew[0])
+    signal.signal(signal.SIGUSR2, jump)
 
 
 class _Forked:
@@ -160,7 +176,7 @@ class TestCluster:
     def __init__(self, dsn: str | None = None, *, quick: bool = False) -> None:
         if quick:
             forkserver.ensure_running()  # it imports while the database is made
-        self.dsn = dsn or server().create()
+        self.dsn = self.worker_dsn = dsn or server().create()
         self._quick = quick
         self.workers: list[WorkerProcess] = []
         self.connection: Any = None
@@ -186,7 +202,7 @@ class TestCluster:
         often = ("--interval", "0.5", "--patience", "3", "--graph-patience", "1", *options)
         variables = {"TRACE_DSN": self.dsn, **environment}
         start = partial(WorkerProcess, inside=inside, quick=self._quick, target=target, **variables)
-        started = [start(self.dsn, name, *often) for name in executor_ids]
+        started = [start(self.worker_dsn, name, *often) for name in executor_ids]
         self.workers += started
         return [worker.ready() for worker in started]
 

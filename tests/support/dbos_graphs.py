@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from hypergraph import Graph, interrupt, node, pause_for, receive
+from hypergraph import Graph, NodeContext, interrupt, node, pause_for, receive
 
 NODES = int(os.environ.get("NODES", "10"))
 PAUSE = float(os.environ.get("NODE_SECONDS", "0.02"))
@@ -60,6 +60,15 @@ def link(run: str, before: int) -> int:
 def double(x: int) -> int:
     """A node of one line."""
     return x * 2
+
+
+@node(output_name="translated")
+def translate(word: str, context: NodeContext) -> str:
+    """A node that asks for a service."""
+    return str(context.service("words", dict)[word])
+
+
+services = {"words": {"tea": "Tee"}}
 
 
 @node(output_name="quotient")
@@ -125,6 +134,7 @@ def _link(number: int) -> Any:
 chain = Graph([_link(number) for number in range(NODES)], name="chain")
 doubling = Graph([double], name="doubling")
 dividing = Graph([divide], name="dividing")
+translating = Graph([translate], name="translating")
 asking = Graph([double, ask, decide], name="asking")
 leaving = Graph([leave], name="leaving")
 holding = Graph([hold], name="holding")
@@ -145,6 +155,7 @@ graphs = [
     chain,
     doubling,
     dividing,
+    translating,
     asking,
     leaving,
     holding,

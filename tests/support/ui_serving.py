@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from hypergraph import END, AsyncRunner, Graph, SqliteCheckpointer, interrupt, node, route
+from hypergraph import END, AsyncRunner, Graph, NodeContext, SqliteCheckpointer, interrupt, node, route
 
 SECRET = "a value that no log may hold"
 IDS = ["health", "..", "%2e%2e", 'it\'s "quoted" & <b>', "ünïcødé ☃", "a b+c?d=e#f", "x') OR 1=1--"]
@@ -82,6 +82,14 @@ def invert(x: int, note: str) -> float:
     return 1 / x
 
 
+@node(output_name="translated")
+def translate(word: str, context: NodeContext) -> str:
+    return str(context.service("words", dict)[word])
+
+
+services = {"words": {"tea": "Tee"}}
+
+
 @node(output_name="n")
 async def wait_for_ever(n: int) -> int:
     await asyncio.Event().wait()
@@ -92,6 +100,7 @@ loop = Graph([bump, enough], name="loop")
 endless = Graph([wait_for_ever], name="endless")
 review = Graph([write, ask, send], name="review")
 inverse = Graph([invert], name="inverse")
+translating = Graph([translate], name="translating")
 outer = Graph([loop.as_node(name="inside")], name="outer")
 
 

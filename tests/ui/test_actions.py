@@ -12,7 +12,9 @@ from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.ui.actions import ACTIONS
 
-APPS = [word for name in ("loop", "review", "inverse") for word in ("--app", f"support.ui_serving:{name}")]
+NAMES = ["loop", "review", "inverse", "translating"]
+APPS = [word for name in NAMES for word in ("--app", f"support.ui_serving:{name}")]
+SERVICES = ("--services", "support.ui_serving:services")
 
 
 def story(folder: Path) -> Path:
@@ -24,7 +26,7 @@ def story(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(story(tmp_path_factory.mktemp("ui")), *APPS) as running:
+    with serving(story(tmp_path_factory.mktemp("ui")), *APPS, *SERVICES) as running:
         yield running
 
 
@@ -44,7 +46,7 @@ def refused(answer: Answer) -> tuple[int, str]:
 
 
 def test_the_graphs_that_may_run_are_named(server: Served) -> None:
-    assert server.ask("about").document["graphs"] == ["loop", "review", "inverse"]
+    assert server.ask("about").document["graphs"] == NAMES
 
 
 def test_a_fork_with_edited_values_runs_on(server: Served) -> None:
@@ -53,6 +55,12 @@ def test_a_fork_with_edited_values_runs_on(server: Served) -> None:
     found = settled(server, "edited")
     assert (found["status"], found["forked_from"], found["forked_at"]) == ("completed", "loop-1", 3)
     assert server.ask("value", id="edited", key="n").document["value"] == 5
+
+
+def test_nodes_get_the_services_of_the_server(server: Served) -> None:
+    assert server.wish("start", graph="translating", values={"word": "tea"}, id="tea").status == 200
+    assert settled(server, "tea")["status"] == "completed"
+    assert server.ask("value", id="tea", key="translated").document["value"] == "Tee"
 
 
 def test_a_fork_finds_a_name_that_is_free(server: Served) -> None:

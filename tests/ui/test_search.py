@@ -1,11 +1,21 @@
 """The index of the page finds runs by their texts, follows the store, and counts honestly."""
 
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import process_time
 
 import pytest
 
 from hypergraph import Graph, SyncRunner, node
-from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph.checkpointers import (
+    Checkpointer,
+    MemoryCheckpointer,
+    SqliteCheckpointer,
+    Workflow,
+    WorkflowStatus,
+)
 from hypergraph.ui import search
 from hypergraph.ui.search import FoundPage, SearchIndex
 from hypergraph.views.problems import Problem
@@ -36,7 +46,33 @@ def index(store: MemoryCheckpointer, monkeypatch: pytest.MonkeyPatch) -> Iterato
     found.close()
 
 
-def ask(store: MemoryCheckpointer, name: str, question: str) -> None:
+Searching = Callable[[Path, str], SearchIndex]
+
+
+@pytest.fixture
+def searching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Searching]:
+    """Return what makes an index of a store with three runs, changed by a statement."""
+    monkeypatch.setattr(search, "_FIRST", 60.0)
+    monkeypatch.setattr(search, "_FRESH", 60.0)
+    opened: list[SearchIndex] = []
+
+    def make(folder: Path, statement: str) -> SearchIndex:
+        store = SqliteCheckpointer(folder / "w.db")
+        for name in ("one", "two", "newest"):
+            ask(store, name, "green tea")
+        store.close()
+        with sqlite3.connect(folder / "w.db") as connection:
+            connection.execute(statement)
+        connection.close()
+        opened.append(SearchIndex(SqliteCheckpointer(folder / "w.db")))
+        return opened[-1]
+
+    yield make
+    for index in opened:
+        index.close()
+
+
+def ask(store: Checkpointer, name: str, question: str) -> None:
     runner = SyncRunner(checkpointer=store)
     runner.run(graph, question=question, workflow_id=name, error_handling="continue")
 
@@ -110,3 +146,49 @@ def test_any_text_can_be_searched_for(store: MemoryCheckpointer, index: SearchIn
             index.find(odd)
     else:
         assert ids(index.find(odd)) == ["one"]
+
+
+@pytest.mark.parametrize("created", [1, -(10**15), 10**16, 25 * 10**16], ids=str)
+def test_a_run_of_any_time_is_found(tmp_path: Path, searching: Searching, created: int) -> None:
+    found = searching(
+        tmp_path, f"UPDATE workflows SET created_at = {created} + rowid % 2 WHERE id <> 'newest'"
+    )
+    assert sorted(ids(found.find("tea"))) == ["newest", "one", "two"]
+    assert ids(found.find("tea", sort="created-down"))
+    assert found.find("tea")["searched"] == 3
+
+
+def test_many_runs_of_the_same_time_have_numbers_of_their_own(store: MemoryCheckpointer) -> None:
+    index, times = SearchIndex(store), [*[0] * 20_000, *range(0, 20_000 * search._UNIT, search._UNIT)]
+    begin = datetime(2020, 1, 1, tzinfo=UTC)
+    runs = [
+        Workflow(id="w", status=WorkflowStatus.COMPLETED, created_at=begin + timedelta(microseconds=each))
+        for each in times
+    ]
+    start = process_time()
+    assert len({index._number(run) for run in runs}) == len(runs)
+    assert process_time() - start < 2  # each looking through the numbers of all before it would take minutes
+
+
+def test_a_damaged_run_does_not_keep_others_from_being_found(tmp_path: Path, searching: Searching) -> None:
+    damage = "UPDATE steps SET versions = 'x' WHERE workflow = (SELECT key FROM workflows WHERE id = 'two')"
+    found = searching(tmp_path, damage)
+    assert sorted(ids(found.find("tea"))) == ["newest", "one", "two"]  # of the damaged one, the input
+
+
+def test_long_texts_and_odd_characters_are_indexed(store: MemoryCheckpointer, index: SearchIndex) -> None:
+    ask(store, "one", "green tea")
+    store.tag("one", {"note": "odd tag " + "x" * 1_000_000})
+    ask(store, "two", "broken \udfff cup")
+    assert ids(index.find("odd tag")) == ["one"]
+    assert len(index.find("odd")["matches"]["one"]["text"]) < 300
+    assert ids(index.find("broken cup")) == ["two"]
+    assert ids(index.find("\ud800\udfff cup")) == []
+
+
+def test_a_search_of_very_many_words_is_refused(store: MemoryCheckpointer, index: SearchIndex) -> None:
+    ask(store, "one", "green tea")
+    assert ids(index.find("tea " * 100)) == ["one"]
+    assert ids(index.find("te " * 100)) == ["one"]
+    with pytest.raises(Problem, match="at most 100 words, got 5000"):
+        index.find("tea " * 5000)

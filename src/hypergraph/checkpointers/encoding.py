@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 from zlib import crc32
 
 from hypergraph import values  # a serializer is loaded on first access
+from hypergraph.answers import stored_schema
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.deltas import LEAST, Added, Grown, Growth, Stands, applied, stands
 from hypergraph.checkpointers.records import (
@@ -37,6 +38,7 @@ from hypergraph.checkpointers.records import (
     owned,
 )
 from hypergraph.checkpointers.references import REFERENCE, Found, Reference
+from hypergraph.checkpointers.sql.columns import check_length
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.clock import now
 from hypergraph.exceptions import CheckpointError, DecryptionError
@@ -50,8 +52,11 @@ if TYPE_CHECKING:
 
 THRESHOLD = 128 * 1024  # bytes above which a value goes to the artifact store, if there is one
 _PAUSE_FIELDS = tuple(field.name for field in fields(PauseInfo))
+_SIGNAL_PARTS = ("value", "by", "at")
 _NO_CODECS = CodecChain()
 _SEALED = b"\n"  # in a reference, before its seal
+_LATEST = 2**60  # no run has that many supersteps
+_DAMAGED = "the stored bytes are damaged: their checksum does not match"
 _PRINT = "#"  # in a format, before the fingerprint of an input that was redacted
 _PROCESS_KEY = os.urandom(16)  # of stores in memory
 
@@ -365,9 +370,17 @@ class Encoding:
 
     def value(self, workflow_id: str, payload: Payload) -> Any:
         """Return the value, or an `Undecodable` that says why there is none."""
-        if payload.data is None:
+        data = payload.data
+        if data is None:
             return Undecodable(f"not stored: {payload.format[1:]}")
         try:
+            if payload.format == self.tag == self.format and payload.base is None:  # as most values are
+                if crc32(data) != payload.checksum:
+                    raise ValueError(_DAMAGED)
+                found = self.serializer.deserialize(data)
+                if type(found) is Undecodable:
+                    found.stored_as(data, self.serializer.without_types().serialize)
+                return found
             if payload.format == REFERENCE:
                 return self._referred(workflow_id, payload)
             if payload.base is not None and payload.is_added:
@@ -376,8 +389,7 @@ class Encoding:
             serializer = self._reader(_tag(payload.format)) or self.serializer
             found = serializer.deserialize(self.whole(workflow_id, payload))
             if type(found) is Undecodable:
-                raw = self.whole(workflow_id, payload)
-                found.stored_as(raw, serializer.without_types().serialize)
+                found.stored_as(self.whole(workflow_id, payload), serializer.without_types().serialize)
             return found
         except Exception as error:  # rows may hold anything, codecs and serializers may raise anything
             ours = isinstance(error, ValueError | CheckpointError)
@@ -485,7 +497,7 @@ class Encoding:
         if data is None:
             raise ValueError(f"not stored: {payload.format[1:]}")
         if crc32(data) != payload.checksum:
-            raise ValueError("the stored bytes are damaged: their checksum does not match")
+            raise ValueError(_DAMAGED)
         tag, _, codecs = written.partition("+")
         plain = _tag(written)
         if self._reader(plain) is None:
@@ -557,14 +569,24 @@ class Encoding:
         return self.payload(SUMMARY, 0, None, place, raw=json.dumps(facts, separators=(",", ":")).encode())
 
     def read_summary(self, workflow_id: str, payload: Payload | None) -> dict[str, Any] | None:
-        """Return a stored summary, None if there is none that can be read: then the steps are."""
+        """Return a stored summary, None if there is none that can be read: then the steps are.
+
+        It has a `last` superstep and `places`; a resume checks the rest against its graph.
+        """
         if payload is None or payload.data is None:
             return None
         try:
-            found = json.loads(self._raw(workflow_id, payload))
-        except (CheckpointError, ValueError):
+            text = self._raw(workflow_id, payload).decode()
+            check_length(text)
+            found = json.loads(text)
+            last, places = found["last"], {(at, node) for at, node in found["places"]}
+            kinds = {type(last), *(type(at) for at, _ in places)}, {type(node) for _, node in places}
+            if kinds[0] != {int} or kinds[1] - {str} or not 0 <= last < _LATEST:
+                raise ValueError("a summary without its place")
+            is_sound = len(places) == len(found["places"]) and all(0 <= at <= last for at, _ in places)
+        except (CheckpointError, ValueError, TypeError, LookupError, RecursionError):
             return None
-        return found if isinstance(found, dict) else None
+        return found if is_sound else None
 
     def answer(self, record: StepRecord, values: Mapping[str, Any], by: str | None) -> EncodedAnswer:
         """Return the answer to the question of a step, encoded. Raises TypeError if it cannot be."""
@@ -577,16 +599,24 @@ class Encoding:
         """Return a value that is sent to a workflow, encoded. Raises TypeError if it cannot be."""
         redact = self.redact
         kept = value if redact is None else redact(name, name, value)
-        parts = {"value": kept, "by": by, "at": now().isoformat()}
+        parts = dict(zip(_SIGNAL_PARTS, (kept, by, now().isoformat()), strict=True))
         raw = self.serializer_of(name).serialize(parts)  # raises: it must not look like one that is stored
         return self.payload(name, 0, parts, Place(workflow_id, 0, place), raw=raw)
 
     def read_signal(self, workflow_id: str, payload: Payload) -> Signal:
         """Return a value that was sent, as it is stored; one that cannot be read says why."""
         found = self.value(workflow_id, payload)
-        if not isinstance(found, Mapping) or set(found) != {"value", "by", "at"}:
+        if isinstance(found, Undecodable):
             return Signal(payload.name, found)
-        return Signal(payload.name, found["value"], found["by"], datetime.fromisoformat(found["at"]))
+        try:
+            if not isinstance(found, dict):
+                raise TypeError(type(found).__name__)
+            by, at = found["by"], datetime.fromisoformat(found["at"]).astimezone(UTC)
+            if not isinstance(by, str | None) or len(found) != len(_SIGNAL_PARTS):
+                raise ValueError("a signal with other parts")
+            return Signal(payload.name, found["value"], by, at)
+        except (KeyError, TypeError, ValueError, OverflowError):  # a row may hold anything
+            return Signal(payload.name, Undecodable("what is stored is not a signal"))
 
     def _answer(
         self, record: StepRecord, values: Mapping[str, Any], by: str | None, at: str | None
@@ -656,6 +686,8 @@ def _checked_pause(fields: dict[str, Any]) -> dict[str, Any]:
         raise TypeError("a name that is not a text")
     if not all(isinstance(schema, dict) for schema in schemas.values()):
         raise TypeError("a schema that is not a mapping")
+    if schemas:
+        fields["schemas"] = {name: stored_schema(schema) for name, schema in schemas.items()}
     if fields.get("due") is not None:
         fields["due"] = datetime.fromisoformat(fields["due"]).astimezone(UTC)
     return fields
@@ -729,6 +761,7 @@ def _facts(record: StepRecord, store_id: bytes) -> bytes:
         *(record.partial, record.cached, record.visit, record.child_workflow_id, record.retry_of),
         # An answer that is not used yet is a value of its own, added after the step was sealed.
         record.answered_by if record.answer is None else None,
+        *(({name: float(amount) for name, amount in record.used.items()},) if record.used else ()),
     )
     return store_id + msgspec.json.encode(facts, order="deterministic")
 

@@ -17,6 +17,8 @@ from hypergraph.exceptions import (
 _FULL = "is full: free some disk space or prune old workflows, then resume. Nothing was written"
 _READ_ONLY = "cannot be written: check the permissions of the file and of the folder around it"
 _CORRUPT = "is damaged: restore it from a backup, or move it away and start afresh"
+_OTHER_FILE = "is not a SQLite database: check the path. If it was one, restore it from a backup"
+_FOLDER = "is a folder: name a file in it"
 _UNREACHABLE = "cannot be opened: check that the folder exists and that the path is right"
 _HALF_WRITTEN = "was left half written by a program that crashed: run it again, or: hypergraph db recover"
 _ENDLESS = "takes longer to read than its size allows: it is damaged. Restore it from a backup"
@@ -29,7 +31,7 @@ _SQLITE: dict[int, tuple[type[StoreError], str]] = {
     sqlite3.SQLITE_INTERRUPT: (StoreCorruptError, _ENDLESS),
     sqlite3.SQLITE_PERM: (StoreReadOnlyError, _READ_ONLY),
     sqlite3.SQLITE_CORRUPT: (StoreCorruptError, _CORRUPT),
-    sqlite3.SQLITE_NOTADB: (StoreCorruptError, _CORRUPT),
+    sqlite3.SQLITE_NOTADB: (StoreCorruptError, _OTHER_FILE),
     sqlite3.SQLITE_IOERR_SHORT_READ: (StoreCorruptError, _CORRUPT),
     sqlite3.SQLITE_CANTOPEN: (StoreUnavailableError, _UNREACHABLE),
     sqlite3.SQLITE_BUSY: (StoreUnavailableError, _LOCKED),
@@ -39,6 +41,7 @@ _SQLITE: dict[int, tuple[type[StoreError], str]] = {
 _SYSTEM: dict[int, tuple[type[StoreError], str]] = {
     errno.ENOSPC: (StoreFullError, _FULL),
     getattr(errno, "EDQUOT", errno.ENOSPC): (StoreFullError, _FULL),
+    errno.EISDIR: (StoreUnavailableError, _FOLDER),
     errno.EROFS: (StoreReadOnlyError, _READ_ONLY),
     errno.EACCES: (StoreReadOnlyError, _READ_ONLY),
     errno.EPERM: (StoreReadOnlyError, _READ_ONLY),

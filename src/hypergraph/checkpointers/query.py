@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.clock import now
@@ -296,6 +296,21 @@ FILTERS = (
 )
 
 
+class Filters(TypedDict, total=False):
+    """The filters of a list, as `Checkpointer.workflows` takes them."""
+
+    status: Status | Iterable[Status] | None
+    graph: str | None
+    since: Moment | None
+    until: Moment | None
+    parent: str | None
+    tag: str | Mapping[str, str] | Iterable[str] | None
+    where: str | None
+    due: bool
+    limit: int | None
+    cursor: str | None
+
+
 def parse(
     *,
     status: Status | Iterable[Status] | None = None,
@@ -345,7 +360,7 @@ def moment(given: Moment | None, name: str = "since") -> datetime | None:
         return _moment(given)
     except (ValueError, OverflowError, TypeError):
         raise ValueError(
-            f'{name}={given!r} is no datetime, no ISO date, and no time ago like "2h" or "1d12h"'
+            f'Invalid {name}: {given!r}. Use a date like "2026-01-31", or an age like "2h" or "1d12h".'
         ) from None
 
 

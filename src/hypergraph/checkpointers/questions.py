@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from hypergraph.answers import check, checked_signal
+from hypergraph.answers import check, checked_signal, stored_schema
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
@@ -22,6 +22,7 @@ from hypergraph.structure import signals_in
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
+_LONGEST = 10_000_000  # characters of the ids of all runs around a run
 _NEAR = timedelta(seconds=60)  # a timer that is due so soon is waited for in the process
 _ITEM = re.compile(r"item-(0|[1-9][0-9]*)")
 _UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
@@ -34,6 +35,12 @@ class Question:
     step: StepRecord  # that asks it: of the workflow itself, of a nested graph or of an item
     pause: PauseInfo  # what it asks; its keys lead from the workflow to the answer
     inner: tuple[str, ...] = ()  # the nested graphs around it that have no history of their own
+
+    @property
+    def id(self) -> str:
+        """What tells it from the questions that the same node asks before and after, under the same keys."""
+        node = self.pause.node_name.rpartition("/")[2]
+        return f"{'/'.join((self.step.workflow_id, *self.inner, node))}:{self.step.superstep}"
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -76,6 +83,10 @@ def awaited(pauses: Iterable[PauseInfo]) -> dict[str, int]:
 def around(workflow_id: str) -> list[str]:
     """Return a workflow and those that it is part of, from the inside out."""
     parts = workflow_id.split("/")
+    if (
+        len(parts) * len(workflow_id) > _LONGEST
+    ):  # a stored id may be anything: together they would be endless
+        return [workflow_id]
     return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
 
 
@@ -111,8 +122,9 @@ def send_signal(store: Checkpointer, workflow_id: str, name: str, value: Any, by
         )
     _check_signal(workflow, name, value)
     while True:
-        sent = [each for each in store.backend.read_signals(workflow_id) if each.payload.name == name]
-        payload = store.encoding.signal(workflow_id, name, value, by, len(sent) + 1)
+        sent = (each.payload for each in store.backend.read_signals(workflow_id))
+        last = max((payload.idx for payload in sent if payload.name == name), default=0)
+        payload = store.encoding.signal(workflow_id, name, value, by, last + 1)
         if store.backend.put_signal(workflow_id, payload):
             return
 
@@ -128,7 +140,7 @@ def _check_signal(workflow: Workflow, name: str, value: Any) -> None:
             f"Workflow {workflow.id!r} does not receive {name!r}. {did_you_mean(name, list(found)) or known}",
             workflow_id=workflow.id,
         )
-    check(name, value, found[name])
+    check(name, value, stored_schema(found[name]))
 
 
 def due_runs(store: Checkpointer, graph: str | None = None) -> list[Workflow]:
@@ -235,17 +247,25 @@ def placed(pause: PauseInfo, path: tuple[str, ...]) -> PauseInfo:
 
 
 def record_answers(
-    store: Checkpointer, workflow_id: str, answers: Mapping[str, Any], by: str | None = None
+    store: Checkpointer,
+    workflow_id: str,
+    answers: Mapping[str, Any],
+    by: str | None = None,
+    question_id: str | None = None,
 ) -> None:
     """Keep answers to open questions, all of them or none; the same answer again changes nothing.
 
+    With the id of a question, the answers count for that one alone.
+
     Raises:
-        WorkflowError: the question does not exist, or it has another answer.
+        WorkflowError: the question does not exist or is closed, or it has another answer.
         InvalidAnswerError: an answer is not of the type that the question asks for.
         ValueError: the question needs several answers at once.
         TypeError: a value cannot be stored.
     """
     questions = open_questions(store, workflow_id, answers)
+    if question_id is not None:
+        questions = _only(question_id, questions, workflow_id, answers)
     for key in answers:
         if not any(key in question.keys for question in questions):
             _refuse_unasked(store, workflow_id, (key, answers[key]), open_questions(store, workflow_id))
@@ -276,6 +296,20 @@ def record_answers(
             raise answered(workflow_id, given[0])
     if written:
         store.backend.put_answers(written)
+
+
+def _only(id: str, questions: list[Question], workflow_id: str, keys: Iterable[str]) -> list[Question]:
+    """Return the question with this id. Raises WorkflowError if it is not open, or asks for other keys."""
+    found = [question for question in questions if question.id == id]
+    asked = {key for question in found for key in question.keys}
+    if found and asked.issuperset(keys):
+        return found
+    listed = ", ".join(repr(question.id) for question in questions) or "none"
+    state = f"asks for {', '.join(map(repr, sorted(asked)))}" if found else "is not open any more"
+    raise WorkflowError(
+        f"The question {id!r} of workflow {workflow_id!r} {state}. Open questions: {listed}.",
+        workflow_id=workflow_id,
+    )
 
 
 def _refuse_late(workflow_id: str, question: Question, key: str) -> None:
@@ -348,8 +382,8 @@ def _name(child: Workflow) -> str | None:
 def answered(workflow_id: str, key: str) -> WorkflowError:
     """Return the error for another answer to what has been answered."""
     return WorkflowError(
-        f"{key!r} of workflow {workflow_id!r} has been answered already, and not with this. To try another "
-        "answer, fork the workflow before the question; to ask for more, pass new_turn=True.",
+        f"{key!r} of workflow {workflow_id!r} has been answered already, with another value. To try this "
+        "one, fork the workflow before the question. To ask again, pass new_turn=True.",
         workflow_id=workflow_id,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import wraps
@@ -71,16 +71,32 @@ def fast_dataclass(frozen: Record) -> Record:
 def fast_constructor(frozen: Record, *, checks: bool = True) -> Record:
     """Return a constructor of the same records with the same arguments that takes half the time.
 
-    Without checks it takes a third, and is for arguments that are right already.
+    Without checks it takes a quarter, and is for arguments that are right already.
     """
     twin: Any = _TWINS[frozen]
-    if not checks:
+    return twin if checks else _unchecked(frozen, twin)  # type: ignore[no-any-return]  # what it makes is frozen
 
-        def freeze(self: Any) -> None:
-            self.__class__ = frozen
 
-        twin = type(frozen.__name__, (twin,), {"__slots__": (), "__post_init__": freeze})
-    return twin  # type: ignore[no-any-return]  # what it makes is of the frozen class
+def _unchecked(frozen: Any, twin: Any) -> Any:
+    """Return a function that fills the slots one by one, written out as `dataclass` writes `__init__`."""
+    known: dict[str, Any] = {"twin": twin, "frozen": frozen, "new": object.__new__}
+    arguments, lines = [], []
+    for each in fields(frozen):
+        name = each.name
+        if each.default_factory is not MISSING:
+            known[f"make_{name}"] = each.default_factory
+            arguments.append(f"{name}=None")
+            lines.append(f" self.{name} = make_{name}() if {name} is None else {name}")
+            continue
+        lines.append(f" self.{name} = {name}")
+        if each.default is MISSING:
+            arguments.append(name)
+        else:
+            known[f"default_{name}"] = each.default
+            arguments.append(f"{name}=default_{name}")
+    begin, end = " self = new(twin)", " self.__class__ = frozen\n return self"
+    exec("\n".join([f"def made({', '.join(arguments)}):", begin, *lines, end]), known)  # noqa: S102 - our own fields
+    return known["made"]
 
 
 _TWINS: dict[type, Any] = {}
@@ -142,6 +158,8 @@ class StepRecord:
     error_attributes: dict[str, Any] = field(default_factory=dict)  # of a failure: its plain attributes
     waited_ms: float | None = None  # how long it waited for a worker or a free slot; None if it did not
     expired: bool = False  # whether its deadline passed, so that the default was the answer
+    # What it recorded with `ctx.record`, with inner steps: in an encrypted store, where the step is sealed.
+    used: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.workflow_id or not self.node_name:

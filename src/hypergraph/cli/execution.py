@@ -7,7 +7,7 @@ import importlib.util
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import PAIRS, given_values
 from hypergraph.cli.output import duration, quoted, say, status, suggested, until
 from hypergraph.cli.tables import ROWS
-from hypergraph.cli.targets import graph_at, services_at, target_of
+from hypergraph.cli.targets import SERVICES, graph_at, services_at, target_of
 from hypergraph.display import Table, escape, plural
 from hypergraph.events import EventProcessor
 from hypergraph.events.rich_progress import RichProgressProcessor
@@ -32,10 +32,8 @@ from hypergraph.exceptions import (
 from hypergraph.runs.log import failed_status, stats_table, step_table
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.run import Failure, ItemView, Output, RunView, map_view, run_view
+from hypergraph.views.values import describe
 
-SERVICES = Option(
-    "--services", "clients for nodes: module:name of a dict, or of a function that returns one", "MODULE:NAME"
-)
 RUN_OPTIONS = (
     Option("--map-over", "run once for each item of this input", "KEY", many=True),
     Option(
@@ -185,7 +183,7 @@ def outcome(
         if found is not None and isinstance(found.map_result, MapResult):
             return found.map_result
         if found is None and isinstance(error, ValueError | TypeError | GraphConfigError):
-            raise Problem(USAGE, " ".join(str(error).splitlines())) from error
+            raise Problem(USAGE, _as_command_line(" ".join(str(error).splitlines()))) from error
         raise
 
 
@@ -264,7 +262,7 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
         looped = len(stats) < len(result.log.steps)
         yield stats_table(stats) if looped else _supersteps(step_table(result.log.steps))
     if view["outputs"]:
-        yield _outputs(view["outputs"])
+        yield _outputs(view["outputs"], {} if isinstance(result, MapResult) else _last_items(result, order))
     if view["error"] is not None:
         yield _error(view["error"])
         if order.workflow_id and order.is_map:
@@ -313,8 +311,18 @@ def _failed(error: Failure) -> str:
     return failed_status(error["message"], error["node"])
 
 
-def _outputs(outputs: list[Output]) -> Table:
-    rows = [(found["name"], found["type"], _size(found), found["text"]) for found in outputs[:ROWS]]
+def _last_items(result: RunResult, order: Order) -> dict[str, str]:
+    """Return the texts of the lists that nodes append to: the last item is what the run has added."""
+    names = {name for node in order.graph.nodes.values() for name in node.append}
+    lists = {name: value for name in names if isinstance(value := result.values.get(name), list)}
+    return {name: f"[..., {describe(value[-1])['text']}]" for name, value in lists.items() if len(value) > 1}
+
+
+def _outputs(outputs: list[Output], texts: Mapping[str, str]) -> Table:
+    rows = [
+        (found["name"], found["type"], _size(found), texts.get(found["name"], found["text"]))
+        for found in outputs[:ROWS]
+    ]
     left_out = len(outputs) - len(rows)
     return Table(
         ("Output", "Type", "Size", "Value"),

@@ -15,6 +15,7 @@ from typing import Any
 
 from hypergraph import Graph
 from hypergraph.cli.arguments import Option
+from hypergraph.display import did_you_mean
 from hypergraph.graph.structure import type_text
 from hypergraph.views.problems import USAGE, Problem
 
@@ -41,7 +42,9 @@ def given_values(
     found = {} if values is None else json_of(values, "--values")
     if not isinstance(found, dict):
         raise Problem(USAGE, f"--values must be a JSON object, not {type(found).__name__}")
-    texts = dict(map(pair_of, pairs))
+    texts = pairs_of(pairs)
+    for name in texts:
+        _refuse_unknown(graph, name)
     return {
         name: fitted(name, value, _declared(graph, name, mapped), is_text=name in texts)
         for name, value in {**found, **texts}.items()
@@ -160,6 +163,26 @@ def literal(text: str) -> Any:
         except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
             continue
     return text
+
+
+def pairs_of(texts: Iterable[str]) -> dict[str, str]:
+    """Return KEY=VALUE pairs by key. Raises Problem if a key is given twice, or as `pair_of`."""
+    found: dict[str, str] = {}
+    for key, value in map(pair_of, texts):
+        if key in found:
+            raise Problem(USAGE, f"{key!r} is given twice: {found[key]!r} and {value!r}", "Give it once")
+        found[key] = value
+    return found
+
+
+def _refuse_unknown(graph: Graph, name: str) -> None:
+    """Raise Problem for a name that no node takes or makes; a dot is part of keys of nested graphs."""
+    recorded = name if graph.renaming is None else graph.renaming.recorded(name)
+    if "." in name or any(graph.consumers_of(recorded)) or any(graph.producers_of(recorded)):
+        return
+    known = list(dict.fromkeys((*graph.inputs.all, *graph.outputs)))
+    hint = did_you_mean(name, known) or f"Inputs: {', '.join(graph.inputs.all) or 'none'}"
+    raise Problem(USAGE, f"{name!r} is not an input of graph {graph.name or 'unnamed'!r}", hint)
 
 
 def pair_of(text: str) -> tuple[str, str]:

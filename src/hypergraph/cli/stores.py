@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call
+from hypergraph.cli.output import suggested
 from hypergraph.cli.registry import module_of
 from hypergraph.display import escape, plural
 from hypergraph.views.problems import NOT_FOUND, REFUSED, Problem
@@ -34,6 +35,11 @@ def asked(call: Call) -> tuple[Checkpointer, str]:
     """Return the store and the id of the argument WF. Raises Problem if either does not exist."""
     store = opened(call)
     return store, _resolved(store, call.options.wf)
+
+
+def resuming(workflow_id: str, tags: Mapping[str, str]) -> str:
+    """Return the command that resumes a workflow; the graph is named unless the workflow remembers it."""
+    return suggested("resume", workflow_id) + ("" if APP in tags else " MODULE:GRAPH")
 
 
 def _resolved(store: Checkpointer, text: str) -> str:

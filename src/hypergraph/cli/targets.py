@@ -24,6 +24,9 @@ TARGET = Option("TARGET", "a graph: module:attribute, or a name from [tool.hyper
 STORED_TARGET = TARGET._replace(
     needed=False, help="a graph: module:attribute or a name; default: the one that `hypergraph run` was given"
 )
+SERVICES = Option(
+    "--services", "clients for nodes: module:name of a dict, or of a function that returns one", "MODULE:NAME"
+)
 _SOURCE = 1_000_000  # bytes of a module that are looked at
 _PLACE = re.compile(r"([^:\s]+):([^:\s]+)")
 
@@ -122,7 +125,11 @@ def known_graphs() -> dict[str, str]:
 
 def _unknown_name(target: str) -> Problem:
     known = known_graphs()
-    hint = did_you_mean(target, known) or "Give module:attribute, or a name from [tool.hypergraph.graphs]"
+    module = target.removesuffix(".py").removeprefix("./")
+    if _is_of_graphs(module):
+        hint = f"Name the graph in the module as well, as in {module}:graph"
+    else:
+        hint = did_you_mean(target, known) or "Give module:attribute, or a name from [tool.hypergraph.graphs]"
     return Problem(NOT_FOUND, f"Graph {target!r} not found", hint, sorted(known))
 
 

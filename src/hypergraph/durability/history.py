@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -199,7 +200,7 @@ class Replay:
         whole = 0 if every else self._last_whole(turns)
         if self.stored.first:
             whole = starts.index(self.stored.first)
-            self._recall_earlier(found[whole:])
+            self._recall_earlier(turns[whole:], found[whole:])
         for number, turn in enumerate(turns):
             if number < whole:
                 self._pass_over(turn, found[number])
@@ -257,14 +258,22 @@ class Replay:
             name: [record_at(place) for place in places] for name, places in data["writes"].items()
         }
 
-    def _recall_earlier(self, found: Sequence[Sequence[tuple[Step, StepRecord]]]) -> None:
-        """Note which values there were before the records begin, and how often they had been written."""
+    def _recall_earlier(
+        self, turns: Sequence[Turn], found: Sequence[Sequence[tuple[Step, StepRecord]]]
+    ) -> None:
+        """Note which values there were before the records begin, and how often they had been written.
+
+        Each of the turns writes what it is given once more.
+        """
         written: dict[str, int] = {}
-        for _, record in (pair for records in found for pair in records):
-            for name, version in record.output_versions.items():
-                written.setdefault(name, version)
+        given: Counter[str] = Counter()  # before the first record that has written it
+        for turn, records in zip(turns, found, strict=True):
+            given.update(name for name in turn.names if name not in written)
+            for _, record in records:
+                for name, version in record.output_versions.items():
+                    written.setdefault(name, version)
         for name, version in self.stored.versions.items():
-            before = self.versions[name] = written.get(name, version + 1) - 1
+            before = self.versions[name] = written.get(name, version + 1) - 1 - given[name]
             if before:  # a value that was given since is newer than what a step has made
                 self._write(name, None if self.stored.given.get(name, 0) >= before else EARLIER)
 

@@ -36,7 +36,7 @@ from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import ResumeState, Stored, is_other
 from hypergraph.durability.inner_steps import InnerJournal
 from hypergraph.durability.summaries import SummaryWriter
-from hypergraph.engine.inner_steps import usage_inside
+from hypergraph.engine.inner_steps import added, usage_inside
 from hypergraph.engine.kernel import NOT_KNOWN
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step, inputs_of
@@ -88,8 +88,9 @@ class Intents:
             if resolve == "fail":
                 raise AmbiguousStepError(
                     f"Node {where!r} of workflow {claim.workflow_id!r} must not be repeated, and "
-                    f"{self.unresolved[step.name]}. Find out what it did. Then let it run again with "
-                    'on_ambiguous="rerun", or have on_ambiguous=... tell what it returned.',
+                    f"{self.unresolved[step.name]}. Find out what it did. If nothing happened, "
+                    'run it again with @node(on_ambiguous="rerun"). Otherwise pass on_ambiguous=a_function '
+                    "that returns its result.",
                     workflow_id=claim.workflow_id,
                     node_name=where,
                 )
@@ -119,6 +120,7 @@ def refuse_crash_loop(claim: Ownership, store: Checkpointer) -> None:
 
 
 _new_record = fast_constructor(StepRecord, checks=False)
+_fill = object.__setattr__  # of a record that is being made
 _clock = time.perf_counter
 _EARLY = 0.005  # seconds for which a finished step may wait for others, to be committed together
 _LOOKS = 100  # for finished steps, before the thread that writes late waits to be called
@@ -314,15 +316,38 @@ class Journal:
 
         What an earlier run has recorded for the same step is added: a crash may have ended that run.
         """
+        at = self._recorded_at(step, superstep)
+        before = self._before().get((at, step.name, key), {})
+        amounts = {name: amount + before.get(name, 0) for name, amount in usage.items()}
+        return tuple(Usage(at, step.name, key, name, amount) for name, amount in amounts.items())
+
+    def _recorded_at(self, step: Step, superstep: int) -> int:
+        """Return the superstep of the record of a step: a pause is completed in place."""
         asked = self.waiting.get(step.name) if self.waiting else None
-        at = superstep if asked is None else asked.superstep
+        return superstep if asked is None else asked.superstep
+
+    def _before(self) -> Mapping[tuple[int, str, str], Mapping[str, float]]:
+        """Return what earlier runs of the workflow have recorded, by superstep, node and inner step."""
         if self._used_before is None:
             is_new = self.run.resumed is None
             rows = [] if is_new else self.store.backend.read_usage(self.claim.workflow_id)
             self._used_before = by_step(rows)
-        before = self._used_before.get((at, step.name, key), {})
-        amounts = {name: amount + before.get(name, 0) for name, amount in usage.items()}
-        return tuple(Usage(at, step.name, key, name, amount) for name, amount in amounts.items())
+        return self._used_before
+
+    def _facts_of(self, step: Step, superstep: int, outcome: StepOutcome | None) -> dict[str, Any]:
+        """Return the uncommon fields of a record; in an encrypted store, also what the step has used."""
+        facts = {} if outcome is None else _uncommon(outcome)
+        if outcome is None or not self.store.encoding.chain.encrypts:
+            return facts
+        inner, visit = outcome.inner, outcome.visit
+        used = dict(visit.total or {}) if visit is not None else {}
+        if inner is not None and inner.workflow_id is None:
+            added(used, usage_inside(inner))
+        if visit is not None and self.run.resumed is not None:
+            place = (self._recorded_at(step, superstep), step.name)
+            for (*known, _), amounts in self._before().items():
+                added(used, amounts if (*known,) == place else {})
+        return {**facts, "used": used} if used else facts
 
     def _spent_inside(self, step: Step, superstep: int, outcome: StepOutcome | None) -> None:
         """Write down what was used in a nested graph that has no history of its own."""
@@ -398,20 +423,21 @@ class Journal:
     def _note_done(
         self, step: Step, superstep: int, value: Any, seconds: float, outcome: StepOutcome | None
     ) -> None:
-        facts = {} if outcome is None else _uncommon(outcome)
+        facts = self._facts_of(step, superstep, outcome)
         if step.kind == "graph":
             self._spent_inside(step, superstep, outcome)
         single = None if value is ABSENT else step.output
         made = results_of(step, value) if single is None else {single: value}
+        kept: dict[str, Any] | None = None
         if step.is_gate:
             facts["decision"] = decision_text(value)
         elif not step.node.persist:
-            facts["lost"], facts["values"] = dict.fromkeys(made, _NOT_KEPT), {}
+            facts["lost"], kept = dict.fromkeys(made, _NOT_KEPT), {}
         else:
-            facts["values"] = made if not step.appends else self._added(step, superstep, made)
+            kept = made if not step.appends else self._added(step, superstep, made)
         for name in made if self._handed else ():
             self._handed.pop(name, None)  # it is written anew, if only by changing it in place
-        self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, made)
+        self._add(step, superstep, StepStatus.COMPLETED, seconds, facts, made, kept)
 
     def transact(
         self, step: Step, superstep: int, outcome: StepOutcome, work: Callable[[], tuple[Any, float]]
@@ -498,7 +524,7 @@ class Journal:
         if self.silent or is_open or isinstance(error, AmbiguousStepError):
             return
         kind = type(error)
-        facts = _uncommon(outcome)
+        facts = self._facts_of(step, superstep, outcome)
         if step.kind == "graph":
             self._spent_inside(step, superstep, outcome)
         facts["error"] = safe_text(error) or kind.__name__
@@ -525,7 +551,13 @@ class Journal:
     def paused(self, step: Step, superstep: int, pause: PauseInfo, outcome: StepOutcome) -> None:
         """Write down that a step waits for an answer; of a nested graph, the first of its questions."""
         if not self.silent:
-            self._add(step, superstep, StepStatus.PAUSED, None, {**_uncommon(outcome), "pause": pause})
+            self._add(
+                step,
+                superstep,
+                StepStatus.PAUSED,
+                None,
+                {**self._facts_of(step, superstep, outcome), "pause": pause},
+            )
 
     def _add(  # noqa: PLR0912, PLR0917 - the facts of one step
         self,
@@ -535,11 +567,13 @@ class Journal:
         seconds: float | None,
         facts: dict[str, Any],
         results: Mapping[str, Any] = MappingProxyType({}),
+        kept: dict[str, Any] | None = None,
     ) -> None:
         run, moment = self.run, clock.clock()
         taken, made, awaited = _fixed_versions(run, step) if run.fixed else self._versions(step, results)
-        if status is StepStatus.COMPLETED:
-            facts["output_versions"] = made
+        if status is not StepStatus.COMPLETED:
+            made = {}
+        else:
             if run.resumed is not None and self._is_remade(step):
                 self.remade.add(step.index)
             if not run.fixed:
@@ -552,6 +586,9 @@ class Journal:
         if past is not None and past.last < superstep <= past.last + past.shift - len(past.remade):
             facts["retry_of"] = superstep - past.shift
         number = self.numbers.pop(step.index, None) if self.numbers is not None else None
+        duration, began = None, moment
+        if seconds is not None:
+            duration, began = seconds * 1000, moment - timedelta(0, seconds)
         if self.waiting and (asked := self.waiting.pop(step.name, None)) is not None:
             superstep, number = asked.superstep, asked.index  # a pause is completed in place
             facts["retry_of"] = asked.retry_of
@@ -566,12 +603,15 @@ class Journal:
             self._next_index() if number is None else number,
             status,
             taken,
-            duration_ms=None if seconds is None else seconds * 1000,
-            created_at=moment if seconds is None else moment - timedelta(seconds=seconds),
+            kept,
+            duration_ms=duration,
+            created_at=began,
             completed_at=moment,
+            output_versions=made,
             visit=self.visits.get(step.index, 1),
-            **facts,
         )
+        for field, fact in facts.items():  # most steps have none
+            _fill(record, field, fact)
         self.superstep = superstep
         self.running.discard(step.index)
         if self.live is not None:
@@ -663,17 +703,17 @@ class Journal:
         try:
             while self._next is not None or self.outbox:
                 commit = self._next = self._next or self._taken()
-                indexes = tuple([step.record.index for step in commit.steps])
                 if self.writer is not None:
                     if not self.writer.submit(commit, wait=wait):
                         return False
-                    self.on_their_way += indexes
+                    self.on_their_way += tuple([step.record.index for step in commit.steps])
                 else:
                     if wait:
                         self.store.backend.write(commit)
                     elif not self.store.backend.try_write(commit):
                         return False
-                    self.saved += indexes
+                    for step in commit.steps:
+                        self.saved.append(step.record.index)
                 self._next = None
         except BaseException as error:
             if isinstance(error, CheckpointError) and self.tolerate is not None and self.tolerate(error):

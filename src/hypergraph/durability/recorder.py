@@ -55,6 +55,7 @@ from hypergraph.durability.resume import (
     without_repeated,
 )
 from hypergraph.engine.admission import answer_names, is_answer, transactional_node
+from hypergraph.engine.inner_steps import added
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.plan import Step
@@ -119,8 +120,9 @@ class WorkflowRecorder:
         self.edits: dict[str, Any] = {}  # values given for what recorded steps produced
         self.named: frozenset[str] = frozenset()  # what the caller gives now, in contrast to what is stored
         self.seen: Stored | None = None  # what was stored when the call began
+        self.has_seen = False  # whether that was read, also if there was nothing
         self.questions: list[Question] = []  # what the caller may answer
-        self.batch: str | None = None  # the map whose item goes on by itself
+        self.batch: str | None = None  # the map whose item is resumed by itself
         self.has_waited = self.has_forked = False
         self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
         try:
@@ -150,7 +152,7 @@ class WorkflowRecorder:
     def inputs_for(
         self, graph: Graph, workflow_id: str | None, given: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Return stored inputs under the given ones: a run that goes on need not be given them again.
+        """Return stored inputs under the given ones: a resumed run need not be given them again.
 
         What recorded steps produced is no input; a value given for it is an edit of the history.
         """
@@ -177,6 +179,7 @@ class WorkflowRecorder:
             given = without_answered(graph, self.store, origin, given, ())
         else:
             stored = self.seen = stored_in(self.store, workflow_id, graph)
+            self.has_seen = True
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
                 refuse_map(stored)
@@ -206,7 +209,7 @@ class WorkflowRecorder:
         return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
 
     def _map_of(self, workflow_id: str) -> str | None:
-        """Return the map that there is an item of under this id: the item can go on by itself."""
+        """Return the map that there is an item of under this id: the item can be resumed by itself."""
         stored = self.store.backend.read_workflow(workflow_id)
         return stored.parent_id if stored is not None and stored.item is not None else None
 
@@ -226,7 +229,7 @@ class WorkflowRecorder:
                 self._fork(run, self.origin)
                 self.has_forked = True
         elif not fresh:
-            stored = self.seen if _is_outermost(run) and self.seen is not None else self._stored(run)
+            stored = self.seen if _is_outermost(run) and self.has_seen else self._stored(run)
             if stored is not None and self._is_over(run, stored):
                 return False
         try:
@@ -237,7 +240,7 @@ class WorkflowRecorder:
             # A rival that came too late to fork holds it for a moment, only to find that out.
             if not (self.options.wait or self.has_forked):
                 raise
-            self.has_waited, self.seen = not self.has_forked, None
+            self.has_waited, self.seen, self.has_seen = not self.has_forked, None, False
             return None
         except CheckpointError as error:
             if not self.tolerate(error):
@@ -586,9 +589,29 @@ def _is_large(value: Any) -> bool:
 
 
 def count_spent(store: Checkpointer, context: CallContext, workflow_id: str) -> None:
-    """Count what earlier runs of a workflow have used against the budget of this one."""
-    if context.budget is not None:
-        context.spend(store.backend.total_usage([workflow_id]).get(workflow_id, {}))
+    """Count what earlier runs of a workflow have used against the budget of this one.
+
+    Raises DecryptionError if the store is encrypted, and a step is not what the owner of the key wrote.
+    """
+    if context.budget is None:
+        return
+    used = store.backend.total_usage([workflow_id]).get(workflow_id, {})
+    sealed = _sealed_usage(store, workflow_id) if store.encoding.chain.encrypts else {}
+    context.spend({name: max(used.get(name, 0), sealed.get(name, 0)) for name in {*used, *sealed}})
+
+
+def _sealed_usage(store: Checkpointer, workflow_id: str) -> dict[str, float]:
+    """Return what the steps of a workflow and of those below it have used, as it is sealed with them."""
+    total: dict[str, float] = {}
+    checked, pending, seen = store.encoding.verifying(), [workflow_id], set[str]()
+    while pending:
+        each = pending.pop()
+        if each not in seen:  # a damaged store may have circles
+            seen.add(each)
+            for step in store.backend.read_steps(each, checked, values=False):
+                added(total, {} if step.replayed else step.used)  # a fork has not used what it has copied
+            pending += [child.id for child in store.backend.children(each)]
+    return total
 
 
 def _is_outermost(run: Run) -> bool:

@@ -35,7 +35,7 @@ from hypergraph.durability.history import (
     is_other,
     stored_in,
 )
-from hypergraph.durability.summaries import begun_at, fits, shift_of, with_turn
+from hypergraph.durability.summaries import begun_at, fits, reached_at, shift_of, with_turn
 from hypergraph.engine.admission import admit
 from hypergraph.engine.lists import Mark
 from hypergraph.engine.nested import MapRun
@@ -150,7 +150,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     if run.fixed:
         run.unfix()
     plan = run.plan
-    if stored.summary is not None and not fits(stored.summary, run.admission):
+    if stored.summary is not None and not fits(stored, run.admission):
         _read_whole(stored, store, run.admission.graph)
     before = stored.recorded()
     stored.inputs |= news
@@ -277,19 +277,13 @@ def _reopened(run: Run, news: Collection[str], again: Sequence[int]) -> set[int]
 def _pass_over_given_up(run: Run, stored: Stored, store: Checkpointer, reached: int) -> None:
     """Count visits of nested graphs that a later turn has given up: the next one is a fresh run."""
     others = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
-    past, layout = run.resumed, run.admission.layout
+    past, reached_before = run.resumed, reached_at(stored, run.admission)
     for child in store.backend.find(Query(others, parent=stored.workflow.id, limit=None))[0]:
         index = run.plan.index.get(child.node_name or "")
         if index is not None:
-            turns = [turn.superstep for turn in stored.turns if layout.reached_from(turn.names) >> index & 1]
-            begun = past.first if reached >> index & 1 else max(turns, default=_since_summary(stored))
+            begun = past.first if reached >> index & 1 else reached_before.get(index, 0)
             if (child.parent_superstep or 0) < begun:
                 past.visits[index] = max(child.visit, past.visits.get(index, 0))
-
-
-def _since_summary(stored: Stored) -> int:
-    """Return the first superstep after a summary: what began before and has not ended was given up."""
-    return 0 if stored.summary is None else stored.summary["last"] + 1
 
 
 def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
@@ -720,7 +714,8 @@ def ended_elsewhere(run: Run, stored: Stored) -> bool:
     where = failed[-1].node_name if failed else ""
     what = f": node {where!r}: {failed[-1].error_type}: {failed[-1].error}" if failed else ""
     error = WorkflowError(
-        f"Workflow {stored.workflow.id!r} {status.value} where it was run{what}. Run it again to go on.",
+        f"Workflow {stored.workflow.id!r} {status.value} in the call that this one waited for{what}. "
+        "Run it again to continue.",
         workflow_id=stored.workflow.id,
     )
     superstep = failed[-1].superstep if failed else 0

@@ -8,24 +8,71 @@ steps that came later. A summary holds no values, and it is only a shortcut: wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
+
+import msgspec
 
 from hypergraph.checkpointers.records import EncodedStep, StepRecord, Turn, fast_constructor, turns_of
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.durability.code_changes import RULES
 from hypergraph.durability.history import EARLIER, Replay, Stored, covered, grown
 from hypergraph.engine.admission import Admission
+from hypergraph.scheduling import Standing
 
 EVERY = 256  # steps between two summaries of a run
 _LEAST = 32  # steps for which a run that ends does
+_WIDEST = 10_000  # bits of a number that JSON can hold
 _new_record = fast_constructor(StepRecord, checks=False)
 
 
-def fits(summary: Mapping[str, Any], admission: Admission) -> bool:
-    """Say whether a summary was made for this graph, and by these rules of scheduling."""
-    return bool(summary.get("rules") == RULES and summary.get("shape") == admission.layout.shape)
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=2**60)]
+_Counts = list[tuple[_Count, _Count]]
+_Place = tuple[int, str] | Literal[0] | None  # of a record, of what is older than the records, of an input
+
+
+class _Facts(TypedDict):
+    """A summary as it is stored."""
+
+    rules: int
+    shape: str
+    last: _Count
+    begun: _Count
+    shift: _Count
+    worked: Annotated[float, msgspec.Meta(ge=0, lt=1e15)]
+    whole: bool
+    places: list[tuple[_Count, str]]
+    given: list[str]
+    remembered: list[str]
+    first: _Count
+    standing: dict[str, Any]  # checked by `Standing.from_data`
+    levels: tuple[_Counts, _Counts, _Counts, _Counts]
+    versions: dict[str, _Count]
+    visits: _Counts
+    sources: dict[str, _Place]
+    writes: dict[str, list[_Place]]
+
+
+def fits(stored: Stored, admission: Admission) -> bool:
+    """Say whether a summary was made for this graph, by these rules of scheduling, and is not damaged."""
+    try:
+        found = msgspec.convert(stored.summary, _Facts)
+        if found["rules"] != RULES or found["shape"] != admission.layout.shape:
+            return False
+        layout = admission.layout_for(found["given"], found["remembered"])
+        Standing.from_data(layout, found["standing"])
+    except (ValueError, TypeError, LookupError, ArithmeticError):  # a row may hold anything
+        return False
+    known = {(record.superstep, record.node_name) for record in stored.records}
+    named = {*found["sources"].values(), *(place for each in found["writes"].values() for place in each)}
+    by_node, by_loop = (*found["levels"][::2], found["visits"]), found["levels"][1::2]
+    return (
+        all(place in known for place in named if place)
+        and all(index < layout.size for pairs in by_node for index, _ in pairs)
+        and all(index < len(layout.loops) for pairs in by_loop for index, _ in pairs)
+        and found["begun"] <= found["last"] + 1
+    )
 
 
 def begun_at(replay: Replay) -> int:
@@ -39,6 +86,19 @@ def with_turn(stored: Stored, more: Turn) -> list[Turn]:
     """Return the turns with another one, as they are read later: what enters together is one turn."""
     given = ((turn.superstep, name) for turn in (*stored.turns, more) for name in turn.names)
     return turns_of(given, -1 if stored.summary is None else stored.summary["last"])
+
+
+def reached_at(stored: Stored, admission: Admission) -> dict[int, int]:
+    """Return the superstep of the last turn that reached each nested graph, by step; the first is left out.
+
+    What such a graph had begun before is given up, what it has begun since continues.
+    """
+    found = {} if stored.summary is None else dict(stored.summary["reached"])
+    graphs = [step.index for step in admission.plan.steps if step.kind == "graph"]
+    for turn in stored.turns if graphs else ():
+        reached = admission.layout.reached_from(turn.names)
+        found |= {index: turn.superstep for index in graphs if turn.superstep and reached >> index & 1}
+    return found
 
 
 def shift_of(stored: Stored, begun: int) -> int:
@@ -135,6 +195,9 @@ class SummaryWriter:
         records = sorted(self._records.values(), key=lambda record: record.index)
         stored = replace(self._stored, records=records)
         self._due = 2 * self._count + EVERY  # if it cannot be made now
+        layout = self._admission.layout
+        if max(layout.size, layout.slot_count) > _WIDEST:
+            return None
         if stored.waiting or any(turn.superstep > self.last for turn in stored.turns):
             return None  # a question is completed in its place, and a turn without steps may be given more
         if grown(stored, self._admission.graph) != records:
@@ -152,6 +215,7 @@ class SummaryWriter:
             "last": self.last,
             "begun": begun,
             "shift": shift_of(stored, begun),
+            "reached": [[index, at] for index, at in reached_at(stored, self._admission).items()],
             "worked": before + covered(stored.tail),
             "whole": stored.is_whole,
             "places": [[record.superstep, record.node_name] for record in kept],

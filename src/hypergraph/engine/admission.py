@@ -22,6 +22,7 @@ from hypergraph.graph.inputs import (
     scope_of,
     starts_alone,
 )
+from hypergraph.graph.rivals import rivals
 from hypergraph.graph.wiring import Wiring
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.function import FunctionNode
@@ -70,9 +71,11 @@ def _check_component(request: Request, component: Sequence[str], named: Sequence
     if entries and not any(available.issuperset(params) for params in entries.values()):
         ways = "\n".join(f"-> enter at {name!r} with {', '.join(params)}" for name, params in entries.items())
         missing = sorted({p for params in entries.values() for p in params if p not in available})
+        first = ", ".join(f"{param}=..." for param in next(iter(entries.values())))
         raise MissingInputError(
             f"Nothing starts the cycle {' -> '.join(component)}: missing {', '.join(missing)}.\n{ways}\n"
-            "How to fix: pass the inputs of one entry in `values`, or bind them; bind returns a new graph.",
+            f"How to fix: pass what one of them needs: run(graph, {first}). Or bind it; bind returns a new "
+            f"graph: graph.bind({first}).",
             missing,
             sorted(request.names),
         )
@@ -239,6 +242,18 @@ def check_waits(layout: Layout) -> None:
         )
 
 
+def check_order(wiring: Wiring, layout: Layout, given: Collection[str]) -> None:
+    """Raise GraphConfigError if nodes share a name in no fixed order."""
+
+    def goes_first(one: str, other: str) -> bool:
+        return bool(layout.before[layout.index[other]] >> layout.index[one] & 1)
+
+    unasked = layout.names_of(layout.unasked)
+    findings = list(map(str, rivals(wiring, goes_first, given, layout.scope_names, unasked)))
+    if findings:
+        raise GraphConfigError.from_findings(findings)
+
+
 UNSET: Any = type("UNSET", (), {"__repr__": lambda self: "<unset>", "__bool__": lambda self: False})()
 _KEPT = 256  # admissions remembered per graph; more key sets than that are a sign of generated names
 
@@ -284,12 +299,13 @@ class Admission:
     def layout_for(self, names: Collection[str], remembered: Collection[str] = ()) -> Layout:
         """Return the layout of a run that is given other names, and of a turn that remembers some.
 
-        Raises ValueError for a loop that could begin at several places.
+        Raises ValueError for a loop that could begin at several places, GraphConfigError for nodes that share
+        a name in no fixed order.
         """
         key = frozenset(names), frozenset(remembered)
         if key not in self.layouts:
             known = self.layout
-            self.layouts[key] = compile_layout(
+            layout = compile_layout(
                 known.parts,
                 known.scope_names,
                 names,
@@ -298,6 +314,8 @@ class Admission:
                 known.declared,
                 remembered,
             )
+            check_order(self.graph.wiring, layout, {*names, *remembered, *self.base})
+            self.layouts[key] = layout
         return self.layouts[key]
 
     def remember_outcome(self, names: tuple[str, ...]) -> None:
@@ -370,6 +388,7 @@ def _admit(
     uncertain = sum(1 << index for index in plan.uncertain)
     layout = compile_layout(parts, active, plain, named, uncertain, wiring.explicit)
     check_waits(layout)
+    check_order(wiring, layout, {*plain, *base})
     return Admission(
         graph=graph,
         plan=plan,

@@ -23,7 +23,7 @@ def course_of(run: Run) -> Iterable[tuple[int, Any]]:
     overlaps = kernel.concurrent and run.plan.could_overlap(kernel.overlaps)
     if not run.fixed:
         _take_answers(run)
-        if overlaps and not run.layout.is_line and not run.layout.is_loose:
+        if overlaps and not run.layout.is_line:
             return [(0, LiveFlow(run))]
         return chain.from_iterable(_follow(run))
     if admission.course is None:

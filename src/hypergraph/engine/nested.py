@@ -11,6 +11,7 @@ from typing import Any
 from hypergraph.engine.admission import Admission, admit, split_answers
 from hypergraph.engine.execute import execute, producers, report, stored
 from hypergraph.engine.kernel import PauseExecution, pass_on
+from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step
 from hypergraph.engine.run import CallContext, Run, StepOutcome, clock, own_list
 from hypergraph.exceptions import GraphConfigError, NodeError
@@ -245,20 +246,24 @@ async def _nest(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> A
         pass_on(child.error)
     report(child)
     found = tuple(
-        _appended([child], inner) if name in step.appends else child.values.get(inner, ABSENT)
+        _appended(step, [child], inner) if name in step.appends else child.values.get(inner, ABSENT)
         for name, inner in zip(step.outputs, _inner_outputs(step), strict=True)
     )
     return found[0] if step.output is not None else found
 
 
-def _appended(runs: Iterable[Run | None], name: str) -> list[Any] | Replace:
-    """Return what runs have added to a list, one after another; Replace if one has started it anew."""
+def _appended(step: Step, runs: Iterable[Run | None], name: str) -> list[Any] | Replace:
+    """Return what runs add to a list, one after another; Replace if one has started it anew."""
     added: list[Any] = []
-    is_anew = False
+    is_anew, is_list = False, name in step.node.graph.wiring.lists
     for run in runs:
-        if run is not None and run.failure is None:
+        if run is None or run.failure is not None:
+            continue
+        if is_list:
             added += run.lists.added(run.values, name)
             is_anew = is_anew or name in run.lists.anew
+        elif name in run.values:
+            added += items_of(run.values[name])
     return Replace(added) if is_anew else added
 
 
@@ -320,7 +325,7 @@ async def _nest_map(run: Run, step: Step, superstep: int, outcome: StepOutcome) 
         raise PauseExecution(*pauses)
     names = _inner_outputs(step)
     columns = tuple(
-        _appended(children.runs, inner)
+        _appended(step, children.runs, inner)
         if name in step.appends
         else [_item_value(child, inner) for child in children.runs]
         for name, inner in zip(step.outputs, names, strict=True)

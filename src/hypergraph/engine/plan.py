@@ -6,7 +6,7 @@ import copy
 import enum
 import numbers
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from inspect import Parameter as Kinds
 from operator import itemgetter
 from typing import Any, Literal, NoReturn, Protocol
@@ -130,8 +130,9 @@ def _copier(node: CallableNode, param: Parameter) -> Callable[[], Any]:
         except Exception as error:
             raise GraphConfigError(
                 f"The default of {param.name!r} in node {node.name!r} cannot be safely copied "
-                f"({type(error).__name__}: {error}), and calls must not share it.\n"
-                f"How to fix: share it with .bind(), as in graph.bind({param.name}=...), or default to None."
+                f"({type(error).__name__}: {error}), and each call needs a copy of its own.\n"
+                f"How to fix: graph.bind({param.name}=...) shares one object between all calls. Or use None "
+                "as the default, and create the object in the function."
             ) from error
 
     return fresh
@@ -208,11 +209,14 @@ def unpacker(
                 f"Node {name!r} returned a dict with keys {list(result)}; its outputs are {outputs}."
             )
         elif result is None:
-            raise TypeError(f"Node {name!r} returned None; it must return {wanted} values for {outputs}.")
+            raise TypeError(
+                f"Node {name!r} returned None; expected {wanted} values, one for each of {outputs}. "
+                f"Add a return statement: return {', '.join(outputs)}."
+            )
         elif isinstance(result, (str, bytes, bytearray, set, frozenset)) or not hasattr(result, "__len__"):
             raise TypeError(
-                f"Node {name!r} returned {type(result).__name__}; "
-                f"it must return {wanted} values for {outputs}."
+                f"Node {name!r} returned {type(result).__name__}; expected {wanted} values, one for each of "
+                f"{outputs}. Return them as a tuple, or change its output_name."
             )
         if len(result) != wanted:
             raise ValueError(
@@ -404,7 +408,6 @@ class Plan:
         self.has_cycles = bool(wiring.cycles)
         unsure = [step for step in self.steps if step.kind == "graph" and not _always_delivers(step.node)]
         self.uncertain = {step.index for step in (*asks, *unsure)}  # may not make all outputs, or ask
-        self.uncertain.update(self._overlooked(wiring))
         self.fixed = not (
             self.uncertain or self.has_cycles or wiring.gates or wiring.lists or _contested(wiring)
         )
@@ -430,15 +433,6 @@ class Plan:
             default_open=not step.is_gate or node.default_open,
         )
 
-    def _overlooked(self, wiring: Wiring) -> Iterator[int]:
-        """Yield makers of a name, and takers that no declared edge joins to them: neither goes first."""
-        for name, takers in wiring.consumers.items() if wiring.explicit else ():
-            for taker in takers:
-                for maker in wiring.data_producers.get(name, ()):
-                    if maker not in wiring.feeders(taker, name):
-                        yield self.index[maker]
-                        yield self.index[taker]
-
     def _link_orders(self, wiring: Wiring) -> None:
         scope = self.scope
         for step in self.steps:
@@ -452,7 +446,7 @@ class Plan:
 
 
 def _contested(wiring: Wiring) -> set[str]:
-    """Return the names with several sources: producers, or given values beside a producer nobody declared."""
+    """Return the names with several sources: producers, or given values beside an undeclared producer."""
     return {
         name
         for name, producers in wiring.data_producers.items()

@@ -250,7 +250,7 @@ class Run:
             self.unfix()
 
     def unfix(self) -> None:
-        """Prepare for a course that is found out on the way: the graph decides it, or where a run goes on."""
+        """Prepare for a course that is found on the way: the graph decides it, or the run is resumed."""
         self.fixed = False
         self.landed = []
         self.use(self.admission.layout)

@@ -128,7 +128,7 @@ def _checked(processors: Iterable[EventProcessor] | None) -> list[EventProcessor
     found = list(processors)
     for each in found:
         if isinstance(each, type):
-            raise TypeError(f"{each.__name__} is a class: an event processor must be an instance of it")
+            raise TypeError(f"{each.__name__} is a class; pass an instance of it: {each.__name__}()")
         if not _is_processor(each):
             raise TypeError(f"{type(each).__name__} is not an event processor: it has no on_event method")
     return found

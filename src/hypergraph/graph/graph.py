@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hypergraph.display import did_you_mean, finding, plural
 from hypergraph.exceptions import GraphConfigError
@@ -51,6 +51,9 @@ def _edge_texts(wiring: Wiring) -> Iterator[str]:
     for edge in wiring.edges:
         if edge.edge_type == "control" or (wiring.explicit and edge.edge_type == "ordering"):
             yield f"{edge.source}->{edge.target}:{edge.edge_type}"
+
+
+_ELSEWHERE = frozenset({"run", "map", "iter", "invoke", "ainvoke", "stream", "astream", "compile", "execute"})
 
 
 class Graph(Frozen):
@@ -118,6 +121,17 @@ class Graph(Frozen):
             _bound={},
             memo={},
         )
+
+    if not TYPE_CHECKING:  # for type checkers every name would be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, with the way to run a graph where a name asks for it."""
+            if name in _ELSEWHERE:
+                raise AttributeError(
+                    f"A graph has no {name}(): a runner runs it. Write SyncRunner().run(graph, ...), or "
+                    "await AsyncRunner().run(graph, ...)."
+                )
+            raise AttributeError(f"'Graph' object has no attribute {name!r}", name=name, obj=self)
 
     # -- structure -----------------------------------------------------------------------------------
 
@@ -367,6 +381,7 @@ class Graph(Frozen):
         name: str | None = None,
         durability: Literal["nested", "atomic"] = "nested",
         lift: Names = None,
+        append: Names = None,
     ) -> GraphNode:
         """Return this graph as a node of another graph. Raises what GraphNode raises.
 
@@ -378,8 +393,9 @@ class Graph(Frozen):
             name: the name of the node; by default that of the graph
             durability: "nested" stores inner steps as a child workflow, "atomic" stores a single step
             lift: the outputs that the parent receives, in this order; by default all
+            append: the outputs that are added to the list of that name in the parent, each run's in turn
         """
-        return GraphNode(self, name, durability=durability, lift=lift)
+        return GraphNode(self, name, durability=durability, lift=lift, append=append)
 
     def _copy(self, **changes: Any) -> Self:
         clone = object.__new__(type(self))
@@ -442,5 +458,5 @@ def _checked_node(node: Any) -> HyperNode:
             raise TypeError('A lambda is not a node; write FunctionNode(fn, "name", "output").')
         remedy = f"decorate it with @node(output_name=...), or write node({name}, output_name=...)"
     else:
-        remedy = "a graph takes functions decorated with @node"
+        remedy = "pass functions decorated with @node, without calling them"
     raise TypeError(f"{got(node)} is not a node; {remedy}.")

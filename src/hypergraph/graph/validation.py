@@ -10,20 +10,19 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.display import did_you_mean, finding
 from hypergraph.exceptions import GraphConfigError, GraphWarning
+from hypergraph.graph.rivals import rivals
 from hypergraph.graph.structure import type_text
 from hypergraph.graph.type_compat import fits
 from hypergraph.graph.wiring import Wiring
 from hypergraph.nodes.base import HyperNode
-from hypergraph.nodes.gate import GateNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.names import shown
 from hypergraph.nodes.signature import fingerprint
-from hypergraph.structure import Links, cyclic_components, leads, walk
+from hypergraph.structure import cyclic_components
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
@@ -74,11 +73,25 @@ def _free_cycles(wiring: Wiring) -> Iterator[str]:
         ways = {name: [other for other in wiring.ways[name] if other != name] for name in plain}
         for found in cyclic_components(plain, ways):
             names = [name for name in plain if name in found]
+            fed = [name for name in names if _is_fed(wiring, name, set(cycle) - set(found))]
+            if fed and chosen:  # a gate drives the loop around: only the way between these nodes is free
+                yield (
+                    f"{' → '.join(names)} feed each other and no gate lies between them, so another node can "
+                    f"replace the inputs of {fed[0]!r} before it runs, or make it run again. Put {fed[0]!r} "
+                    "behind a gate: make it a target of @route or @ifelse."
+                )
+                continue
             yield (
                 f"{' → '.join(names)} feed each other and no gate ends the loop. It begins at {names[0]!r}, "
                 "if that has its inputs, and ends only when its values stop changing. Add a @route or "
                 "@ifelse gate that returns END."
             )
+
+
+def _is_fed(wiring: Wiring, name: str, sources: set[str]) -> bool:
+    """Say whether one of the sources makes an input of a node, other than by appending."""
+    params = (param for param in wiring.nodes[name].inputs if param not in wiring.lists)
+    return any(not sources.isdisjoint(wiring.feeders(name, param)) for param in params)
 
 
 def _beside_loops(wiring: Wiring) -> Iterator[str]:
@@ -189,18 +202,7 @@ def edges_are_valid(draft: Draft) -> Iterator[str]:
 
 def producers_are_exclusive_or_ordered(draft: Draft) -> Iterator[str]:
     """B2, second half: several producers of one output are exclusive or ordered."""
-    wiring = draft.wiring
-    for output in wiring.data_producers:
-        producers = wiring.producers[output]  # nodes that only emit the name count too
-        if len(producers) > 1 and output not in wiring.lists:
-            clash = _first_clash(wiring, producers, wiring.ways)
-            if clash:
-                yield finding(
-                    f"Multiple nodes produce {output!r}",
-                    f"{clash[0]!r} and {clash[1]!r} could both run, in no fixed order",
-                    fix="put them into exclusive branches of one gate, order them with emit/wait_for, "
-                    "or rename one output with with_outputs().",
-                )
+    yield from map(str, rivals(draft.wiring))
 
 
 def producers_append_or_none_does(draft: Draft) -> Iterator[str]:
@@ -214,30 +216,14 @@ def producers_append_or_none_does(draft: Draft) -> Iterator[str]:
                 f"Some nodes append to {output!r}, others do not",
                 f"it is appended to by {', '.join(map(repr, appending))}",
                 f"it is overwritten by {', '.join(map(repr, others))}",
-                fix=f"add append={output!r} to all of them, or to none.",
+                fix=f"add append={output!r} to all of them, or to none{_for_graphs(wiring, others, output)}.",
             )
 
 
-def _first_clash(wiring: Wiring, producers: Sequence[str], links: Links) -> tuple[str, str] | None:
-    """Return two producers that are neither ordered nor exclusive."""
-    if all(leads(a, b, links) for a, b in pairwise(producers)):
-        return None  # a chain: no need to look at all pairs
-    branches = [_branches(wiring, gate) for gate in wiring.gates.values() if not gate.multi_target]
-    after = {name: set(producers).intersection(walk(links[name], links)) for name in producers}
-    for a, b in combinations(producers, 2):
-        exclusive = any(a in branch and b in branch and branch[a] != branch[b] for branch in branches)
-        if not exclusive and b not in after[a] and a not in after[b]:
-            return a, b
-    return None
-
-
-def _branches(wiring: Wiring, gate: GateNode) -> dict[str, str]:
-    """Return the nodes that are reachable through exactly one target of a gate, with that target."""
-    targets = [target for target in gate.target_names if target in wiring.nodes]
-    closed = {gate.name, *targets}  # a loop back to the gate or to another target starts a new decision
-    reached = {t: set(walk([t], wiring.successors, without=closed - {t})) for t in targets}
-    paths = Counter(name for found in reached.values() for name in found)
-    return {name: target for target, found in reached.items() for name in found if paths[name] == 1}
+def _for_graphs(wiring: Wiring, others: Iterable[str], output: str) -> str:
+    """Return where the option is written for nested graphs, if there are some."""
+    nested = any(wiring.nodes[name].nested_graph is not None for name in others)
+    return f"; of a nested graph it is as_node(append={output!r})" if nested else ""
 
 
 def answers_are_not_inputs(draft: Draft) -> Iterator[str]:

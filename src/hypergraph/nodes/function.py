@@ -155,7 +155,7 @@ class FunctionNode(CallableNode[P, R_co]):
     def get_output_type(self, output: str) -> Any:
         """Return the declared type of an output, as written if it cannot be resolved; None if unknown."""
         found = self._output_types(self.signature.declared.get("return")).get(output)
-        return _list_type(found) if output in self.append and found is not None else found
+        return list_type(found) if output in self.append and found is not None else found
 
     def _after_rename(self, kind: str, changes: dict[str, str]) -> dict[str, Any]:
         after = super()._after_rename(kind, changes)
@@ -180,7 +180,7 @@ class FunctionNode(CallableNode[P, R_co]):
         return f"{type(self).__name__}({self._label()}, outputs={self.outputs})"
 
 
-def _list_type(returned: Any) -> Any:
+def list_type(returned: Any) -> Any:
     """Return the type of a list to which results of this type are added."""
     origin = typing.get_origin(returned) or returned
     if origin is list:

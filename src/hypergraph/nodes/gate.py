@@ -304,10 +304,9 @@ class IfElseNode(GateNode[P, R_co]):
             return self.when_true
         if result is False:
             return self.when_false
-        raise TypeError(
-            f"Gate {self.name!r} must return True or False, got {type(result).__name__}; "
-            "wrap the result in bool()."
-        )
+        fix = "add a return statement" if result is None else "wrap the result in bool()"
+        got = "None" if result is None else type(result).__name__
+        raise TypeError(f"Gate {self.name!r} must return True or False, got {got}; {fix}.")
 
     def __repr__(self) -> str:
         return f"IfElseNode({self._label()}, true={self.when_true}, false={self.when_false})"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hypergraph.display import did_you_mean
 from hypergraph.nodes.base import Frozen, HyperNode
+from hypergraph.nodes.function import list_type
 from hypergraph.nodes.names import Names, as_names, got, require_name
 from hypergraph.nodes.signature import MISSING
 
@@ -32,13 +33,14 @@ class GraphNode(Frozen, HyperNode):
     (('words',), ('total',))
 
     Raises TypeError if `graph` is not a Graph, ValueError for a missing or reserved name, an unknown
-    durability, or lifted names that are not outputs.
+    durability, or names to lift or append that are not outputs.
 
     Args:
         graph: the inner graph
         name: the name of the node; by default that of the graph
         durability: "nested" stores inner steps as a child workflow, "atomic" stores a single step
         lift: the outputs that the parent receives, in this order; by default all
+        append: the outputs that are added to the list of that name in the parent, each run's in turn
     """
 
     node_type = "GRAPH"
@@ -51,6 +53,7 @@ class GraphNode(Frozen, HyperNode):
     map_config: tuple[list[str], str, str] | None  # inputs, mode and error handling of map_over
     clone: bool | list[str]  # which values map_over copies for each item
     _liftable: dict[str, str]  # current name of every output -> its inner name
+    _appended: frozenset[str]  # inner names of the outputs that `append` named
 
     def __init__(
         self,
@@ -59,6 +62,7 @@ class GraphNode(Frozen, HyperNode):
         *,
         durability: Literal["nested", "atomic"] = "nested",
         lift: Names = None,
+        append: Names = None,
     ) -> None:
         if not hasattr(graph, "wiring"):  # Graph belongs to a layer above
             raise TypeError(f"A GraphNode needs a Graph, got {got(graph)}")
@@ -79,7 +83,11 @@ class GraphNode(Frozen, HyperNode):
             is_async=graph.has_async_nodes,
             _indispensable=graph.indispensable,
             _liftable=dict(zip(outputs, outputs, strict=True)),
+            _appended=frozenset(() if append is None else as_names(append, "append")),
         )
+        for output in self._appended.difference(graph.data_outputs) | self._appended.difference(outputs):
+            hint = did_you_mean(output, outputs) or f"Outputs: {outputs}"
+            raise ValueError(f"append={output!r} is not an output of {self.name!r}. {hint}")
         for param in inputs:
             self.has_default_for(param)  # fills the memo, so that deep nesting needs no recursion
         if lift is not None:
@@ -94,11 +102,15 @@ class GraphNode(Frozen, HyperNode):
 
     @property
     def append(self) -> tuple[str, ...]:  # type: ignore[override]  # follows from the inner graph
-        """The outputs that the inner graph appends and also takes: what its run appended is added."""
+        """The outputs that are added to a list: those given as `append`, and lists that are also taken."""
         lists = self.graph.wiring.lists
         taken = dict(zip(self.inputs, self.inner_inputs, strict=True)) if lists else {}
-        pairs = zip(self.outputs, self.inner_outputs, strict=True) if lists else ()
-        return tuple(outer for outer, inner in pairs if inner in lists and taken.get(outer) == inner)
+        pairs = zip(self.outputs, self.inner_outputs, strict=True) if lists or self._appended else ()
+        return tuple(
+            outer
+            for outer, inner in pairs
+            if inner in self._appended or (inner in lists and taken.get(outer) == inner)
+        )
 
     @property
     def emit(self) -> tuple[str, ...]:
@@ -195,6 +207,7 @@ class GraphNode(Frozen, HyperNode):
             inner_outputs=tuple(names.get(name, name) for name in self.inner_outputs),
             _indispensable=graph.indispensable,
             _liftable={outer: names.get(inner, inner) for outer, inner in self._liftable.items()},
+            _appended=frozenset(names.get(name, name) for name in self._appended),
         )
 
     @property
@@ -257,12 +270,14 @@ class GraphNode(Frozen, HyperNode):
         return {name: found for name, found in types.items() if found is not None}
 
     def get_output_type(self, output: str) -> Any:
-        """Return the type declared by the inner producer; list[type] under map_over."""
+        """Return the type of the inner producer; list[type] under map_over and of what is appended."""
         if output not in self.outputs:
             return None
         inner = self.inner_outputs[self.outputs.index(output)]
         declared = self.graph.producers_of(inner)[0].get_output_type(inner)
-        if self.map_config is None or output in self.append:
+        if output in self.append:
+            return declared if inner in self.graph.wiring.lists or declared is None else list_type(declared)
+        if self.map_config is None:
             return declared
         return list if declared is None else GenericAlias(list, (declared,))
 

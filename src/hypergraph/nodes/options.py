@@ -39,7 +39,7 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         if type(self.max_attempts) is not int or self.max_attempts < 1:
-            raise ValueError(f"max_attempts must be a positive int, got {self.max_attempts!r}")
+            raise ValueError(f"max_attempts must be 1 (no retry) or more, got {self.max_attempts!r}")
         for field in ("initial_delay", "backoff_multiplier", "max_delay"):
             if not getattr(self, field) >= 0:
                 raise ValueError(f"{field} must not be negative, got {getattr(self, field)!r}")
@@ -63,7 +63,7 @@ class RetryPolicy:
 
 
 class Replace:
-    """Start an appended list anew with these items; the value that an appending node returns.
+    """Replace an appended list by these items; the value that an appending node returns.
 
     >>> Replace(["a summary"]).items
     ['a summary']
@@ -122,7 +122,7 @@ def checked_timeout(timeout: Any) -> float | None:
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
         raise TypeError(f"timeout must be a number of seconds, got {got(timeout)}")
     if not timeout > 0:
-        raise ValueError(f"timeout must be greater than 0 seconds, got {timeout!r}")
+        raise ValueError(f"timeout must be greater than 0 seconds, or None for no limit, got {timeout!r}")
     return timeout
 
 

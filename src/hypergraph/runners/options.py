@@ -200,10 +200,12 @@ def merged_inputs(
 def refuse_reserved(names: Collection[str]) -> None:
     """Raise ValueError if there are names that could be an option as well as an input."""
     if names:
+        serial = "max_concurrency" in names
+        other = " (SyncRunner runs one node at a time, AsyncRunner takes it)" if serial else ""
         raise ValueError(
             f"These names are reserved runner options: {', '.join(sorted(names))}. If this call does not "
-            "take such an option, leave it out. If an input of that name is meant, pass it in `values`: "
-            "run(graph, values={...})."
+            f"take such an option, leave it out{other}. If an input of that name is meant, pass it in "
+            "`values`: run(graph, values={...})."
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Annotated, Any, TypedDict
 
@@ -133,9 +133,9 @@ def action_of(kind: type[Action], body: bytes) -> Action:
 class Actions:
     """Actions on one store."""
 
-    def __init__(self, store: Checkpointer, graphs: Apps) -> None:
+    def __init__(self, store: Checkpointer, graphs: Apps, services: Mapping[str, Any] | None = None) -> None:
         self.store, self.graphs = store, graphs
-        self._runner = AsyncRunner(checkpointer=store, offload_sync=True)
+        self._runner = AsyncRunner(checkpointer=store, services=services, offload_sync=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running: set[Future[Any]] = set()
         self._lock = threading.Lock()

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypedDict
 from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
 from hypergraph.checkpointers.query import Query, parse
 from hypergraph.display import jsonable
-from hypergraph.exceptions import CheckpointError
+from hypergraph.exceptions import CheckpointError, StoreCorruptError
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.workflows import WorkflowPage, with_owners, workflow_summary
 
@@ -32,12 +32,16 @@ _LONGEST = 1.0  # seconds in which a page is filled, however few pass the filter
 _PAGE = 200  # runs read at once
 _TURN = 20  # runs after which a search may come in between
 _STEPS = 500  # steps of a run up to which all their outputs are indexed; of a longer one the last values
-_CHARACTERS = 4000  # of one value
+_CHARACTERS = 4000  # of one value, or of another text
+_WORDS = 100  # of one search
+_NAME = 200  # characters of the name of a place
 _SORTED = 5000  # matches that can be put into another order
 _AROUND = 60  # characters shown before and after a match
 _SHORT = 3  # characters that the index needs
 _BITS = 14  # of the number of a text, for its place within the run
 _EPOCH = 1_577_836_800_000_000  # microseconds at the beginning of 2020
+_UNIT = 16  # microseconds that the number of a run counts
+_FAR = 2**48  # of them before and after that, which are 142 years; a damaged row may have any time
 
 
 class Match(TypedDict):
@@ -83,6 +87,7 @@ class SearchIndex:
         self._database: sqlite3.Connection | None = None
         self._known: dict[str, _Known] = {}
         self._runs: dict[int, str] = {}  # number -> run
+        self._next: dict[int, int] = {}  # a number that was given -> where to look for one that was not
         self._wanted = threading.Event()  # a search has asked
         self._settled = threading.Condition(self._lock)
         self._round = 0  # looks at the store that were completed
@@ -106,9 +111,11 @@ class SearchIndex:
             Problem: a filter or the cursor is invalid, or the text has no word.
             CheckpointError: the store cannot be read.
         """
-        words = text.replace("\0", " ").split()  # an expression of the index ends with a NUL
+        words = jsonable(text).replace("\0", " ").split()  # an expression of the index ends with a NUL
         if not words:
             raise Problem(USAGE, "Missing search text: give at least one word")
+        if len(words) > _WORDS:
+            raise Problem(USAGE, f"A search has at most {_WORDS} words, got {len(words)}")
         if cursor is not None and not re.fullmatch(r"[0-9]{1,9}", cursor):
             raise Problem(USAGE, f"Invalid cursor: {cursor!r}")
         try:
@@ -274,7 +281,7 @@ class SearchIndex:
             if self._closed:
                 return
             if not self._is_known(run):
-                turn.append((run, list(self._texts(run))))
+                turn.append((run, self._readable_texts(run)))
             if len(turn) == _TURN:
                 self._add(turn)
                 turn = []
@@ -320,10 +327,9 @@ class SearchIndex:
             if database is None:
                 return
             for run, texts in runs:
+                known = self._known.get(run.id)
+                number = self._number(run) if known is None else known.number
                 self._forget(run.id)
-                number = (run.created_at.timestamp() * 1_000_000 - _EPOCH).__floor__()
-                while number in self._runs:
-                    number += 1
                 self._runs[number] = run.id
                 self._known[run.id] = _Known(number, _state(run), run.status is not WorkflowStatus.ACTIVE)
                 database.executemany(
@@ -335,6 +341,17 @@ class SearchIndex:
                 )
             database.commit()
 
+    def _number(self, run: Workflow) -> int:
+        """Return a number that no other run has, by the time of a run; many may have the same time."""
+        time = int(run.created_at.timestamp() * 1_000_000 - _EPOCH) // _UNIT
+        number, given = min(max(time, -_FAR), _FAR), []
+        while number in self._next:
+            given.append(number)
+            number = self._next[number]
+        for each in (*given, number):
+            self._next[each] = number + 1
+        return number
+
     def _forget(self, run_id: str) -> None:
         known = self._known.pop(run_id, None)
         if known is not None and self._database is not None:
@@ -342,6 +359,16 @@ class SearchIndex:
             first = known.number << _BITS
             bounds = (first, first + (1 << _BITS))
             self._database.execute("DELETE FROM texts WHERE rowid >= ? AND rowid < ?", bounds)
+
+    def _readable_texts(self, run: Workflow) -> list[_Text]:
+        """Return the texts of a run; of one that is damaged, those before the damage."""
+        found: list[_Text] = []
+        try:
+            for where, text in self._texts(run):
+                found.append(_Text(jsonable(where[:_NAME]), jsonable(text[:_CHARACTERS])))
+        except StoreCorruptError:
+            pass  # other runs are indexed all the same
+        return found
 
     def _texts(self, run: Workflow) -> Iterator[_Text]:
         if run.parent_id is None:

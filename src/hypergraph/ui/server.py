@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -246,6 +246,7 @@ class Setup(NamedTuple):
     graphs: Apps  # that the page may run
     read_only: bool = False
     code: Code | None = None  # of the browser that is opened
+    services: Mapping[str, Any] | None = None  # for the nodes of these graphs
 
 
 class Server:
@@ -255,7 +256,7 @@ class Server:
         self._setup = setup
         self._live = Live(setup.store, setup.graphs)
         self._index = SearchIndex(setup.store)
-        self._actions = Actions(setup.store, setup.graphs)
+        self._actions = Actions(setup.store, setup.graphs, setup.services)
         self._reading = anyio.CapacityLimiter(_THREADS)
         self._writing = anyio.CapacityLimiter(_THREADS)
         app = Starlette(

@@ -20,7 +20,7 @@ _LEAST, _TIMES = 64 * 1024 * 1024, 32  # bytes of memory for a value: some, and 
 # Bytes of memory that a container takes, with the reference to it: a list or an empty one, and a mapping.
 _EMPTY, _DICT = 72, 208
 SMALL = 256 * 1024  # bytes of a value that cannot reach the limit
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # one that does not end goes on to the end
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # one that is not closed extends to the end
 _EMPTIES, _DICTS = bytes([0x80, *range(0x90, 0xA0), 0xDC, 0xDD]), bytes([*range(0x81, 0x90), 0xDE, 0xDF])
 _FEW = 100  # elements that may all have the same hash
 _SAME_HASH = 32  # elements of one hash: comparing each with each takes long

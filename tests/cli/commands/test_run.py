@@ -11,13 +11,34 @@ import pytest
 from support.cli import ENVIRONMENT
 from support.cli_shop import RunCli, shop
 
+from hypergraph import Graph, SyncRunner, interrupt, node
 from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
+from hypergraph.cli import main
 from hypergraph.exceptions import OwnershipLostError
 
 __all__ = ["shop"]
 
 pytestmark = pytest.mark.slow  # every call is a process
+
+
+@node(output_name="messages", append=True)
+def listen(said: str) -> str:
+    return said
+
+
+@node(output_name="messages", append=True)
+def reply(said: str) -> str:
+    return f"and {said.upper()} to you"
+
+
+@interrupt("approved")
+def approve(said: str) -> bool | None:
+    return None
+
+
+CHAT = Graph([listen, reply], name="chat")
+ASKING = Graph([approve], name="asking")
 
 
 def test_a_run_shows_its_log_and_outputs_and_is_written_down(shop: RunCli) -> None:
@@ -168,6 +189,7 @@ def test_an_interrupted_run_is_stopped_and_says_how_to_go_on(shop: RunCli) -> No
     assert found.status is WorkflowStatus.STOPPED
 
 
+UNEQUAL = '{"n": [1], "m": [1, 2]}'
 BAD = {
     "run-no-target": (("run",), 2),
     "run-unknown-module": (("run", "shp:math"), 1),
@@ -183,7 +205,7 @@ BAD = {
     "run-no-pair": (("run", "shop:math", "n"), 2),
     "run-bad-select": (("run", "shop:math", "n=1", "--select", "nope"), 2),
     "run-map-option-without-map": (("run", "shop:math", "n=1", "--map-mode", "product"), 2),
-    "run-unequal-lists": (("run", "shop:math", "n=[1]", "m=[1,2]", "--map-over", "n", "--map-over", "m"), 2),
+    "run-unequal-lists": (("run", "shop:math", "--values", UNEQUAL, "--map-over", "n", "--map-over", "m"), 2),
     "run-resume-without-id": (("run", "shop:math", "n=1", "--resume"), 2),
     "run-tag-without-store": (("run", "shop:math", "n=1", "--no-store", "--tag", "a=b"), 2),
     "run-bad-id": (("run", "shop:math", "n=1", "--id", "a/b"), 2),
@@ -195,6 +217,29 @@ BAD = {
 def test_bad_input_is_told_with_what_to_do(shop: RunCli, name: str) -> None:
     words, code = BAD[name]
     shop.golden(f"bad-{name}", *words, code=code)
+
+
+def test_of_a_list_that_nodes_append_to_the_last_item_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", f"{__name__}:CHAT", "said=hello", "--id", "talk"]) == 0
+    assert "[..., 'and HELLO to you']" in capsys.readouterr().out
+    assert main(["resume", "talk", f"{__name__}:CHAT", "said=bye", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["outputs"]
+    assert found["value"] == ["hello", "and HELLO to you", "bye", "and BYE to you"]
+
+
+def test_an_answer_is_followed_by_the_command_that_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    SyncRunner(checkpointer="runs.db").run(ASKING, said="a", workflow_id="by-code")
+    main(["run", f"{__name__}:ASKING", "said=a", "--id", "by-command"])
+    for name, ending in (("by-code", "resume by-code MODULE:GRAPH\n"), ("by-command", "resume by-command\n")):
+        capsys.readouterr()
+        main(["answer", name, "approved=true"])
+        assert capsys.readouterr().out.endswith(ending)
 
 
 def test_a_module_that_raises_is_named_with_the_line(shop: RunCli) -> None:

@@ -172,7 +172,7 @@ def test_an_ambiguous_one_with_its_matches(stories: Cli) -> None:
         (["ls", "--where", "node:embed duration > "], "after 'duration', write an operator and a value"),
         (["ls", "--where", "colour = red"], "Unknown field 'colour'"),
         (["ls", "--search", "x", "--graph", "y"], "--search cannot be combined with --graph"),
-        (["errors", "--since", "yesterday"], "since='yesterday' is no datetime"),
+        (["errors", "--since", "yesterday"], "Invalid since: 'yesterday'"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_a_reason(stories: Cli, words: list[str], part: str) -> None:

@@ -39,7 +39,7 @@ ON_POSTGRES = ("--db", "postgresql://x", "worker")
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[TestCluster]:
     found = TestCluster()
-    found.start("w1")
+    found.start("w1", options=("--services", "support.dbos_graphs:services"))
     try:
         yield found
     finally:
@@ -84,6 +84,12 @@ def test_an_output_that_cannot_be_stored_is_told_and_the_others_come_back(cluste
     result = cluster.runner.run("locking", {"x": 2})
     assert result["doubled"] == 4
     assert "did not store it" in result["lock"].reason
+
+
+def test_nodes_get_the_services_of_the_worker(cluster: TestCluster) -> None:
+    assert cluster.runner.run("translating", {"word": "tea"}, workflow_id="tea")["translated"] == "Tee"
+    with pytest.raises(TypeError, match="services must be a mapping"):
+        cluster.runner.worker(dbos_graphs.graphs, executor_id="w2", services=["words"])
 
 
 def test_a_question_pauses_a_run_and_an_answer_ends_it(cluster: TestCluster) -> None:

@@ -162,7 +162,11 @@ def test_a_signal_that_does_not_wake_the_main_thread_is_handled() -> None:
 
 
 def test_a_cluster_that_is_disturbed_loses_nothing(cluster: TestCluster) -> None:
-    found = Chaos(cluster, seed=1).run(20, 0, ["crash", "cut", "kill"], limit=300)
+    chaos = Chaos(cluster, seed=1)
+    try:
+        found = chaos.run(20, 0, ["crash", "cut", "clock", "kill"], limit=300)
+    finally:
+        chaos.close()
     assert found.is_good, found
     assert found.ended == 20
 

@@ -15,6 +15,9 @@ import pytest
 from support import agent_graphs
 from support.agents import TESTS, Agent, agent, command, environment
 from support.processes import Elsewhere, elsewhere  # noqa: F401 - a fixture
+from support.ui_serving import translating
+
+from hypergraph import SqliteCheckpointer, SyncRunner
 
 GOLDEN = TESTS / "goldens" / "mcp" / "tools.json"
 ANY = {  # what every tool that looks can be asked, and what the answer is
@@ -239,6 +242,17 @@ def test_only_graphs_that_were_given_are_run(writing: Agent) -> None:
     assert writing.fail("resume_workflow", workflow_id="good", values={"nam": 1})["code"] == "usage"
     assert writing.fail("fork_workflow", workflow_id="good", new_id="a/b")["code"] == "usage"
     assert writing.fail("fork_workflow", workflow_id="good", new_id="late", at=99)["code"] == "refused"
+
+
+def test_nodes_get_the_services_of_the_server(tmp_path: Path) -> None:
+    with SqliteCheckpointer(tmp_path / "runs.db") as store:
+        SyncRunner(checkpointer=store).run(
+            translating, word="tea", workflow_id="tea", error_handling="continue"
+        )
+    given = ("--app", "support.ui_serving:translating", "--services", "support.ui_serving:services")
+    with agent(tmp_path / "runs.db", "--allow-writes", *given) as running:
+        assert running.ask("resume_workflow", workflow_id="tea")["status"] == "completed"
+        assert running.ask("get_value", workflow_id="tea", key="translated")["value"] == "Tee"
 
 
 def test_without_a_graph_nothing_can_be_run(database: Path) -> None:

@@ -112,6 +112,10 @@ class PostgresBackend(SqlBackend):
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""
         return super().find(asked(query))
 
+    def ids(self, query: Query) -> list[str]:
+        """Return the ids of the workflows asked for, in one statement."""
+        return super().ids(asked(query))
+
     def write(self, commit: Commit) -> None:
         """Make one commit durable, in one round trip; see `Backend.write`."""
         self._check_held(commit.claim)
@@ -181,7 +185,7 @@ class PostgresBackend(SqlBackend):
     def inspect(self, work: Callable[[Connection], T]) -> T:
         """Return what `work` reads from the tables as they are, and undo what it does besides."""
         try:
-            return self.database.read(work, undo=True)
+            return self.database.inspect(work)
         except NONSENSE as error:
             raise corrupt(error) from error
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from hypergraph import clock
 from hypergraph.checkpointers import fault_points
@@ -437,6 +437,7 @@ def _quoted(schema: str) -> str:
     return '"' + schema.replace('"', '""') + '"'
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _TRIES = 5  # of a transaction that clashes with others
@@ -464,15 +465,25 @@ class Database(Connections):
         with self._ours():
             return self._transact(work)
 
-    def read(self, work: Callable[[Connection], T], *, undo: bool = False) -> T:
-        """Return what the work returns; all it reads is of one moment.
-
-        With `undo`, temporary views and settings that the work makes are gone afterwards.
+    def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what the work returns, called with these arguments; all it reads is of one moment.
 
         Raises:
             CheckpointError: the store failed.
         """
+        return self._read(lambda connection: work(connection, *args, **kwargs), "COMMIT")
 
+    ask = read  # the beginning of a transaction is sent with its first statement
+
+    def inspect(self, work: Callable[[Connection], T]) -> T:
+        """Return what the work reads; temporary views and settings that it makes are gone afterwards.
+
+        Raises:
+            CheckpointError: the store failed.
+        """
+        return self._read(work, "ROLLBACK")
+
+    def _read(self, work: Callable[[Connection], T], end: str) -> T:
         def look() -> T:
             with self.lend() as driver:
                 connection = Connection(driver, _READ)
@@ -481,7 +492,7 @@ class Database(Connections):
                 except BaseException:
                     connection.end("ROLLBACK")
                     raise
-                connection.end("ROLLBACK" if undo else "COMMIT")  # what was prepared stays after a commit
+                connection.end(end)  # what was prepared stays after a commit
                 return found
 
         with self._ours():

@@ -11,11 +11,25 @@ from typing import Any
 from hypergraph.checkpointers.postgres.driver import psycopg
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD, Dialect
+from hypergraph.checkpointers.sqlite.migrations import OUTPUT
 
 # A text, a cast, or a placeholder.
 _TOKEN = re.compile(r"('(?:[^']|'')*')|(::\w+)|(\?)|:([a-z_]+)")
 # Escapes of tags are compared as they are written: Postgres cannot make texts of all of them.
 _PLAIN_TAGS = r"replace(replace(workflows.tags, '\\', '\u005c'), '\u', '\\u')::json"
+
+_LAST = f"""
+SELECT low.name, w.scrambled, {PAYLOAD} FROM workflows AS w
+LEFT JOIN LATERAL (
+    SELECT name FROM vals WHERE workflow = w.key AND kind = {OUTPUT} ORDER BY name LIMIT 1) AS low ON TRUE
+LEFT JOIN LATERAL (
+    SELECT name FROM vals WHERE workflow = w.key AND kind = {OUTPUT} ORDER BY name DESC LIMIT 1
+) AS high ON TRUE
+LEFT JOIN LATERAL (
+    SELECT * FROM vals WHERE workflow = w.key AND kind = {OUTPUT} AND name = high.name {{upto}}
+    ORDER BY superstep DESC, idx DESC, node DESC LIMIT 1) AS v ON TRUE
+WHERE w.id = ?
+"""  # noqa: S608 - fixed names
 
 POSTGRES = Dialect(
     owned="SELECT 1 FROM workflows WHERE key = ? AND fence = ? FOR UPDATE",
@@ -41,7 +55,9 @@ POSTGRES = Dialect(
         percentile_disc(0.95) WITHIN GROUP (ORDER BY duration_ms) FILTER (WHERE {timed})
     FROM {found} GROUP BY node
     """,
-    # The newest row of each name is one seek from above, which needs LATERAL here.
+    # Each of these is one seek, which needs LATERAL here.
+    last=_LAST.format(upto=""),
+    last_before=_LAST.format(upto="AND superstep <= ?"),
     state=f"""{NAMES}
     SELECT {PAYLOAD} FROM names CROSS JOIN LATERAL (
         SELECT * FROM vals WHERE workflow = :key AND kind = :kind AND name = names.name AND superstep <= :upto

@@ -33,6 +33,11 @@ WORKFLOW_COLUMNS = (
     *("crashes", "due", "version", "awaits"),
 )
 _SUMMARY = (*WORKFLOW_COLUMNS, "step_count")
+_CREATED, _DURATION = (WORKFLOW_COLUMNS.index(name) for name in ("created_at", "duration_ms"))
+_TIMES_OR_NONE = tuple(WORKFLOW_COLUMNS.index(name) for name in ("completed_at", "due"))
+_MAPPINGS = tuple(
+    (WORKFLOW_COLUMNS.index(name), kind) for name, kind in (("tags", str), ("crashes", int), ("awaits", int))
+)
 NEW_COLUMNS = (  # of a workflow that begins
     *("id", "status", "created_at", "fence", "owner_pid", "owner_host", "owner_since", "graph_name"),
     *("graph_hash", "structure", "parent_id", "parent_superstep", "node_name", "visit", "item"),
@@ -45,7 +50,7 @@ STEP_TEXTS = ("error", "error_type")
 # or, where most steps do not have them, together in the column `extra`, as JSON.
 STEP_EXTRAS = (
     *("decision", "wait_versions", "visit", "child_workflow_id", "traceback", "attempt_errors", "partial"),
-    *("replayed", "retry_of", "answered_by", "answered_at", "waited_ms", "expired"),
+    *("replayed", "retry_of", "answered_by", "answered_at", "waited_ms", "expired", "used"),
 )
 STEP_KEY = ("workflow", "superstep", "node")
 STEP_COLUMNS = (
@@ -107,6 +112,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "duration_ms": (float, int, NoneType),
 }
 _OTHER = (str, NoneType)
+_sound: set[tuple[type, ...]] = set()  # types of rows of workflows that are right
 _seen: set[tuple[object, ...]] = set()  # types of rows that are right: there are few combinations
 
 
@@ -143,22 +149,46 @@ def check_number(found: object) -> None:
 
 def fields_of(row: Sequence[Any]) -> dict[str, Any]:
     """Return the fields of a workflow by name, from WORKFLOW_COLUMNS and the number of its steps."""
-    check_types(_SUMMARY, row)
-    *columns, step_count = row
-    fields = dict(zip(WORKFLOW_COLUMNS, columns, strict=True))
-    check_duration(fields["duration_ms"])
-    for name, kind in (("tags", str), ("crashes", int), ("awaits", int)):
-        fields[name] = _parsed(fields[name], kind) if fields[name] else {}
-    for name in ("created_at", "completed_at", "due"):
-        fields[name] = time_of(fields[name])
-    return {**fields, "step_count": step_count}
+    return dict(zip(_SUMMARY, decoded(row), strict=False))
+
+
+def decoded(row: Sequence[Any]) -> list[Any]:
+    """Return what the columns of a workflow mean, in their order: WORKFLOW_COLUMNS, the number of steps.
+
+    What comes after them is left as it is. Raises ValueError or TypeError for a damaged row.
+    """
+    found = list(row)
+    if (kinds := tuple(map(type, found))) not in _sound:
+        check_types(_SUMMARY, found[: len(_SUMMARY)])
+        _sound.add(kinds)
+    if found[_DURATION] is not None:
+        check_duration(found[_DURATION])
+    found[_CREATED] = EPOCH + found[_CREATED] * MICROSECOND
+    for at in _TIMES_OR_NONE:
+        if found[at] is not None:
+            found[at] = EPOCH + found[at] * MICROSECOND
+    for at, kind in _MAPPINGS:
+        found[at] = _parsed(found[at], kind) if found[at] else {}
+    return found
 
 
 def _parsed(text: str, kind: type) -> Any:
-    import json  # most workflows have none of these
-
     check_length(text)
+    if (texts := _texts_of(text)) is not None:
+        return mapping_of(texts, kind)
+    import json  # takes long to load
+
     return mapping_of(json.loads(text), kind)
+
+
+def _texts_of(text: str) -> dict[str, str] | None:
+    """Return a JSON object of plain texts, as most tags are; None for any other text."""
+    marks, texts = text.split('"')[::2], text.split('"')[1::2]
+    between = [mark.strip(" ") for mark in marks]
+    is_plain = "\\" not in text and text.isprintable()  # no quote is escaped, and none may have to be
+    if is_plain and between == ["{", *[":", ","] * (len(texts) // 2 - 1), ":", "}"]:
+        return dict(zip(texts[::2], texts[1::2], strict=True))
+    return None
 
 
 def check_length(text: str) -> None:

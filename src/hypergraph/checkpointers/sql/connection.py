@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from hypergraph.checkpointers.sql.dialect import Dialect
 from hypergraph.exceptions import CheckpointError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -76,8 +77,11 @@ class Database(Protocol):
     def write(self, work: Callable[[Connection], T], *, full: bool = False) -> T:
         """Return what the work returns, once everything it wrote is committed."""
 
-    def read(self, work: Callable[[Connection], T]) -> T:
-        """Return what the work returns; all it reads is of one moment."""
+    def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what the work returns, called with these arguments; all it reads is of one moment."""
+
+    def ask(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what the work returns, called with these arguments; it executes one statement."""
 
     def translated(self, error: Exception, location: str | None = None) -> CheckpointError:
         """Return our error for one of the driver's."""

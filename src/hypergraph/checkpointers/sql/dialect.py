@@ -36,4 +36,6 @@ class Dialect(NamedTuple):
     lock_structures: str | None  # let no structure be added before the transaction ends
     has_tag: str  # a condition on workflows with two parameters, the key and the value of a tag
     survey: str | None  # over the steps {found}: node, count, failed, cached, total, p50, p95; None: by hand
-    state: str  # (key, kind, upto) -> the newest payload of each name
+    last: str  # (id) -> the first name of an output, the last one with its newest payload, and scrambled
+    last_before: str  # (upto, id) -> the same, as of a superstep
+    state: str  # (key, kind, upto) -> the newest payload of each name, maybe with others of its superstep

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from itertools import starmap
-from operator import index
+from operator import index, itemgetter
 from types import NoneType
 from typing import Any
 
@@ -44,7 +44,7 @@ from hypergraph.checkpointers.sql.columns import (
 )
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
-from hypergraph.checkpointers.sql.rows import extras_in, parsed, record_of, workflow_of
+from hypergraph.checkpointers.sql.rows import extras_in, parsed, record_of, workflow_of, workflows_of
 from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import StepStatus
 
@@ -132,6 +132,7 @@ SELECT id FROM workflows WHERE id >= ? AND id < ? AND coalesce(parent_id, '') = 
 _OWNED_BY = """
 SELECT key, fence, owner_pid, owner_host, owner_since FROM workflows WHERE id = ? AND owner_pid IS NOT NULL
 """
+_HASHES = "SELECT digest, node_hashes FROM structures WHERE digest IN ({digests})"
 _KEY = "SELECT key, scrambled FROM workflows WHERE id = ?"
 
 
@@ -180,8 +181,8 @@ def locked_key(connection: Connection, workflow_id: str) -> int | None:
 
 def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
     """Return a workflow."""
-    row = connection.execute(f"{queries.SELECT} WHERE id = ?", (findable(workflow_id),)).fetchone()
-    return None if row is None else workflow_of(row[:-1])
+    row = connection.execute(queries.WORKFLOW, (findable(workflow_id),)).fetchone()
+    return None if row is None else workflow_of(row)
 
 
 def fence(connection: Connection, workflow_id: str) -> int | None:
@@ -292,7 +293,13 @@ def _graph_in(text: str) -> dict[str, Any]:
 def page(connection: Connection, query: Query) -> tuple[list[Workflow], int, str | None]:
     """Return the workflows of a query, the number of all, and the next cursor."""
     rows, total, cursor = queries.rows(connection, query)
-    return [workflow_of(row) for row in rows], total, cursor
+    hashes: dict[bytes, str | None] = {}
+    digests = list({row[-1] for row in rows if row[-1] is not None})
+    for start in range(0, len(digests), _MANY):  # most workflows of a page are of a few graphs
+        asked = digests[start : start + _MANY]
+        marks = ", ".join("?" * len(asked))
+        hashes |= connection.execute(_HASHES.format(digests=marks), asked).fetchall()
+    return workflows_of(rows, hashes), total, cursor
 
 
 def payloads(
@@ -305,8 +312,30 @@ def payloads(
     bounds = {"key": found[0], "upto": _LAST if upto is None else upto}
     statement = _FOLD if found[1] and kind == OUTPUT else connection.dialect.state
     rows = connection.execute(_of_kind(statement, kind), bounds).fetchall()
+    if len({row[0] for row in rows}) < len(rows):  # two steps of one superstep
+        rows = [*{row[0]: row for row in sorted(rows, key=itemgetter(_INDEX))}.values()]
     newest = [payload_of(kind, row) for row in rows if row[0]]
-    return [linked(connection, found[0], kind, payload) for payload in newest] if chains else newest
+    if not chains:
+        return newest
+    return [linked(connection, found[0], kind, each) if each.base is not None else each for each in newest]
+
+
+def only_output(connection: Connection, workflow_id: str, upto: int | None) -> list[Payload] | None:
+    """Return what `payloads` returns of outputs, None where one statement is not enough for it."""
+    given, dialect = findable(workflow_id), connection.dialect
+    if upto is None:
+        found = connection.execute(dialect.last, (given,)).fetchone()
+    else:
+        found = connection.execute(dialect.last_before, (upto, given)).fetchone()
+    if found is None or found[0] is None:
+        return []
+    first, is_scrambled, *last = found
+    if last[0] != first or is_scrambled:
+        return None
+    payload = _payload(last)
+    if payload.base is not None:
+        return None
+    return [payload] if payload.name else []
 
 
 def payload_of(kind: int, row: Sequence[Any]) -> Payload:
@@ -317,7 +346,12 @@ def payload_of(kind: int, row: Sequence[Any]) -> Payload:
 
 _right: set[tuple[type, ...]] = set()  # types of rows that are right
 _PAYLOAD_KINDS = ((str,), (int,), (str,), (int,), (bytes, NoneType), (int,), (int,), (int, NoneType))
-_FORMAT, _DATA, _BASE = 2, 4, 7  # columns of which a value that is damaged concerns that value only
+_FORMAT, _DATA, _INDEX, _BASE = (
+    2,
+    4,
+    6,
+    7,
+)  # columns of which a value that is damaged concerns that value only
 DAMAGED = "a damaged row"  # the format of such a value
 
 

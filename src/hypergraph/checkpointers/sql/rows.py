@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from datetime import datetime
-from operator import attrgetter
+from functools import cache
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from hypergraph.checkpointers.encoding import Encoding
@@ -31,11 +32,13 @@ from hypergraph.checkpointers.sql.columns import (
     USAGE_COLUMNS,
     VALUE_COLUMNS,
     VALUE_KEY,
+    WORKFLOW_COLUMNS,
     Row,
     check_duration,
     check_length,
+    check_number,
     check_types,
-    fields_of,
+    decoded,
     mapping_of,
     micros,
     or_corrupt,
@@ -53,6 +56,16 @@ _STRUCTURES: dict[
 
 _new_record: Any = fast_constructor(StepRecord)
 _STATUSES = {status.value: status for status in StepStatus}
+_new_workflow: Any = fast_constructor(Workflow, checks=False)
+_WORKFLOW_STATUSES = {status.value: status for status in WorkflowStatus}
+_STATUS = WORKFLOW_COLUMNS.index("status")
+_in_order = itemgetter(
+    *(
+        (*WORKFLOW_COLUMNS, "step_count", "node_hashes").index(field.name)
+        for field in fields(Workflow)
+        if not field.name.startswith("load_")
+    )
+)
 
 _STORED = (*STEP_NUMBERS, *STEP_TEXTS)
 _numbers, _texts = attrgetter(*STEP_NUMBERS), attrgetter(*STEP_TEXTS)
@@ -118,15 +131,34 @@ def new_row(workflow_id: str, new: NewWorkflow, time: datetime, digest: bytes | 
 @or_corrupt
 def workflow_of(row: Row) -> Workflow:
     """Return the workflow of a row: WORKFLOW_COLUMNS, the number of its steps, its node hashes."""
-    *columns, node_hashes = row
-    hashes = mapping_of(parsed(node_hashes), str) if node_hashes else {}
-    return Workflow(**fields_of(columns), node_hashes=hashes)
+    return _workflow(row, _hashes_in(row[-1]))
 
 
-def _encoded(versions: tuple[dict[str, int], dict[str, int]]) -> str:
+@or_corrupt
+def workflows_of(rows: Iterable[Row], hashes: Mapping[bytes, str | None]) -> list[Workflow]:
+    """Return the workflows of rows that have the digest of their structure in the last column."""
+    known = {digest: _hashes_in(text) for digest, text in hashes.items()}
+    return [_workflow(row, known.get(row[-1], {})) for row in rows]
+
+
+def _workflow(row: Row, hashes: dict[str, str]) -> Workflow:
+    found = decoded(row)
+    found[_STATUS] = _WORKFLOW_STATUSES[found[_STATUS]]
+    if not found[0]:
+        raise ValueError("a workflow without an id")
+    found[-1] = hashes.copy()
+    return _new_workflow(*_in_order(found))  # type: ignore[no-any-return]  # a Workflow
+
+
+def _hashes_in(text: str | None) -> dict[str, str]:
+    return mapping_of(parsed(text), str) if text else {}
+
+
+@cache
+def _encoder() -> Callable[[Any], bytes]:
     import msgspec  # several times faster than json, and not needed to read
 
-    return msgspec.json.encode(versions).decode()
+    return msgspec.json.Encoder().encode
 
 
 def _extra(record: StepRecord, seal: str | None) -> str | None:
@@ -166,7 +198,7 @@ def rows_of(key: int, step: EncodedStep) -> tuple[Row, list[Row]]:
         None if ended is None else (ended - EPOCH) // MICROSECOND,
         *_numbers(record),
         *(texts if texts == _NO_TEXTS else map(text, texts)),
-        _encoded((record.input_versions, record.output_versions)),
+        _encoder()((record.input_versions, record.output_versions)).decode(),
         _extra(record, seal),
     )
     kind = OUTPUT if status is StepStatus.COMPLETED else OTHER
@@ -247,6 +279,7 @@ def versions_in(text: str) -> list[dict[str, int]]:
 _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
     "decision": (str, list),
     "wait_versions": (dict,),
+    "used": (dict,),
     "visit": (int,),
     "retry_of": (int,),
     "attempt_errors": (list,),
@@ -264,7 +297,10 @@ def extras_in(text: str) -> dict[str, Any]:
             raise ValueError(f"{name} is of type {type(value).__name__}")
         if type(value) is list and not set(map(type, value)) <= {str}:
             raise ValueError(f"{name} is not a list of texts")
-        if type(value) is dict:
+        if type(value) is dict and name == "used":
+            for amount in value.values():
+                check_number(amount)
+        elif type(value) is dict:
             mapping_of(value, int)
     return found  # type: ignore[no-any-return]  # its items were read
 

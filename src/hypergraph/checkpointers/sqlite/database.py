@@ -9,7 +9,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from time import monotonic, sleep
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.errors import BAD_ROW, translated
@@ -31,6 +31,7 @@ from hypergraph.checkpointers.sqlite.reading import (
 from hypergraph.clock import now
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _IDLE_READERS = 4
@@ -42,6 +43,19 @@ _TROUBLE = (sqlite3.Error, OSError, OverflowError, UnicodeError)
 def _no_end() -> bool:
     """Let a statement continue; Python has seen an interrupt before this is called."""
     return False
+
+
+def _at_one_moment(
+    connection: Connection,
+    work: Callable[Concatenate[Connection, P], T],
+    /,
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    connection.execute("BEGIN")
+    result = work(connection, *args, **kwargs)
+    connection.execute("COMMIT")
+    return result
 
 
 class Locked(Exception):
@@ -84,11 +98,16 @@ class Database:
             raise Locked
         connection = None
         try:
-            self.refresh(look=look or monotonic() - self._looked > _LOOK)
+            look = look or monotonic() - self._looked > _LOOK
+            if look or self._log is None or self._log != identity(self._log_path):
+                self.refresh(look=look)
             connection = self._writer or self._open_writer()
             if full:
                 connection.execute("PRAGMA synchronous = FULL")
-            self._begin(connection, wait)
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                self._begin_later(connection, error, wait)
             if fault_points.hook is not None:
                 fault_points.point("write.begun")
             result = work(connection)
@@ -125,18 +144,16 @@ class Database:
             self.lock.release()
         return False
 
-    def _begin(self, connection: Connection, wait: bool) -> None:
-        """Begin to write. Raises Locked where another connection writes and this thread does not wait."""
-        started, pause, is_told = 0.0, 0.001, False
+    def _begin_later(self, connection: Connection, error: sqlite3.OperationalError, wait: bool) -> None:
+        """Begin to write once other connections allow it.
+
+        Raises Locked where this thread does not wait, and the error that it was given if that is another one.
+        """
+        started, pause, is_told = monotonic(), 0.001, False
         while True:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                return
-            except sqlite3.OperationalError as error:
-                started = started or monotonic()
-                waited = monotonic() - started
-                if not is_busy(error) or (wait and waited >= self.timeout):
-                    raise
+            waited = monotonic() - started
+            if not is_busy(error) or (wait and waited >= self.timeout):
+                raise error
             if not wait:
                 raise Locked
             if waited > _PATIENCE and not is_told:
@@ -148,9 +165,22 @@ class Database:
                 )
             sleep(min(pause, max(self.timeout - waited, 0.0)))
             pause = min(pause * 2, 0.05)
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as later:
+                error = later
 
-    def read(self, work: Callable[[Connection], T]) -> T:
-        """Return what the work returns; all it reads is of one moment.
+    def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what the work returns, called with these arguments; all it reads is of one moment.
+
+        Raises:
+            CheckpointError: the store failed.
+        """
+        return self.ask(_at_one_moment, work, *args, **kwargs)
+
+    def ask(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what the work returns, called with these arguments; it executes one statement.
 
         Raises:
             CheckpointError: the store failed.
@@ -160,10 +190,9 @@ class Database:
             connection = self._take_reader()
             if connection.budget is not None:
                 connection.budget.renew()
-            connection.execute("BEGIN")
-            result = work(connection)
-            connection.execute("COMMIT")
-            connection.check_unchanged(self.path)
+            result = work(connection, *args, **kwargs)
+            if connection.unlocked is not None:
+                connection.check_unchanged(self.path)
         except BaseException as error:
             if connection is not None:
                 connection.close()
@@ -285,7 +314,7 @@ class Database:
             self._use_wal(connection)
             migrate(connection, self.path)
             connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute("PRAGMA busy_timeout = 0")  # `_begin` waits, and can give up
+            connection.execute("PRAGMA busy_timeout = 0")  # `write` waits, and can give up
         except BaseException as error:
             connection.close()
             if connection.interrupted(error):
@@ -305,7 +334,8 @@ class Database:
                     raise
 
     def _take_reader(self) -> Connection:
-        self.refresh()
+        if self._identity is not None and self._identity != identity(self.path):
+            self.refresh()
         try:
             return self._idle.pop()
         except IndexError:

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD, Dialect
+from hypergraph.checkpointers.sqlite.migrations import OUTPUT
+
+_LAST = f"""
+SELECT (SELECT name FROM vals WHERE workflow = w.key AND kind = {OUTPUT} ORDER BY name LIMIT 1),
+    w.scrambled, {PAYLOAD}
+FROM workflows AS w LEFT JOIN vals AS v ON v.workflow = w.key
+"""  # noqa: S608 - fixed names
 
 SQLITE = Dialect(
     owned="SELECT 1 FROM workflows WHERE key = ? AND fence = ?",
@@ -17,12 +24,19 @@ SQLITE = Dialect(
     lock_structures=None,
     has_tag="EXISTS (SELECT 1 FROM json_each(workflows.tags) AS tag WHERE tag.key = ? AND tag.value = ?)",
     survey=None,
-    # The newest row of each name is one seek from above.
+    last=f"""{_LAST} AND v.kind = {OUTPUT}
+    WHERE w.id = ? ORDER BY v.name DESC, v.superstep DESC, v.idx DESC, v.node DESC LIMIT 1
+    """,
+    last_before=f"""{_LAST} AND v.kind = {OUTPUT} AND v.superstep <= ?
+    AND v.name = (SELECT name FROM vals WHERE workflow = w.key AND kind = {OUTPUT} ORDER BY name DESC LIMIT 1)
+    WHERE w.id = ? ORDER BY v.superstep DESC, v.idx DESC, v.node DESC LIMIT 1
+    """,  # noqa: S608 - fixed names
+    # The newest superstep of each name is one seek from above; a join of another kind would copy the names.
     state=f"""{NAMES}
-    SELECT {PAYLOAD} FROM names JOIN vals AS v
-        ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND (v.superstep, v.idx, v.node) = (
-            SELECT superstep, idx, node FROM vals
+    SELECT {PAYLOAD} FROM names CROSS JOIN vals AS v
+        ON v.workflow = :key AND v.kind = :kind AND v.name = names.name AND v.superstep = (
+            SELECT superstep FROM vals
             WHERE workflow = :key AND kind = :kind AND name = names.name AND superstep <= :upto
-            ORDER BY superstep DESC, idx DESC, node DESC LIMIT 1)
+            ORDER BY superstep DESC LIMIT 1)
     """,  # noqa: S608 - fixed names
 )

@@ -126,8 +126,8 @@ def _create_tables(connection: sqlite3.Connection) -> None:
 
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables,)
 
-_PLAIN_TABLE = re.compile(r"CREATE TABLE\b")  # as SQLite keeps it: not a virtual one
-_NAMED = re.compile(r"CREATE (TABLE|INDEX|TRIGGER) (\w+)")
+_PLAIN_TABLE = r"CREATE TABLE\b"  # as SQLite keeps it: not a virtual one
+_KINDS = ("TABLE", "INDEX", "TRIGGER")
 # Tables that SQLite makes itself: for AUTOINCREMENT, and for statistics if a user asks for them.
 _OF_SQLITE = {
     ("table", "sqlite_sequence", "CREATE TABLE sqlite_sequence(name,seq)"),
@@ -138,8 +138,8 @@ _OF_SQLITE = {
 
 def _objects(statements: tuple[str, ...]) -> frozenset[tuple[str, str, str]]:
     """Return kind, name and text of what statements create, as SQLite lists them."""
-    found = [(_NAMED.match(statement), statement) for statement in statements]
-    return frozenset((named[1].lower(), named[2], text) for named, text in found if named)
+    found = ((*statement.replace("(", " ", 1).split(maxsplit=3)[1:3], statement) for statement in statements)
+    return frozenset((kind.lower(), name, text) for kind, name, text in found if kind in _KINDS)
 
 
 # The objects of each version of the tables.
@@ -210,7 +210,7 @@ def _is_of_user(found: tuple[object, ...], wanted: frozenset[tuple[str, str, str
     if not isinstance(text, str) or name in names or table in names:
         return False
     if kind == "table":
-        return _PLAIN_TABLE.match(text) is not None
+        return re.match(_PLAIN_TABLE, text) is not None
     return kind == "index"
 
 

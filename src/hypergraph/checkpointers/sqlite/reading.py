@@ -66,7 +66,7 @@ class Connection(sqlite3.Connection):
 
     def check_unchanged(self, path: str) -> None:
         """Raise StoreUnavailableError if a file that is read without locks was written meanwhile."""
-        if self.unlocked is not None and self.unlocked != _state(path):
+        if self.unlocked != _state(path):
             raise StoreUnavailableError(
                 f"The store {path} was written while it was read; try again.", location=path
             )

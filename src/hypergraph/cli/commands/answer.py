@@ -9,9 +9,8 @@ from hypergraph.answers import from_text
 from hypergraph.checkpointers import Question
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.inputs import VALUES, json_of, literal, pair_of
-from hypergraph.cli.output import suggested
-from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.inputs import VALUES, json_of, literal, pairs_of
+from hypergraph.cli.stores import WF, asked, resuming
 from hypergraph.cli.tables import question_lines
 from hypergraph.display import jsonable, plural
 from hypergraph.exceptions import InvalidAnswerError, StoreError, WorkflowError
@@ -35,7 +34,7 @@ def answer(call: Call) -> Reply:
     given = {} if call.options.values is None else json_of(call.options.values, "--values")
     if not isinstance(given, dict):
         raise Problem(USAGE, f"--values must be a JSON object, not {type(given).__name__}")
-    for key, text in map(pair_of, getattr(call.options, _PAIRS.key)):
+    for key, text in pairs_of(getattr(call.options, _PAIRS.key)).items():
         given[key] = _read(key, text, questions)
     if not given:
         keys = [key for question in questions if question.pause.reason != "timer" for key in question.keys]
@@ -58,7 +57,7 @@ def answer(call: Call) -> Reply:
     }
     left = [question for question in after if not question["answered"]]
     header = [f"Workflow: {workflow_id}", plural(len(given), "answer"), plural(len(left), "open question")]
-    following = [f"{suggested('resume', workflow_id)} MODULE:GRAPH"]
+    following = [resuming(workflow_id, store.workflow(workflow_id).tags)]
     return Reply(document, lambda: [question_lines(left)] if left else [], header, following)
 
 

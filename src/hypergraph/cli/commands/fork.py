@@ -8,11 +8,11 @@ from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.execution import PROGRESS, RUN_OPTIONS, SERVICES, Order, options_of, outcome, reply_to
+from hypergraph.cli.execution import PROGRESS, RUN_OPTIONS, Order, options_of, outcome, reply_to
 from hypergraph.cli.inputs import PAIRS, VALUES, given_values
 from hypergraph.cli.output import suggested
-from hypergraph.cli.stores import APP, WF, asked
-from hypergraph.cli.targets import TARGET, graph_at, target_of
+from hypergraph.cli.stores import APP, WF, asked, resuming
+from hypergraph.cli.targets import SERVICES, TARGET, graph_at, target_of
 from hypergraph.display import plural
 from hypergraph.durability.fork import Origin, begin
 from hypergraph.views.problems import NOT_FOUND, REFUSED, Problem
@@ -90,7 +90,7 @@ def _only_created(store: Checkpointer, point: tuple[str, int | None], new: str, 
         document,
         tuple,
         header,
-        [suggested("show", new), suggested("resume", new) + ("" if app else " TARGET")],
+        [suggested("show", new), resuming(new, made.tags)],
     )
 
 

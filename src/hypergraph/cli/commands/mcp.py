@@ -8,7 +8,7 @@ from hypergraph import integrations
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import say
-from hypergraph.cli.targets import graph_at
+from hypergraph.cli.targets import SERVICES, graph_at, services_at
 from hypergraph.display import escape
 from hypergraph.views.problems import STORE, USAGE, Problem
 from hypergraph.views.stores import store_at
@@ -16,6 +16,7 @@ from hypergraph.views.stores import store_at
 mcp_options = (
     Option("--allow-writes", "allow agents to tag and delete workflows, and with --app to run them"),
     Option("--app", "a graph that agents may resume, answer and fork: module:attribute", "TARGET", many=True),
+    SERVICES,
 )
 
 
@@ -40,5 +41,10 @@ def mcp(call: Call) -> Reply:
         if problem.code != STORE:
             raise
         say(f"hypergraph: {escape(problem.message)}; tools return this error until it exists")
-    serve(call.address, allow_writes=given.allow_writes, graphs=[graph_at(target) for target in given.app])
+    serve(
+        call.address,
+        allow_writes=given.allow_writes,
+        graphs=[graph_at(target) for target in given.app],
+        services=services_at(given.services) if given.services else None,
+    )
     return Reply(None)

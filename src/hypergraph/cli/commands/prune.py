@@ -25,7 +25,7 @@ def prune(call: Call) -> Reply:
     try:
         ids = store.prune(given.older_than, keep_failed=given.keep_failed, dry_run=True)
     except ValueError as error:
-        raise Problem(USAGE, str(error).replace("older_than=", "--older-than ")) from error
+        raise Problem(USAGE, str(error).replace("older_than", "--older-than", 1)) from error
     if ids and not given.dry_run:
         if not given.yes:
             confirm_deletion(store, ids)

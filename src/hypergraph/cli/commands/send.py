@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypergraph.answers import from_text
+from hypergraph.answers import from_text, stored_schema
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import literal
-from hypergraph.cli.output import suggested
-from hypergraph.cli.stores import WF, asked
+from hypergraph.cli.stores import WF, asked, resuming
 from hypergraph.cli.tables import signal_lines
 from hypergraph.display import jsonable
 from hypergraph.exceptions import InvalidAnswerError, StoreError, WorkflowError
@@ -31,7 +30,7 @@ def send(call: Call) -> Reply:
     store, workflow_id = asked(call)
     name, text = call.options.name, call.options.value
     graph = store.workflow(workflow_id).graph
-    schema = signals_in(graph).get(name) if graph else None
+    schema = stored_schema(signals_in(graph).get(name)) if graph else None
     try:
         value: Any = literal(text) if schema is None else from_text(name, text, schema)
         store.send(workflow_id, name, value, by=call.options.by)
@@ -48,7 +47,7 @@ def send(call: Call) -> Reply:
         "name": jsonable(name),
         "signals": kept,
     }
-    following = [f"{suggested('resume', workflow_id)} MODULE:GRAPH"]
+    following = [resuming(workflow_id, store.workflow(workflow_id).tags)]
     return Reply(
         document, lambda: [signal_lines(kept)] if kept else [], [f"Workflow: {workflow_id}"], following
     )

@@ -9,7 +9,7 @@ from hypergraph.checkpointers.overview import Overview
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, quoted, status, suggested, when
-from hypergraph.cli.stores import APP, WF, answer
+from hypergraph.cli.stores import APP, WF, answer, resuming
 from hypergraph.cli.tables import (
     ROWS,
     children_table,
@@ -144,23 +144,21 @@ def _next(found: WorkflowDetail) -> list[str]:
     if found["pause"] is not None:
         signal = found["pause"]["signal"]
         given = f"{suggested('answer', wf)} {_keys(found['pause'])}"
-        return [given if signal is None else suggested("send", wf, signal, "VALUE"), _resume(found)]
+        return [
+            given if signal is None else suggested("send", wf, signal, "VALUE"),
+            resuming(found["id"], found["tags"]),
+        ]
     if found["children"]["is_map"] and found["children"]["items"]:
         return [suggested("show", found["children"]["items"][0]["id"])]
     if found["questions"]:
-        return [_resume(found)]
+        return [resuming(found["id"], found["tags"])]
     if found["alive"] is False:
-        return [_resume(found), suggested("state", wf)]
+        return [resuming(found["id"], found["tags"]), suggested("state", wf)]
     return [suggested("state", wf), suggested("steps", wf, options=["--values"])]
 
 
 def _keys(pause: PauseView) -> str:
     return quoted(*(f"{key}=..." for key in pause["response_keys"].values()))
-
-
-def _resume(found: WorkflowDetail) -> str:
-    """Return the command that resumes a workflow; the graph is named unless the workflow remembers it."""
-    return suggested("resume", found["id"]) + ("" if APP in found["tags"] else " MODULE:GRAPH")
 
 
 def _tree(found: TreeView) -> Reply:

@@ -16,7 +16,7 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import say
 from hypergraph.cli.stores import opened
-from hypergraph.cli.targets import graph_at
+from hypergraph.cli.targets import SERVICES, graph_at, services_at
 from hypergraph.views.address import without_password
 from hypergraph.views.doctor import version
 from hypergraph.views.problems import USAGE, Problem
@@ -36,6 +36,7 @@ ui_options = (
     Option("--read-only", "allow no changes from the page"),
     Option("--no-open", "do not open a browser"),
     Option("--app", "a graph that the page may run: module:attribute", "TARGET", many=True),
+    SERVICES,
 )
 
 
@@ -44,12 +45,15 @@ def ui(call: Call) -> Reply:
     server, process, security, apps = _modules()
     given, store = call.options, opened(call)
     graphs = apps.Apps(lambda: _graphs(given.app))
+    services = services_at(given.services) if given.services else None
     store.backend.read_workflow("")  # an unreadable store is reported now, not by every request
     with process.listening_socket(given.port) as listening, ExitStack() as stack:
         port, code = listening.getsockname()[1], security.Code()
         token = security.token_for(store.backend.location, port)
         shown = without_password(call.address).partition("?")[0]
-        setup = server.Setup(store, shown, token, port, version()["version"], graphs, given.read_only, code)
+        setup = server.Setup(
+            *(store, shown, token, port, version()["version"], graphs, given.read_only, code, services)
+        )
         page = f"http://{_HOST}:{port}/"
         print(f"{page}#token={token}", flush=True)
         say("Anyone with this address can read the whole database. Press Ctrl-C to stop.")

@@ -13,7 +13,7 @@ from hypergraph import integrations
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import say
-from hypergraph.cli.targets import object_at
+from hypergraph.cli.targets import SERVICES, object_at, services_at
 from hypergraph.display import Table, plural
 from hypergraph.exceptions import WorkflowError
 from hypergraph.views.address import is_server, without_password
@@ -38,6 +38,7 @@ worker_options = (
     Option("TARGET", "module:attribute of a graph, a list of graphs or a dict of graphs", needed=True),
     Option("--executor-id", "the unique name of this worker", "ID", needed=True),
     Option("--queue", "a queue to take runs from, default hypergraph", "Q", many=True),
+    SERVICES,
     Option(
         "--application",
         "the application whose runs it takes, default hypergraph",
@@ -136,6 +137,8 @@ def worker(call: Call) -> Reply:
     settings: dict[str, Any] = {name: getattr(given, name) for name in names}
     if given.queue:
         settings["queues"] = given.queue
+    if given.services:
+        settings["services"] = services_at(given.services)
     try:
         runner = runner_class(call.address, application=given.application)
         found = runner.worker(graphs, executor_id=given.executor_id, **settings)

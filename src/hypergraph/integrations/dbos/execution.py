@@ -97,13 +97,14 @@ class Runs:
         graphs: Mapping[str, Graph],
         metrics: Metrics,
         is_cancelled: Callable[[str], bool] = lambda dbos_id: False,
+        services: Mapping[str, Any] | None = None,
     ) -> None:
         self.store = store
         self.graphs = graphs
         self.metrics = metrics
         self._is_cancelled = is_cancelled
-        self._sync = SyncRunner(checkpointer=store)
-        self._async = AsyncRunner(checkpointer=store, offload_sync=True)
+        self._sync = SyncRunner(checkpointer=store, services=services)
+        self._async = AsyncRunner(checkpointer=store, services=services, offload_sync=True)
         self._threads = Threads()
         self._suspects = asyncio.Lock()
         self._live: dict[str, str] = {}
@@ -206,7 +207,7 @@ class Runs:
         return result
 
     async def _pause(self, dbos_id: str, seconds: float) -> None:
-        """Sleep, but not longer than the run may go on."""
+        """Sleep, but not longer than the run may take."""
         give_up = time.monotonic() + seconds
         while not self.is_stopping(dbos_id) and (left := give_up - time.monotonic()) > 0:
             await asyncio.sleep(min(left, _RETRY_SECONDS))

@@ -380,21 +380,28 @@ class DBOSRunner:
     # -- work ------------------------------------------------------------------------------------------
 
     def worker(
-        self, graphs: Graph | Mapping[str, Graph] | Iterable[Graph], *, executor_id: str, **settings: Any
+        self,
+        graphs: Graph | Mapping[str, Graph] | Iterable[Graph],
+        *,
+        executor_id: str,
+        services: Mapping[str, Any] | None = None,
+        **settings: Any,
     ) -> Worker:
         """Return a worker for this process, not yet started.
 
         Args:
             graphs: the graphs it can run: one, several, or a dict by name
             executor_id: the id of the worker, unique among live workers
+            services: clients and other objects for nodes, by name: NodeContext.service; never stored
             settings: the other fields of `WorkerSettings`
 
         Raises:
-            TypeError: one of the graphs is not a graph.
+            TypeError: one of the graphs is not a graph, or `services` is not a mapping from names.
             ValueError: a graph has no name, two have the same name, or the executor id is invalid.
         """
         settings.setdefault("queues", [self._queue])
-        return Worker(self._cluster, graphs_by_name(graphs), WorkerSettings(executor_id, **settings))
+        found = WorkerSettings(executor_id, **settings)
+        return Worker(self._cluster, graphs_by_name(graphs), found, services)
 
     def close(self) -> None:
         """Close all connections; the next use opens them again."""

@@ -84,14 +84,20 @@ def graphs_by_name(graphs: Graph | Mapping[str, Graph] | Iterable[Graph]) -> dic
 class Worker:
     """One worker, the only one of its process: DBOS allows no second one."""
 
-    def __init__(self, cluster: Cluster, graphs: Mapping[str, Graph], settings: WorkerSettings) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        graphs: Mapping[str, Graph],
+        settings: WorkerSettings,
+        services: Mapping[str, Any] | None = None,
+    ) -> None:
         self.settings = settings  # as given
         self.is_draining = False  # whether it claims no more runs
         self.has_lost_its_id = False  # whether another worker took over its id
         self._cluster = cluster
         self._metrics = Metrics(self._gauges)
         self._store = cluster.store(session_name(settings.executor_id, cluster.schema))
-        self._runs = Runs(self._store, graphs, self._metrics, self._is_cancelled)
+        self._runs = Runs(self._store, graphs, self._metrics, self._is_cancelled, services)
         self._due: dict[str, tuple[float, float]] = {}  # when to submit a run again that stays due
         self._submissions = Submissions(cluster, self._store)
         self._unknown: dict[str, float] = {}  # claimed runs that are not running here, and since when

@@ -64,26 +64,41 @@ _TOOLS = {  # hints name commands; an agent needs the tool
 _log = logging.getLogger(__name__)
 
 
-def agent_server(address: str, *, allow_writes: bool = False, graphs: Sequence[Graph] = ()) -> MCPServer[Any]:
+def agent_server(
+    address: str,
+    *,
+    allow_writes: bool = False,
+    graphs: Sequence[Graph] = (),
+    services: Mapping[str, Any] | None = None,
+) -> MCPServer[Any]:
     """Return an MCP server for the workflows of a store.
 
     Args:
         address: a file, a Postgres address, or module:attribute of a store
         allow_writes: let agents tag and delete, and with `graphs` fork, resume and answer
         graphs: the graphs that agents may run
+        services: clients and other objects for their nodes, by name
     """
     server = _Server("hypergraph", version=_version(), instructions=_INSTRUCTIONS, log_level="WARNING")
     source = Source(address)
     for tool in _methods(ReadTools(source)):
         _add(server, tool, ToolAnnotations(read_only_hint=True, open_world_hint=False))
-    writers = [EditTools(source), *([RunTools(source, graphs)] if graphs else [])] if allow_writes else []
+    writers = (
+        [EditTools(source), *([RunTools(source, graphs, services)] if graphs else [])] if allow_writes else []
+    )
     for tool in (tool for writer in writers for tool in _methods(writer)):
         is_destructive = tool.__name__ == "delete_workflow"
         _add(server, tool, ToolAnnotations(read_only_hint=False, destructive_hint=is_destructive))
     return server
 
 
-def serve_agents(address: str, *, allow_writes: bool = False, graphs: Sequence[Graph] = ()) -> None:
+def serve_agents(
+    address: str,
+    *,
+    allow_writes: bool = False,
+    graphs: Sequence[Graph] = (),
+    services: Mapping[str, Any] | None = None,
+) -> None:
     """Serve on stdin and stdout until stdin is closed. A signal ends the process at once.
 
     Stored runs survive that: a run that was cut off can be resumed.
@@ -92,10 +107,11 @@ def serve_agents(address: str, *, allow_writes: bool = False, graphs: Sequence[G
         address: a file, a Postgres address, or module:attribute of a store
         allow_writes: let agents tag and delete, and with `graphs` fork, resume and answer
         graphs: the graphs that agents may run
+        services: clients and other objects for their nodes, by name
     """
     for number in (signal.SIGINT, signal.SIGTERM):  # a thread that reads stdin would block a clean end
         signal.signal(number, signal.SIG_DFL)
-    agent_server(address, allow_writes=allow_writes, graphs=graphs).run("stdio")
+    agent_server(address, allow_writes=allow_writes, graphs=graphs, services=services).run("stdio")
 
 
 class _Server(MCPServer[Any]):

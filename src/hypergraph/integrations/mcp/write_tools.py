@@ -82,9 +82,12 @@ class EditTools:
 class RunTools:
     """The tools that run a graph."""
 
-    def __init__(self, source: Source, graphs: Sequence[Graph]) -> None:
+    def __init__(
+        self, source: Source, graphs: Sequence[Graph], services: Mapping[str, Any] | None = None
+    ) -> None:
         self._source = source
         self._graphs = graphs
+        self._services = services
 
     def fork_workflow(
         self,
@@ -138,7 +141,8 @@ class RunTools:
     ) -> Answer:
         graph = self._graph_of(origin)
         _check_names(graph, graph.recorded_as(origin.graph), values or {})
-        start = partial(AsyncRunner(checkpointer=store).run, graph, values or {}, workflow_id=wf)
+        runner = AsyncRunner(checkpointer=store, services=self._services)
+        start = partial(runner.run, graph, values or {}, workflow_id=wf)
         try:
             anyio.run(partial(start, error_handling="continue", on_internal_override="ignore", **options))
         except InvalidAnswerError as error:

@@ -10,7 +10,7 @@ import { lastSuperstep } from "hg/opened.js";
 import { format } from "hg/route.js";
 import { hasView } from "hg/views.js";
 import { about } from "hg/store.js";
-import { whyNoChange, whyNot } from "hg/wishes.js";
+import { whyNoChange, whyNot } from "hg/permissions.js";
 
 /** @typedef {{label: string, href?: string, why?: string | null, onClick?: () => void}} Item */
 

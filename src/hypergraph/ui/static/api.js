@@ -133,7 +133,7 @@ export function get(name, params = {}, signal) {
 }
 
 /**
- * Wish for something to be done.
+ * Send an action by the name of its route.
  * @param {string} name @param {object} body
  */
 export function post(name, body) {

@@ -9,7 +9,7 @@ import { Frame } from "hg/frame.js";
 import { Failure, Panel, useAnswer } from "hg/parts.js";
 import { format } from "hg/route.js";
 import { changed } from "hg/store.js";
-import { whyNoChange } from "hg/wishes.js";
+import { whyNoChange } from "hg/permissions.js";
 
 const BUSY = 429;
 const AGAIN_MS = 300;

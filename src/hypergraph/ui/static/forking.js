@@ -8,7 +8,7 @@ import { AnswerForm, firstAnswer, hasForm, isAnswered } from "hg/answering.js";
 import { TypedField, ValueEdits, areReady, problemOf, valuesOf } from "hg/editing.js";
 import { plain } from "hg/format.js";
 import { about, openWorkflow } from "hg/store.js";
-import { graphOf, whyNoRun } from "hg/wishes.js";
+import { graphOf, whyNoRun } from "hg/permissions.js";
 
 /** @param {{workflow: any, superstep: number, last: number}} props */
 export function ForkDialog({ workflow, superstep, last }) {

@@ -9,11 +9,11 @@ import { overEverything } from "hg/views.js";
 
 function Corner() {
   const dark = isDark();
-  const wish = dark ? "Light theme" : "Dark theme";
+  const label = dark ? "Light theme" : "Dark theme";
   const hint = live.value ? "Live: changes appear as they happen" : "Not connected: this page may be out of date";
   const state = about.value?.offline ? html`<${CopyNote} />` : html`<span class="live ${live.value ? "on" : ""}" role="status" title=${hint}>${live.value ? "live" : "offline"}</span>`;
   return html`${state}
-    <button class="icon" type="button" title=${wish} aria-label=${wish} onClick=${toggleTheme}>${dark ? "☀" : "☾"}</button>`;
+    <button class="icon" type="button" title=${label} aria-label=${label} onClick=${toggleTheme}>${dark ? "☀" : "☾"}</button>`;
 }
 
 /** @param {Event} event */

@@ -10,7 +10,7 @@ import { changed } from "hg/store.js";
 /** @param {string} wf */
 const hrefOf = (wf) => format({ view: "workflow", params: { wf } });
 
-/** Return for each row which of the levels above it go on below it. @param {any[]} rows @returns {boolean[][]} */
+/** Return for each row which of the levels above it continue below it. @param {any[]} rows @returns {boolean[][]} */
 function linesOf(rows) {
   const found = rows.map(() => /** @type {boolean[]} */ ([]));
   /** @type {boolean[]} */

@@ -92,7 +92,7 @@ export function selectNode(path) {
 
 /**
  * Move to a superstep of the run that is looked into: to the selected node if it ran there, else to what did.
- * The last superstep of a run that goes on is followed.
+ * The last superstep of an active run is followed.
  * @param {number} superstep
  */
 export function moveTo(superstep) {

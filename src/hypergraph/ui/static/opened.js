@@ -237,7 +237,7 @@ function hasMap(structure) {
 }
 
 /**
- * Load the graph; what the steps of the run itself do not tell (maps, what goes on now) comes after it.
+ * Load the graph; what is not in the steps of the run itself (maps, what is running now) comes after it.
  * @param {string} id @param {() => boolean} isOpen
  */
 async function loadGraph(id, isOpen) {

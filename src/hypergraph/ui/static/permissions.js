@@ -1,9 +1,9 @@
 // @ts-check
-/** What can be wished for, and why not: one place knows, buttons and menus ask. */
+/** Which actions are possible, and the reasons why others are not: buttons and menus ask here. */
 import { about } from "hg/store.js";
 import { plain } from "hg/format.js";
 
-const RUNS = new Set(["fork", "resume"]); // wishes that run a graph; an answer is kept if none can
+const RUNS = new Set(["fork", "resume"]); // actions that run a graph; an answer is stored even if no graph can run
 
 /** Return why nothing can be changed here, null if it can. */
 export function whyNoChange() {
@@ -27,7 +27,7 @@ export function whyNoRun(workflow) {
 
 /** @param {any} workflow */
 function whyNoResume({ parent, status }) {
-  if (parent) return `It is a part of ${plain(parent)}, and goes on with it`;
+  if (parent) return `It is a part of ${plain(parent)}: resume that one`;
   if (status === "completed") return "The workflow has completed";
   if (status === "paused") return "The workflow waits for an answer";
   return null;
@@ -39,7 +39,7 @@ function whyNoAnswer({ pause }) {
 }
 
 /**
- * Return why a wish cannot be granted, null if it can.
+ * Return why an action is not possible, null if it is.
  * @param {string} kind @param {any} workflow @returns {string | null}
  */
 export function whyNot(kind, workflow) {
@@ -51,7 +51,7 @@ export function whyNot(kind, workflow) {
   return null;
 }
 
-/** Return what a wish says of the graph, where the workflow has no name for it. @param {any} workflow */
+/** Return the graph to name in a request, for a workflow that has no name of its own for it. @param {any} workflow */
 export function graphOf(workflow) {
   const graphs = about.value?.graphs ?? [];
   return workflow.graph || graphs.length < 2 ? {} : { graph: graphs[0] };
