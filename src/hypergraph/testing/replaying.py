@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import types
-import typing
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +36,7 @@ from hypergraph.runners.async_ import AsyncRunner
 from hypergraph.runners.sync import SyncRunner
 from hypergraph.scheduling import Done, Layout, Past, Standing
 from hypergraph.structure import checked_structure
+from hypergraph.values.fitting import fits
 from hypergraph.values.undecodable import Undecodable
 
 Kind = Literal["course", "value", "type", "refused"]
@@ -554,39 +553,6 @@ def _chosen(decision: Any) -> Collection[str]:
 def _is_other_type(texts: Any, side: str, name: str, hint: Any) -> bool:
     before = texts.get(side, {}).get(name)
     return hint is not None and before != type_text(hint)
-
-
-def fits(value: Any, hint: Any) -> bool:
-    """Say whether a value is of a declared type, as far as that can be seen; True where it cannot."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Any or isinstance(hint, (str, typing.TypeVar)):
-        return True
-    if hint is None:
-        return value is None
-    if origin in (typing.Union, types.UnionType):
-        return any(fits(value, each) for each in arguments)
-    if origin is typing.Literal:
-        return value in arguments
-    if origin is typing.Annotated:
-        return fits(value, arguments[0])
-    kind: Any = origin if isinstance(origin, type) else hint
-    if not isinstance(kind, type):
-        return True
-    if kind is float and type(value) is int:
-        return True
-    try:
-        if not isinstance(value, kind):
-            return typing.is_typeddict(kind) and isinstance(value, dict)
-    except TypeError:  # a protocol that cannot be checked
-        return True
-    if isinstance(value, tuple) and arguments and Ellipsis not in arguments:
-        parts: list[Any] = list(value)
-        return len(parts) == len(arguments) and all(map(fits, parts, arguments))
-    if isinstance(value, Mapping) and len(arguments) == 2:
-        return all(fits(k, arguments[0]) and fits(v, arguments[1]) for k, v in value.items())
-    if isinstance(value, (list, tuple, set, frozenset)) and arguments:
-        return all(fits(each, arguments[0]) for each in value)
-    return True
 
 
 def _called(node: HyperNode, given: Mapping[str, Any]) -> Any:
