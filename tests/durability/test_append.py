@@ -371,3 +371,37 @@ def test_a_store_keeps_what_each_step_has_added(tmp_path: Path) -> None:
         (stored,) = connection.execute("SELECT sum(length(data)) FROM vals").fetchone()
     assert len(result["messages"]) == turns
     assert stored <= 1.5 * messages
+
+
+def test_a_mapped_graph_appends_across_a_failure_and_a_turn(run: Any, store: Any) -> None:
+    failing = {"b"}
+
+    @node(output_name="messages", append=True)
+    def hear(said: str) -> str:
+        return said
+
+    @node(output_name="calls")
+    def split(said: str) -> list[str]:
+        return list(said)
+
+    @node(output_name="messages")
+    def act(call: str) -> str:
+        if call in failing:
+            raise ConnectionError(call)
+        return f"tool {call}"
+
+    tools = Graph([act], name="tools").as_node(append="messages").with_inputs(call="calls").map_over("calls")
+    graph = Graph([hear, split, tools], name="agent")
+    assert run(graph, said="ab", workflow_id="w", error_handling="continue").failed
+    failing.clear()
+    assert run(graph, workflow_id="w")["messages"] == ["ab", "tool a", "tool b"]
+    result = run(graph, said="c", workflow_id="w")
+    assert result["messages"] == ["ab", "tool a", "tool b", "c", "tool c"]
+    assert store.state("w")["messages"] == result["messages"]
+    assert [item.node for item in store.appended("w", "messages")] == [
+        "hear",
+        "tools",
+        "tools",
+        "hear",
+        "tools",
+    ]

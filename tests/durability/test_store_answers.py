@@ -285,3 +285,38 @@ def test_a_mapped_graph_that_new_values_give_up_is_a_fresh_map(durable: On, stor
     }
     answers = {f"each.item-{number}.approved": number for number in range(3)}
     assert durable.run(graph, answers, workflow_id="w")["approved"] == [0, 1, 2]
+
+
+def test_an_answer_to_a_question_does_not_count_for_the_next_one(durable: On, store: Checkpointer) -> None:
+    office = Office()
+    durable.run(office.batch, {"topic": "tea"}, workflow_id="w")
+    (first,) = store.questions("w")
+    store.answer("w", "approved", True, question=first.id)
+    store.answer("w", "approved", True, question=first.id)  # sent twice
+    assert durable.run(office.batch, workflow_id="w")["approved"] is True
+
+    durable.run(office.batch, {"topic": "milk"}, workflow_id="w")
+    (second,) = store.questions("w")
+    assert second.pause.response_key == first.pause.response_key
+    assert second.id != first.id
+    with pytest.raises(WorkflowError, match="is not open any more") as refused:
+        store.answer("w", "approved", True, question=first.id)
+    assert first.id in str(refused.value)
+    assert second.id in str(refused.value)
+    assert store.questions("w")[0].step.answer is None
+    with pytest.raises(WorkflowError, match="asks for 'approved'"):
+        store.answer("w", "approval", True, question=second.id)
+    store.answer("w", "approved", False, question=second.id)
+    assert durable.run(office.batch, workflow_id="w")["approved"] is False
+
+
+def test_questions_of_items_and_nested_graphs_have_ids_of_their_own(durable: On, store: Checkpointer) -> None:
+    office = Office()
+    each = office.batch.as_node(name="each").map_over("topic")
+    durable.run(Graph([each], name="all"), {"topic": ["a", "b"]}, workflow_id="w")
+    ids = [question.id for question in store.questions("w")]
+    assert ids == ["w/each/item-0/approve:1", "w/each/item-1/approve:1"]
+    with pytest.raises(WorkflowError, match=r"asks for 'each\.item-1\.approved'"):
+        store.answer("w", "each.item-0.approved", True, question=ids[1])
+    store.answer("w", "each.item-1.approved", True, question=ids[1])
+    assert [question.step.answer for question in store.questions("w")] == [None, {"approved": True}]

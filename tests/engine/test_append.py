@@ -425,3 +425,69 @@ def test_a_nested_graph_under_other_names(run: Run) -> None:
     assert renamed.append == ("log",)
     assert inner.with_outputs(messages="other").append == ()
     assert run(Graph([renamed]), {"said": "ann", "log": [1]})["log"] == [1, "greetings, ann"]
+
+
+@node(output_name="messages")
+def act_alone(call: str) -> str:
+    return f"tool {call}"
+
+
+def tools(**options: Any) -> Any:
+    inner = Graph([act_alone], name="act").as_node(append="messages", **options)
+    return inner.with_inputs(call="calls").map_over("calls")
+
+
+@both
+def test_a_mapped_graph_appends_what_its_items_return(run: Run) -> None:
+    agent = Graph([listen, ask, decide, tools()])
+    result = run(agent, {"said": "hi"})
+    assert result["messages"] == ["hi", "reply 1", "tool look", "tool read", "reply 4"]
+    assert course(result) == ["listen", "ask", "decide", "act", "ask", "decide"]
+    assert tools().get_output_type("messages") == list[str]
+
+
+@both
+def test_a_graph_appends_outputs_of_every_kind(run: Run) -> None:
+    @node(output_name=("found", "also"))
+    def search(said: str) -> tuple[list[str], str]:
+        return [f"1 {said}", f"2 {said}"], "seen"
+
+    @node(output_name="also", append=True)
+    def collects(said: str) -> str:
+        return "collected"
+
+    inner = Graph([search], name="inner").as_node(append="found", lift="found").with_outputs(found="messages")
+    assert inner.append == ("messages",)
+    assert run(Graph([listen, inner]), {"said": "hi"})["messages"] == ["hi", "1 hi", "2 hi"]
+    lists = Graph([collects], name="inner").as_node(append="also").with_outputs(also="messages")
+    assert run(Graph([listen, lists]), {"said": "hi"})["messages"] == ["hi", "collected"]
+    assert lists.get_output_type("messages") == list[str]
+
+
+@both
+def test_what_a_branch_or_a_failed_item_did_not_make_is_not_appended(run: Run) -> None:
+    @route(targets=["answer", END])
+    def choose(call: str) -> Any:
+        if call == "bad":
+            raise ValueError(call)
+        return "answer" if call == "good" else END
+
+    @node(output_name="messages")
+    def answer(call: str) -> str:
+        return call
+
+    inner = Graph([choose, answer], name="inner").as_node(append="messages")
+    each = inner.map_over("call", error_handling="continue")
+    calls = ["good", "none", "bad", "good"]
+    assert run(Graph([listen, each]), {"said": "hi", "call": calls})["messages"] == ["hi", "good", "good"]
+    assert run(Graph([listen, inner]), {"said": "hi", "call": "none"})["messages"] == ["hi"]
+
+
+def test_append_of_a_nested_graph_is_checked() -> None:
+    inner = Graph([act_alone], name="act")
+    with pytest.raises(
+        ValueError, match=r"append='message' is not an output of 'act'\. Did you mean 'messages'"
+    ):
+        inner.as_node(append="message")
+    with pytest.raises(GraphConfigError, match=r"of a nested graph it is as_node\(append='messages'\)"):
+        Graph([listen, inner.as_node()])

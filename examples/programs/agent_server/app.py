@@ -14,7 +14,7 @@ from tools import DANGEROUS, SCHEMAS, TOOLS
 
 from hypergraph import END, AsyncRunner, Graph, NodeContext, StreamingChunkEvent, interrupt, node, route
 from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
-from hypergraph.exceptions import WorkflowError, WorkflowLockedError
+from hypergraph.exceptions import WorkflowLockedError
 
 Message = dict[str, Any]
 
@@ -73,8 +73,7 @@ def sse(kind: str, value: Any) -> str:
 
 
 async def questions(chat: str) -> dict[str, Message]:
-    """Return open questions by the id of the item that asks: a response key comes back in the next turn."""
-    return {found.step.workflow_id: found.pause.value for found in await store.list_questions(chat)}
+    return {found.id: found.pause.value for found in await store.list_questions(chat)}
 
 
 async def stream(chat: str, **options: Any) -> StreamingResponse:
@@ -110,11 +109,11 @@ async def resume(chat: str) -> StreamingResponse:
 
 @app.post("/chats/{chat}/answers")
 async def answer(chat: str, question: str, approved: bool) -> StreamingResponse:
-    try:
-        store.answer(question, "approved", approved)
-    except WorkflowError as error:
-        raise HTTPException(409, str(error)) from error
-    return await stream(chat)
+    for found in await store.list_questions(chat):
+        if found.id == question:  # and not another one under the same key
+            store.answer(chat, found.pause.response_key, approved, question=question)
+            return await stream(chat)
+    raise HTTPException(409, "this question is not open")
 
 
 @app.get("/chats/{chat}")

@@ -938,7 +938,9 @@ class Checkpointer:
         changes: dict[str, str | None] = {**dict.fromkeys(remove), **check_tags(tags or {})}
         return self.backend.set_tags(workflow_id, changes)
 
-    def answer(self, workflow_id: str, key: str, value: Any, *, by: str | None = None) -> None:
+    def answer(
+        self, workflow_id: str, key: str, value: Any, *, by: str | None = None, question: str | None = None
+    ) -> None:
         """Answer an open question without running anything; the next run of the workflow uses the answer.
 
         Args:
@@ -946,6 +948,8 @@ class Checkpointer:
             key: The `response_key` of the question: from a map "item-3.approved", from the item "approved".
             value: The answer.
             by: Who gives it; kept in the history.
+            question: The `Question.id` of what is answered. A node that asks again, in the next round or
+                turn, asks under the same key; with the id, a late answer is refused.
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist.
@@ -967,7 +971,9 @@ class Checkpointer:
             >>> runner.run(graph, workflow_id="offer")["approved"]
             True
         """
-        self.answer_all(workflow_id, {key: value}, by=by)
+        if self.backend.read_workflow(workflow_id) is None:
+            raise self._not_found(workflow_id)
+        record_answers(self, workflow_id, {key: value}, by, question)
 
     def send(self, workflow_id: str, name: str, value: Any, *, by: str | None = None) -> None:
         """Send a value to a workflow; the next `receive` node of that name gets it.

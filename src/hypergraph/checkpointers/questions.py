@@ -22,6 +22,7 @@ from hypergraph.structure import signals_in
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
+_LONGEST = 10_000_000  # characters of the ids of all runs around a run
 _NEAR = timedelta(seconds=60)  # a timer that is due so soon is waited for in the process
 _ITEM = re.compile(r"item-(0|[1-9][0-9]*)")
 _UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
@@ -34,6 +35,12 @@ class Question:
     step: StepRecord  # that asks it: of the workflow itself, of a nested graph or of an item
     pause: PauseInfo  # what it asks; its keys lead from the workflow to the answer
     inner: tuple[str, ...] = ()  # the nested graphs around it that have no history of their own
+
+    @property
+    def id(self) -> str:
+        """What tells it from the questions that the same node asks before and after, under the same keys."""
+        node = self.pause.node_name.rpartition("/")[2]
+        return f"{'/'.join((self.step.workflow_id, *self.inner, node))}:{self.step.superstep}"
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -76,6 +83,10 @@ def awaited(pauses: Iterable[PauseInfo]) -> dict[str, int]:
 def around(workflow_id: str) -> list[str]:
     """Return a workflow and those that it is part of, from the inside out."""
     parts = workflow_id.split("/")
+    if (
+        len(parts) * len(workflow_id) > _LONGEST
+    ):  # a stored id may be anything: together they would be endless
+        return [workflow_id]
     return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
 
 
@@ -236,17 +247,25 @@ def placed(pause: PauseInfo, path: tuple[str, ...]) -> PauseInfo:
 
 
 def record_answers(
-    store: Checkpointer, workflow_id: str, answers: Mapping[str, Any], by: str | None = None
+    store: Checkpointer,
+    workflow_id: str,
+    answers: Mapping[str, Any],
+    by: str | None = None,
+    question_id: str | None = None,
 ) -> None:
     """Keep answers to open questions, all of them or none; the same answer again changes nothing.
 
+    With the id of a question, the answers count for that one alone.
+
     Raises:
-        WorkflowError: the question does not exist, or it has another answer.
+        WorkflowError: the question does not exist or is closed, or it has another answer.
         InvalidAnswerError: an answer is not of the type that the question asks for.
         ValueError: the question needs several answers at once.
         TypeError: a value cannot be stored.
     """
     questions = open_questions(store, workflow_id, answers)
+    if question_id is not None:
+        questions = _only(question_id, questions, workflow_id, answers)
     for key in answers:
         if not any(key in question.keys for question in questions):
             _refuse_unasked(store, workflow_id, (key, answers[key]), open_questions(store, workflow_id))
@@ -277,6 +296,20 @@ def record_answers(
             raise answered(workflow_id, given[0])
     if written:
         store.backend.put_answers(written)
+
+
+def _only(id: str, questions: list[Question], workflow_id: str, keys: Iterable[str]) -> list[Question]:
+    """Return the question with this id. Raises WorkflowError if it is not open, or asks for other keys."""
+    found = [question for question in questions if question.id == id]
+    asked = {key for question in found for key in question.keys}
+    if found and asked.issuperset(keys):
+        return found
+    listed = ", ".join(repr(question.id) for question in questions) or "none"
+    state = f"asks for {', '.join(map(repr, sorted(asked)))}" if found else "is not open any more"
+    raise WorkflowError(
+        f"The question {id!r} of workflow {workflow_id!r} {state}. Open questions: {listed}.",
+        workflow_id=workflow_id,
+    )
 
 
 def _refuse_late(workflow_id: str, question: Question, key: str) -> None:

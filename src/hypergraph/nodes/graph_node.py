@@ -85,8 +85,8 @@ class GraphNode(Frozen, HyperNode):
             _liftable=dict(zip(outputs, outputs, strict=True)),
             _appended=frozenset(() if append is None else as_names(append, "append")),
         )
-        for output in self._appended.difference(self.data_outputs):
-            hint = did_you_mean(output, self.data_outputs) or f"Outputs: {self.data_outputs}"
+        for output in self._appended.difference(graph.data_outputs) | self._appended.difference(outputs):
+            hint = did_you_mean(output, outputs) or f"Outputs: {outputs}"
             raise ValueError(f"append={output!r} is not an output of {self.name!r}. {hint}")
         for param in inputs:
             self.has_default_for(param)  # fills the memo, so that deep nesting needs no recursion
@@ -270,7 +270,7 @@ class GraphNode(Frozen, HyperNode):
         return {name: found for name, found in types.items() if found is not None}
 
     def get_output_type(self, output: str) -> Any:
-        """Return the type declared by the inner producer; list[type] under map_over and of what is appended."""
+        """Return the type of the inner producer; list[type] under map_over and of what is appended."""
         if output not in self.outputs:
             return None
         inner = self.inner_outputs[self.outputs.index(output)]
