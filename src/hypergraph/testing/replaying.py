@@ -9,7 +9,7 @@ import typing
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal
 
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
@@ -440,7 +440,10 @@ class Walk:
         texts = before.get("types", {})
         made = self._made(record)
         taken: dict[str, Any] = {}
-        others = [n for n in node.inputs if _is_other_type(texts, "inputs", n, node.get_input_type(n))]
+        hints = {name: node.get_input_type(name) for name in node.inputs}
+        others = [
+            n for n, hint in hints.items() if _is_other_type(texts, "inputs", n, hint) or _has_fields(hint)
+        ]
         if others:
             taken = self.store.inputs(record.workflow_id, record)
         for name, value in made.items():
@@ -452,9 +455,8 @@ class Walk:
                 value = values.get(name, _NOTHING)
                 if value is _NOTHING or isinstance(value, Undecodable):
                     continue
-                if _is_other_type(texts, side, name, hint) and not fits(value, hint):
-                    side_name = "input" if side == "inputs" else "output"
-                    yield f"its {side_name} {name} was {type(value).__name__}, and is {type_text(hint)} now"
+                if misfit := _misfit(name, value, hint if _is_other_type(texts, side, name, hint) else Any):
+                    yield f"its {'input' if side == 'inputs' else 'output'} {misfit}"
 
     def _made(self, record: StepRecord) -> dict[str, Any]:
         found = self.store.step(record.workflow_id, record.index)
@@ -554,6 +556,29 @@ def _chosen(decision: Any) -> Collection[str]:
 def _is_other_type(texts: Any, side: str, name: str, hint: Any) -> bool:
     before = texts.get(side, {}).get(name)
     return hint is not None and before != type_text(hint)
+
+
+def _has_fields(hint: Any) -> bool:
+    return is_dataclass(hint) or any(map(_has_fields, typing.get_args(hint)))
+
+
+def _misfit(name: str, value: Any, hint: Any) -> str | None:
+    """Say what a value was and is now, or a field of a dataclass in it; None if it fits."""
+    if not fits(value, hint):
+        return f"{name} was {type(value).__name__}, and is {type_text(hint)} now"
+    parts: Iterable[tuple[str, Any, Any]] = ()
+    if isinstance(value, Mapping):
+        parts = ((f"{name}[{key!r}]", each, Any) for key, each in value.items())
+    elif isinstance(value, (list, tuple)):
+        parts = ((f"{name}[{number}]", each, Any) for number, each in enumerate(value))
+    elif is_dataclass(value):
+        try:
+            hints = typing.get_type_hints(type(value))
+        except Exception:  # a name that is not there when the program runs
+            hints = {}
+        found = ((field.name, getattr(value, field.name, _NOTHING)) for field in fields(value))
+        parts = ((f"{name}.{n}", each, hints.get(n, Any)) for n, each in found if each is not _NOTHING)
+    return next((misfit for part in parts if (misfit := _misfit(*part))), None)
 
 
 def fits(value: Any, hint: Any) -> bool:
