@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import typing
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any, Literal
 
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
@@ -36,7 +37,7 @@ from hypergraph.runners.async_ import AsyncRunner
 from hypergraph.runners.sync import SyncRunner
 from hypergraph.scheduling import Done, Layout, Past, Standing
 from hypergraph.structure import checked_structure
-from hypergraph.values.fitting import fits
+from hypergraph.values.fitting import misfit
 from hypergraph.values.undecodable import Undecodable
 
 Kind = Literal["course", "value", "type", "refused"]
@@ -439,7 +440,10 @@ class Walk:
         texts = before.get("types", {})
         made = self._made(record)
         taken: dict[str, Any] = {}
-        others = [n for n in node.inputs if _is_other_type(texts, "inputs", n, node.get_input_type(n))]
+        hints = {name: node.get_input_type(name) for name in node.inputs}
+        others = [
+            n for n, hint in hints.items() if _is_other_type(texts, "inputs", n, hint) or _has_fields(hint)
+        ]
         if others:
             taken = self.store.inputs(record.workflow_id, record)
         for name, value in made.items():
@@ -451,9 +455,10 @@ class Walk:
                 value = values.get(name, _NOTHING)
                 if value is _NOTHING or isinstance(value, Undecodable):
                     continue
-                if _is_other_type(texts, side, name, hint) and not fits(value, hint):
-                    side_name = "input" if side == "inputs" else "output"
-                    yield f"its {side_name} {name} was {type(value).__name__}, and is {type_text(hint)} now"
+                found = misfit(value, hint if _is_other_type(texts, side, name, hint) else Any)
+                if found is not None:
+                    was, now = type(found.value).__name__, type_text(found.declared)
+                    yield f"its {side[:-1]} {name}{found.place} was {was}, and is {now} now"
 
     def _made(self, record: StepRecord) -> dict[str, Any]:
         found = self.store.step(record.workflow_id, record.index)
@@ -553,6 +558,10 @@ def _chosen(decision: Any) -> Collection[str]:
 def _is_other_type(texts: Any, side: str, name: str, hint: Any) -> bool:
     before = texts.get(side, {}).get(name)
     return hint is not None and before != type_text(hint)
+
+
+def _has_fields(hint: Any) -> bool:
+    return is_dataclass(hint) or any(map(_has_fields, typing.get_args(hint)))
 
 
 def _called(node: HyperNode, given: Mapping[str, Any]) -> Any:
