@@ -23,6 +23,7 @@ OUTSIDE = [
     ),
 ]
 LINK = re.compile(r"(\]\(\s*<?|(?:href|src|srcset)=\")([^)\s>\"]+)")
+CELL_CODE = re.compile(r"<td[^>]*>.*?</td>", re.DOTALL)
 _pages: list[tuple[str, str, str]] = []  # address, title, first paragraph
 
 
@@ -55,6 +56,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     first = next((part for part in markdown.split("\n\n")[1:] if part[:1].isalnum()), "")
     _pages.append((page.file.url, page.title or own, " ".join(first.split())))
     return LINK.sub(lambda found: found[1] + _moved(found[2], real, own), markdown)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Show a pipe in the code of a table without the backslash that code hosts need before it."""
+    return CELL_CODE.sub(lambda found: found[0].replace(r"\|", "|"), html)
 
 
 def on_post_build(config: Any) -> None:

@@ -51,3 +51,10 @@ def test_a_page_loads_nothing_from_other_servers(site: Path) -> None:
     for page in (site / "index.html", site / "faq" / "index.html"):
         text = page.read_text(encoding="utf-8")
         assert re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?://[^"]+"', text) == []
+
+
+@pytest.mark.slow
+def test_a_pipe_in_the_code_of_a_table_has_no_backslash(site: Path) -> None:
+    text = (site / "reference" / "api" / "runners" / "index.html").read_text(encoding="utf-8")
+    assert "<code>str | None</code>" in text
+    assert r"\|" not in text

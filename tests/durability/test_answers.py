@@ -101,10 +101,21 @@ class TestAnswers:
         assert elsewhere(reviewed, tmp_path, {}, nested=nested) == ("completed", "on tea: good")
         assert calls(tmp_path) == {"write": 1, "publish good": 2}
 
+    @needs_signals
+    def test_a_question_is_asked_whose_answer_died_with_the_call_that_gave_it_early(
+        self, tmp_path: Path, elsewhere: Elsewhere, nested: bool, key: str
+    ) -> None:
+        given = {"topic": "tea", key: "good"}
+        elsewhere.dies(reviewed_and_killed, tmp_path, given, nested, "write")
+        assert elsewhere(reviewed, tmp_path, {}, nested=nested) == ("paused", None)
+        assert elsewhere(reviewed, tmp_path, {key: "bad"}, nested=nested) == ("completed", "on tea: bad")
 
-def reviewed_and_killed(folder: Path, given: dict[str, str], nested: bool) -> None:
+
+def reviewed_and_killed(
+    folder: Path, given: dict[str, str], nested: bool, place: str = "publish good"
+) -> None:
     graph = Graph([review().as_node()], name="outer") if nested else review()
-    opened(folder, "async", "publish good").run(graph, given, workflow_id="w")
+    opened(folder, "async", place).run(graph, given, workflow_id="w")
 
 
 # -- answers that are not used ---
@@ -171,6 +182,34 @@ def test_an_answer_given_before_its_question_is_used_when_it_is_asked(run: Any, 
     assert [pause.node_name for pause in Calls(run, stored, contract())(**given).pauses] == ["sign"]
     result = Calls(run, stored, contract())(**given, name="n", date="d")
     assert (result.completed, result["verdict"], result["name"], result["date"]) == (True, "yes", "n", "d")
+
+
+@STORED
+def test_an_answer_belongs_to_the_call_that_fails_before_its_question_is_asked(
+    run: Any, stored: bool
+) -> None:
+    down = [True]
+
+    @node(output_name="draft")
+    def write(topic: str) -> str:
+        if down.pop():
+            raise ConnectionError
+        return topic
+
+    @interrupt(output_name="verdict")
+    def ask(draft: str) -> None:
+        return None
+
+    graph = Graph([write, ask], name="contract")
+    for again, pauses in (({}, ["ask"]), ({"verdict": "yes"}, [])):
+        call, down[:] = Calls(run, stored, graph), [False, True]
+        with (
+            pytest.warns(UserWarning, match=r"'verdict' was not used .* ended before its question was asked"),
+            pytest.raises(ConnectionError),
+        ):
+            call(topic="t", verdict="yes")
+        result = call(**({} if stored else {"topic": "t"}), **again)
+        assert [pause.node_name for pause in result.pauses] == pauses
 
 
 @STORED

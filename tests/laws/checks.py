@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 import networkx as nx
 
+from laws.loops import Level, Shape
 from laws.model import END, Net, Outcome, Part
 from laws.reference import GIVEN, KEPT, Interpreter
 
@@ -88,36 +89,81 @@ def at_most_once(net: Net, steps: Sequence[Sequence[str]]) -> str | None:
     return f"{twice} ran twice" if twice else None
 
 
-def nothing_unchosen(net: Net, steps: Sequence[Sequence[str]], out: Outcome) -> str | None:
-    """L2: a node behind gates runs only if one of them named it, except to begin a loop.
+class Choices:
+    """L2: what gates have opened so far, in a run of a graph that is given these names.
 
-    A loop that gates outside control, too, begins when one of them has named a node of it.
+    A decision opens a head, a node that a gate of its own loop controls, for one run; it opens any other node
+    until its gate decides anew, is given something new, or has its loop begin anew. The beginning of a loop
+    needs no decision in each entry of the loop, but one for a node of the loop if gates outside control it.
     """
-    parts = {p.name: p for p in net.parts}
-    gates = {n: {p.name for p in net.parts if n in p.targets} for n in parts}
-    loops = loops_of(net)
-    decisions = iter(out.decisions)
-    named: Counter[str] = Counter()
-    begun: set[str] = set()  # nodes of loops that a decision from outside has begun
-    runs: Counter[str] = Counter()
-    for step in steps:
+
+    def __init__(self, net: Net, given: Iterable[str]) -> None:
+        self.net, self.shape = net, Shape(net)
+        self.paths = self.shape.paths(set(given))
+        levels = {id(x): x for path in self.paths.values() for x in path[1:]}
+        self.entered: dict[frozenset[str], int] = {x.members: 0 for x in levels.values()}  # since when
+        self.once: set[tuple[str, str]] = set()  # gates and heads that they have opened for one run
+        self.standing: dict[str, tuple[str, ...]] = {}  # by gate: its last decision
+        self.ended: set[str] = set()
+        self.ran: dict[str, int] = {}  # by node: when it last ran
+
+    def allow(self, n: str) -> bool:
+        """Say whether a node may run now."""
+        gates = self.shape.gates[n]
+        if not gates or (n in self.net.entrypoints and n not in self.ran):
+            return True
+        if n in self.shape.heads:
+            chosen = any((g, n) in self.once for g in gates)
+        else:
+            chosen = any(n in self.standing.get(g, ()) for g in gates)
+        return chosen or any(self._begins(n, level) for level in self.paths[n][1:] if n in level.opened)
+
+    def _begins(self, n: str, level: Level) -> bool:
+        if n in self.shape.heads and self.ran.get(n, -1) >= self.entered[level.members]:
+            return False
+        calls = (c for g, c in self.standing.items() if g not in level.members)
+        return n not in level.called or any(not level.members.isdisjoint(choice) for choice in calls)
+
+    def pass_(
+        self, now: int, step: Sequence[str], wrote: set[tuple[str, str]], decided: dict[str, Any]
+    ) -> None:
+        """Take over what the nodes of a superstep have written and decided."""
+        self.ran.update(dict.fromkeys(step, now))
+        self.once = {(g, t) for g, t in self.once if t not in step}
+        for g, choice in decided.items():
+            self.ended.update({g} if choice == END else ())
+            self.standing[g] = () if choice == END else choice
+            self.once |= {(g, t) for t in self.standing[g] if t in self.shape.heads}
+        sent = [e for e in self.shape.edges if e.kind == "data" and (e.source, e.name) in wrote]
+        for members in self.entered:
+            sources = {e.source for e in sent if e.target in members}
+            sources |= {g for g in decided if not members.isdisjoint(self.standing[g])}
+            if sources - members:
+                self._enter(members, now + 1)
+        for e in sent:
+            level = next(x for x in reversed(self.paths[e.target]) if e.source in x.members)
+            if e.target not in self.ended and (level.gated or e not in level.cut):  # else it may be no news
+                self.standing.pop(e.target, None)
+
+    def _enter(self, members: frozenset[str], now: int) -> None:
+        self.entered.update({inner: now for inner in self.entered if inner <= members})
+        self.ended -= members
+        self.standing = {g: c for g, c in self.standing.items() if g not in members}
+        self.once = {(g, t) for g, t in self.once if g not in members or t not in members}
+
+
+def nothing_unchosen(net: Net, given: Iterable[str], out: Outcome) -> str | None:
+    """L2: a node behind gates runs only if one of them has chosen it, except to begin a loop."""
+    choices, kinds = Choices(net, given), {p.name: p.kind for p in net.parts}
+    decisions = ((gate, choice) for gate, choice in out.decisions if "/" not in gate)
+    for now, step in enumerate(out.supersteps):
         for n in step:
-            runs[n] += 1
-            own = next((loop for loop in loops if n in loop), set())
-            asked = gates_in(net, own)
-            if not gates[n] or n in net.entrypoints or named[n]:
-                continue
-            if gates[n] - own and not (asked and n in begun):
-                return f"{n} ran unchosen"
-            if gates[n] & own and runs[n] > 1 and len(asked) == 1:
-                return f"{n} ran again unchosen"
-        for n in step:
-            if parts[n].kind == "gate":
-                gate, choice = next(d for d in decisions if "/" not in d[0])
-                assert gate == n
-                chosen = () if choice == END else choice
-                named.update(chosen)
-                begun.update(*(loop for loop in loops if n not in loop and loop & set(chosen)))
+            if not choices.allow(n):
+                return f"{n} ran unchosen in superstep {now} of {out.supersteps}"
+        gates = [n for n in step if kinds[n] == "gate"]
+        decided = dict(next(decisions) for _ in gates)
+        assert set(decided) == set(gates)
+        choices.pass_(now, step, out.wrote[now], decided)
     return None
 
 
@@ -240,17 +286,33 @@ def standing_still(net: Net, run: Interpreter, anew: set[str], latest: dict[str,
     return Net(tuple(parts), declared, net.bound, entries)
 
 
+def broken_by(net: Net, given: Iterable[str], out: Outcome) -> Iterator[str]:
+    """Yield which of L1, L2 and L3 a run breaks that began anew."""
+    if out.ended in ("completed", "paused"):
+        found = (
+            nothing_stale(net, out.supersteps),
+            at_most_once(net, out.supersteps),
+            nothing_unchosen(net, given, out),
+            rounds(net, out.supersteps),
+        )
+        yield from filter(None, found)
+
+
 @dataclass(frozen=True)
 class Fresh:
     """What a fresh run does with the last inputs, the new ones and what is remembered."""
 
+    net: Net  # what is not reached stands still in it
+    given: set[str]
     outcome: Outcome
     anew: set[str]  # what the news can reach
     makes: set[str]  # names that nodes make which may run
 
     def differs(self, out: Outcome) -> str | None:
-        """L5: say how a turn differs from it."""
+        """L5: say how a turn differs from it; the laws of a fresh run hold in it, too."""
         fresh = self.outcome
+        for broken in broken_by(scoped(self.net), self.given, fresh):
+            return broken
         calls = [call for call in fresh.calls if call[0].split("/")[0] in self.anew]
         if fresh.ended != out.ended:
             return f"{out.ended}, fresh run {fresh.ended} {fresh.places}"
@@ -281,8 +343,10 @@ def fresh_run(run: Interpreter, given: dict[str, Any]) -> Fresh:
         for x, (_, v) in latest.items()
         if x in lists or (x in kept and any(n in (*anew, GIVEN, KEPT) for n, _ in there[x]))
     }
-    again = Interpreter(standing_still(net, run, anew, latest), run.max_rounds)
+    still = standing_still(net, run, anew, latest)
+    again = Interpreter(still, run.max_rounds)
     again.lists.update(run.lists)  # also those to which only nodes append that never run
     again.written = {x: [(KEPT, value)] for x, value in handed.items() if x not in run.ever}
-    out = again.turn({**{x: v for x, v in handed.items() if x in run.ever}, **given})
-    return Fresh(out, anew, {x for p in net.parts for x in p.outputs})
+    values = {**{x: v for x, v in handed.items() if x in run.ever}, **given}
+    out = again.turn(values)
+    return Fresh(still, set(values), out, anew, {x for p in net.parts for x in p.outputs})

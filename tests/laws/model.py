@@ -63,6 +63,7 @@ class Outcome:
     supersteps: list[list[str]] = field(default_factory=list)
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)  # of inner graphs: "outer/inner"
     decisions: list[tuple[str, Any]] = field(default_factory=list)
+    wrote: list[set[tuple[str, str]]] = field(default_factory=list)  # by superstep: node and name
     values: dict[str, Any] = field(default_factory=dict)
     questions: list[str] = field(default_factory=list)  # keys of the answers that are awaited
     places: list[str] = field(default_factory=list)  # of a refusal

@@ -350,6 +350,7 @@ class Interpreter:
                 self._write(n, x, value)
         for n in done:
             self._arrive(n)
+        out.wrote.append({key for key, when in self.made.items() if when == self.clock})
         self.clock += 1
         return ended
 

@@ -93,15 +93,7 @@ def _broken(  # noqa: PLR0917 - a case, and how to try it
 def law_breaks(case: Case, runs: Runs, seed: int) -> Iterator[str]:
     """Yield what breaks the laws that need no engine: it does what the reference does."""
     values, first = runs[0]
-    net = checks.scoped(case.net)
-    if first.ended in ("completed", "paused"):
-        found = (
-            checks.nothing_stale(net, first.supersteps),
-            checks.at_most_once(net, first.supersteps),
-            checks.nothing_unchosen(net, first.supersteps, first),
-            checks.rounds(net, first.supersteps),
-        )
-        yield from filter(None, found)
+    yield from checks.broken_by(checks.scoped(case.net), values, first)
     other_order = checks.same_in_any_order(case.net, values, first, seed, LIMIT)
     if other_order is not None:
         yield f"in another order: {other_order}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from hypergraph.display import did_you_mean
+from hypergraph.display import closest, did_you_mean
 from hypergraph.views.problems import USAGE, Problem
 
 
@@ -102,9 +102,9 @@ def _named(word: str, words: list[str], known: dict[str, Option]) -> tuple[Optio
     name, equals, value = word.partition("=")
     option = known.get(_ALIASES.get(name, name))
     if option is None or option.is_argument:
-        raise Problem(
-            USAGE, f"Unknown option: {name}", did_you_mean(name, known) or "To list the options: --help"
-        )
+        close = closest(name.strip("-"), [each.strip("-") for each in known if each.startswith("--")])
+        hint = "To list the options: --help" if close is None else f"Did you mean '--{close}'?"
+        raise Problem(USAGE, f"Unknown option: {name}", hint)
     if not option.value:
         if equals:
             raise Problem(USAGE, f"Option {name} takes no value")

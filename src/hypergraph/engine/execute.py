@@ -623,11 +623,14 @@ producers.update({"function": _call_function, "gate": _call_function, "interrupt
 
 
 def report(run: Run) -> None:
-    """Warn about what a completed or paused run lacks, and about answers that it did not use.
+    """Warn about what a completed or paused run lacks, and about answers that a run did not use.
+
+    An answer belongs to the call that gives it before its question is asked.
 
     Raises ValueError for outputs that a completed run lacks by `on_missing="error"`.
     """
-    told = [] if run.fixed else [*_left_undone(run), *_unused_answers(run)]
+    told = [] if run.fixed or run.failure is not None else _left_undone(run)
+    told += [] if run.fixed else _unused_answers(run)
     policy = run.context.options.on_missing
     selected = run.admission.selected if run.status is RunStatus.COMPLETED else None
     missing = [name for name in selected if name not in run.values] if selected else []
@@ -712,6 +715,10 @@ def _unused_answers(run: Run) -> list[str]:
         others = [] if asking is None else [other for other in asking.outputs if other not in run.answers]
         if asking is not None and others:
             why = f"node {asking.name!r} also needs {_quoted(others)}. Give all of them in one call."
+        elif run.failure is not None:
+            why = (
+                "the run ended before its question was asked. Give the answer again when you resume the run."
+            )
         else:
             why = "its question was not asked. Give the answer again once the question is open."
         told.append(f"The answer {name!r} was not used in graph {_name(run)}: {why}")

@@ -71,7 +71,7 @@ def rivals(
 def _sharing(wiring: Wiring, first: Callable[[str, str], bool], scope: Collection[str]) -> Iterator[Rivals]:
     """Yield pairs that share a name; none for a row of makers, each before the next."""
     for name in wiring.data_producers:
-        makers = [n for n in wiring.producers[name] if n in scope]  # nodes that only emit the name count too
+        makers = [n for n in wiring.producers.get(name, ()) if n in scope]  # also those that only emit it
         if name not in wiring.lists and not all(first(a, b) for a, b in pairwise(makers)):
             yield from (Rivals(name, a, b, False) for a, b in combinations(makers, 2))
         for taker in wiring.consumers.get(name, ()) if wiring.explicit else ():

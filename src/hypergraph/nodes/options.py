@@ -68,7 +68,7 @@ class RetryPolicy:
 
 
 class Replace:
-    """Start an appended list anew with these items; the value that an appending node returns.
+    """Replace an appended list by these items; the value that an appending node returns.
 
     >>> Replace(["a summary"]).items
     ['a summary']

@@ -492,6 +492,8 @@ class BaseRunner(ABC):
             if not (run.fixed and run.context.options.on_missing == "ignore"):
                 report(run)
             return result
+        if run.admission.answers:
+            report(run)
         error = run.error
         if isinstance(error, InfiniteLoopError):
             error.log = result.log
@@ -510,7 +512,7 @@ class BaseRunner(ABC):
                 annotate(bad.error, _note(bad, bad.failure))
             reraise(bad.error)
         for run in map_run.runs:
-            if run is not None and run.failure is None:
+            if run is not None and (run.failure is None or run.admission.answers):
                 report(run)
         return result
 
