@@ -133,8 +133,10 @@ GROUPS = [
         *("listing", "List 50 of N workflows", "per list", (100, 300, 1000, 3000), _whole, lambda size: 50),
         quick=(300,),
         axis="workflows in the store",
-        text="Of hypergraph: records of workflows, newest first. Of LangGraph: the newest 50 checkpoints, as "
-        "its saver has no list of threads. Of Burr: the ids of all applications, of which 50 are taken.",
+        text='What is on record of 50 workflows, and as "ids" their ids alone. Of hypergraph: the newest, '
+        "with status, times, number of steps, tags and the like, but no values. Of LangGraph: the newest 50 "
+        "checkpoints with their values, as its saver has no list of threads. Of Burr: its list has the ids "
+        "of all applications, of which 50 are taken; status, time and state of each are loaded one by one.",
     ),
 ]
 TURNS = (10, 30, 100, 300, 1000)

@@ -52,6 +52,7 @@ class Outcome:
     repeated: int = 0
     at_once: int = 0
     faults: dict[str, int] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)  # what workers said that ended by themselves
 
     @property
     def is_good(self) -> bool:
@@ -93,6 +94,13 @@ class Chaos:
         self.cluster.start(f"w{self._number}", options=options, NODE_SECONDS=SECONDS, TRACE_ENDS="1")
 
     def _chosen(self) -> WorkerProcess:
+        """Return one of the workers; one that has ended by itself is started again, as a supervisor does."""
+        for worker in list(self.cluster.workers):
+            if worker.process.poll() is not None:
+                self.outcome.left.append(worker.words()[-500:])
+                worker.close()
+                self.cluster.workers.remove(worker)
+                self._start()
         return self._random.choice(self.cluster.workers)
 
     def _kill(self) -> None:

@@ -193,11 +193,23 @@ def state_middle(size: int) -> Work:
     return lambda: persister.load(None, "loop", size // 2 - 1)["state"]["x"]
 
 
-def listing(size: int) -> Work:
+@cache
+def listed(size: int) -> SQLitePersister:
+    """Return a persister with so many applications."""
     persister, (graph, last) = without_waiting(persister_in("list.db")[0]), chain_graph(1)
     for number in range(size):
         builder = application(graph).with_identifiers(app_id=str(number))
         builder.with_state_persister(persister).build().run(halt_after=[last])
+    return persister
+
+
+def listing(size: int) -> Work:
+    persister = listed(size)
+    return lambda: len([persister.load(None, app_id) for app_id in persister.list_app_ids(None)[:50]])
+
+
+def listing_ids(size: int) -> Work:
+    persister = listed(size)
     return lambda: len(persister.list_app_ids(None)[:50])
 
 
@@ -237,6 +249,7 @@ CASES: dict[str, Callable[[int], Work]] = {
     "state/last": state_last,
     "state/middle": state_middle,
     "listing": listing,
+    "listing/ids": listing_ids,
 }
 GROWING = {"chat": chat}
 DASHES = {

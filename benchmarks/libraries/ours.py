@@ -134,12 +134,24 @@ def state_middle(size: int) -> Work:
     return lambda: store.state("loop", superstep=size - 1)["n"]
 
 
-def listing(size: int) -> Work:
+@cache
+def listed(size: int) -> SqliteCheckpointer:
+    """Return a store with so many workflows."""
     store = SqliteCheckpointer(scratch("list.db"))
     graph, runner = chain_of(1, plus_one), SyncRunner(checkpointer=store)
     for _ in range(size):
         runner.run(graph, {"v0": 0})
+    return store
+
+
+def listing(size: int) -> Work:
+    store = listed(size)
     return lambda: len(store.workflows(limit=50))
+
+
+def listing_ids(size: int) -> Work:
+    store = listed(size)
+    return lambda: len(store.workflow_ids(limit=50))
 
 
 def chat() -> tuple[Work, Callable[[], int]]:
@@ -167,6 +179,7 @@ CASES: dict[str, Callable[[int], Work]] = {
     "state/last": state_last,
     "state/middle": state_middle,
     "listing": listing,
+    "listing/ids": listing_ids,
 }
 GROWING = {"chat": chat}
 DASHES: dict[str, str] = {}

@@ -25,7 +25,7 @@ def stored(path: Path) -> list[str]:
 
 def waits_for(path: Path, name: str) -> bool:
     """Wait until a step is stored; the background writer needs a moment."""
-    for _ in range(500):
+    for _ in range(6000):
         if name in stored(path):
             return True
         threading.Event().wait(0.01)

@@ -11,6 +11,7 @@ import io
 import json
 import shlex
 import shutil
+import signal
 import sqlite3
 import sys
 import tempfile
@@ -445,6 +446,26 @@ IDS = (
 _OF_PAGE = {"index": "0", "key": "b", "first": "0", "second": "1", "a": "done"}
 
 
+class Endless(BaseException):
+    """A command that has used more time of the processor than any of them needs."""
+
+
+@contextlib.contextmanager
+def ended_in_time(seconds: float = 30.0) -> Iterator[None]:
+    """Raise Endless in what uses the processor for longer; a process that waits is not noticed."""
+
+    def end(*_: object) -> None:
+        raise Endless(f"more than {seconds} s of the processor")
+
+    before = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
 def trouble_of(folder: Path, command: str) -> str | None:
     """Return what is wrong with how a command ends, None if nothing is."""
     words = shlex.split(command)
@@ -455,6 +476,7 @@ def trouble_of(folder: Path, command: str) -> str | None:
             contextlib.redirect_stdout(said),
             contextlib.redirect_stderr(complained),
             contextlib.chdir(folder),
+            ended_in_time(),
         ):
             code = main(["--db", str(folder / "w.db"), *words])
     except SystemExit as ended:
@@ -479,7 +501,8 @@ def trouble_of(folder: Path, command: str) -> str | None:
 def trouble_in(work: Callable[[], object]) -> str | None:
     """Return what is wrong with how a reader ends that may raise errors of stores, None if nothing is."""
     try:
-        work()
+        with ended_in_time():
+            work()
     except (CheckpointError, Problem):
         return None
     except BaseException:

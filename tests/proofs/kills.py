@@ -164,15 +164,14 @@ def _some_of(part: int, parts: int, scale: float, seed: int, manners: Sequence[M
 
 def prove(scale: float = 1.0, seed: int = 0, manners: Sequence[Manner] = MANNERS) -> Outcome:
     """Kill the program at every point it comes by, or at some of them."""
-    outcome = Outcome(NAME)
-    if not hasattr(signal, "SIGKILL"):
-        outcome.skipped = "needs signals"
-        return outcome
-    return in_two(outcome, partial(_some_of, scale=scale, seed=seed, manners=manners))
+    return in_two(Outcome(NAME), partial(_some_of, scale=scale, seed=seed, manners=manners))
 
 
 def in_two(outcome: Outcome, some_of: Callable[..., Outcome]) -> Outcome:
-    """Let each of two threads try half of the cases, for machines with two processors."""
+    """Let each of two threads try half of the cases, for machines with two processors, and kill."""
+    if not hasattr(signal, "SIGKILL"):
+        outcome.skipped = "needs signals"
+        return outcome
     with outcome.timed(), ThreadPoolExecutor(2) as pool:
         for half in pool.map(partial(some_of, parts=2), range(2)):
             outcome.cases += half.cases

@@ -8,7 +8,7 @@ import io
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -204,13 +204,16 @@ MSGPACK = {
 }
 
 
-def rows() -> dict[str, tuple[Serializer, bytes]]:
-    """Return all rows by name, with what reads them."""
-    json, msgpack = JsonSerializer(), MsgpackSerializer()
+def rows(wanted: Collection[str] | None = None) -> dict[str, tuple[Serializer, bytes]]:
+    """Return rows by name, with what reads them: all, or those that are wanted."""
     found: dict[str, tuple[Serializer, bytes]] = {}
-    for name, tree in {**trees(), **frames()}.items():
-        found[f"{name}, json"] = json, msgspec.json.encode(tree)
-        found[f"{name}, msgpack"] = msgpack, msgspec.msgpack.encode(tree)
-    found |= {f"{name}, json": (json, data) for name, data in JSON.items()}
-    found |= {f"{name}, msgpack": (msgpack, data) for name, data in MSGPACK.items()}
+    made = {**trees(), **frames()}
+    for serializer, encode, more in (
+        (JsonSerializer(), msgspec.json.encode, JSON),
+        (MsgpackSerializer(), msgspec.msgpack.encode, MSGPACK),
+    ):
+        for name, row in {**made, **more}.items():
+            if wanted is None or f"{name}, {serializer.id}" in wanted:
+                data = row if isinstance(row, bytes) else encode(row)
+                found[f"{name}, {serializer.id}"] = serializer, data
     return found

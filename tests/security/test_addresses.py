@@ -113,6 +113,12 @@ def test_the_address_of_a_server_that_answers_is_repeated_without_its_password(
         assert SECRET not in said
 
 
+@pytest.mark.parametrize("address", [a for a in SPELLINGS if not a.startswith("mysql")])
+def test_every_spelling_is_an_address_of_a_server(address: str) -> None:
+    """What is not, would be the name of a file."""
+    assert is_server(address)
+
+
 @pytest.mark.parametrize("path", ["a=b.db", "x.db", "./user=1.db", "dir/host=1"])
 def test_the_path_of_a_file_is_no_address_of_a_server(path: str) -> None:
     assert not is_server(path)

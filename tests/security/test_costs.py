@@ -23,13 +23,14 @@ from security import costly
 from security.costly import MOST_MEMORY, MOST_SECONDS, PRIME, cost_of, frame, rows
 
 linux = pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="counts memory as Linux does")
-ROWS, PARSERS = rows(), parsers()
+PARSERS = parsers()
 SLICE = (
     *("a fraction, json", "a set of colliding integers, json", "a mapping with colliding keys, msgpack"),
     *("a long key over broken tags, json", "many broken tags, msgpack", "an array of many dimensions, json"),
     *("rows of nothing, pandas, json", "compressed zeros, pyarrow, json", "empty mappings, msgpack"),
     *("mappings in mappings, json", "a path of many parts, json", "runs without end, polars, json"),
 )
+ROWS = rows((*SLICE, "lists in lists, json", "many keys, json", "lists and a tag, json"))
 
 
 @linux
@@ -92,7 +93,7 @@ def test_what_cannot_be_read_is_not_stored(serializer: Any, value: Any, reason: 
 
 def test_containers_without_end_are_not_stored() -> None:
     value: list[Any] = [{} for _ in range(1_000_000)]
-    assert MsgpackSerializer().deserialize(MsgpackSerializer().serialize(value[:500_000])) == value[:500_000]
+    assert MsgpackSerializer().deserialize(MsgpackSerializer().serialize(value[:100_000])) == value[:100_000]
     with pytest.raises(TypeError, match="too many lists and mappings"):
         MsgpackSerializer().serialize(value)
 
@@ -100,12 +101,12 @@ def test_containers_without_end_are_not_stored() -> None:
 @pytest.mark.parametrize("serializer", [JsonSerializer(), MsgpackSerializer()], ids=lambda s: s.id)
 def test_large_values_of_many_kinds_are_still_stored(serializer: Any) -> None:
     values = [
-        [{"id": n, "tags": [], "more": {}} for n in range(50_000)],
+        [{"id": n, "tags": [], "more": {}} for n in range(20_000)],
         ["{}" * 100, "[[[" * 300_000],
         b"\x80\x90" * 500_000,
-        {n * 2**20 for n in range(50_000)},
-        {(n, str(n)): n for n in range(20_000)},
-        [0.5 * n for n in range(300_000)],
+        {n * 2**20 for n in range(10_000)},
+        {(n, str(n)): n for n in range(5_000)},
+        [0.5 * n for n in range(60_000)],
         Fraction(2**60_000 + 1, 3**30_000),
     ]
     for value in values:
@@ -171,7 +172,7 @@ tables = [
 ]
 for table in tables:
     whole = _stream(table)
-    for _ in range(120):
+    for _ in range(40):
         data = bytearray(whole)
         for _ in range(rnd.choice((1, 1, 2, 8))):
             data[rnd.randrange(len(data))] = rnd.choice((0, 1, 127, 128, 255, rnd.randrange(256)))

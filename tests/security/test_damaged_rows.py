@@ -7,6 +7,7 @@ import os
 import sqlite3
 import stat
 import zlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +206,13 @@ def test_every_column_of_every_table_is_damaged() -> None:
     assert {(table, column) for table, column in found if column != "workflow"} - joined == {
         (table, column) for table, columns in commands.COLUMNS.items() for column in columns
     }
+
+
+def test_a_command_without_end_fails_in_the_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ever(*_: object) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(commands, "main", ever)
+    monkeypatch.setattr(commands, "ended_in_time", partial(commands.ended_in_time, 0.05))
+    assert "Endless" in (commands.trouble_of(tmp_path, "ls") or "")

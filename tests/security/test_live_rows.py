@@ -260,6 +260,25 @@ def test_a_table_inside_of_a_value_is_shown_row_by_row() -> None:
     assert found.memory <= MOST_MEMORY
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        *({"type": "string", "minLength": "x"}, {"anyOf": 5}, {"enum": 5}, {"anyOf": [5]}, {"required": 5}),
+        *({"type": "string", "pattern": "("}, {"type": "string", "pattern": "^(a+)+$"}, {"properties": 5}),
+    ],
+    ids=str,
+)
+def test_a_question_with_a_type_that_makes_no_sense_is_answered(path: Path, schema: Any) -> None:
+    parts = {**CONTENTS["a question"][2], "schemas": {"approved": schema}}
+    with_content(path, "a question", parts).close()
+    for command in (
+        f"answer timed approved={'a' * 40}! --by ann",
+        "show timed",
+        "answer timed approved={} --json",
+    ):
+        assert trouble_of(path.parent, command) is None
+
+
 # --- signals and summaries --------------------------------------------------------------------------
 
 
@@ -319,6 +338,27 @@ def test_a_stored_graph_with_wrong_signals_is_named_as_damage_or_refuses_the_val
         assert trouble_of(path.parent, command) is None
 
 
+@pytest.mark.parametrize(
+    "command", ["migrate proofs.commands:WAITING --dry-run", "resume {wf} proofs.commands:WAITING"]
+)
+def test_an_id_of_many_parts_costs_no_more_than_others(path: Path, command: str) -> None:
+    """Signals are looked for in every run around a run."""
+    wf = "a/" * 20_000 + "waiting"
+    changed(path, "UPDATE workflows SET id = ? WHERE id = 'waiting'", wf).close()
+    found = cost_of(partial(trouble_of, path.parent, command.format(wf=wf)))
+    assert found.memory <= MOST_MEMORY
+    assert found.seconds <= MOST_SECONDS
+
+
+@pytest.mark.parametrize("column", ["due = 0", "due = 1, awaits = '{\"order\": 1}'"])
+@pytest.mark.parametrize("graph", ["TIMED", "ASKING", "WAITING"])
+def test_what_is_due_whatever_is_run_is_run_once(path: Path, column: str, graph: str) -> None:
+    """To run what is due until nothing is would have no end."""
+    changed(path, f"UPDATE workflows SET {column}").close()
+    found = cost_of(partial(trouble_of, path.parent, f"resume --due proofs.commands:{graph}"))
+    assert found.seconds <= MOST_SECONDS
+
+
 def summary_of(path: Path) -> dict[str, Any]:
     with sqlite3.connect(path) as connection:
         ((data,),) = connection.execute(f"SELECT data FROM vals WHERE kind = {SUMMARY}").fetchall()
@@ -352,6 +392,22 @@ def test_without_a_sound_summary_the_steps_are_read(path: Path, case: commands.C
 
 
 @pytest.mark.parametrize(
+    "parts",
+    [
+        *({"sources": {"turn": [3, "zz"]}}, {"writes": {"turn": [[7777, "again"]]}}),
+        *({"standing": {name: 1}} for name in ("running", "asking", "pending")),
+        *({"standing": {"held": []}}, {"standing": {"decisions": [[9, 0]]}}, {"standing": {"due": 4}}),
+        *({"visits": [[2, 1]]}, {"levels": [[], [[1, 0]], [], []]}, {"begun": 99}),
+    ],
+    ids=str,
+)
+def test_a_summary_that_names_what_is_not_there_is_left_aside(path: Path, parts: dict[str, Any]) -> None:
+    found = summary_of(path)
+    more = {name: {**found[name], **part} if name == "standing" else part for name, part in parts.items()}
+    assert resumed_with(path, json.dumps({**found, **more}).encode()) == (44, False)
+
+
+@pytest.mark.parametrize(
     "data",
     [b"[" * 100_000, b"[],", b"{}", b"5", b'{"last":' + b"9" * 5000 + b"}", b'{"last": 0, "places": 1}'],
     ids=lambda data: f"{data!r:.30}",
@@ -363,6 +419,7 @@ def test_a_summary_that_is_none_is_left_aside(path: Path, data: bytes) -> None:
 def test_a_summary_that_names_a_place_many_times_is_left_aside(path: Path) -> None:
     """Each place is looked up."""
     found = summary_of(path)
+    assert resumed_with(path, json.dumps({**found, "places": found["places"] * 2}).encode()) == (44, False)
     for places in (found["places"] * 50_000, [[0, str(n)] for n in range(100_000)]):
         data = json.dumps({**found, "places": places}).encode()
         store = changed(

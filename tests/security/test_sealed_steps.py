@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from support.nasty import KEY, OTHER_KEY
 
@@ -467,3 +468,13 @@ def test_a_signal_of_another_database_is_not_accepted(tmp_path: Path) -> None:
     store = opened(tmp_path / "a.db")
     assert [type(sent.value) for sent in store.signals("w")] == [Undecodable]
     store.close()
+
+
+@pytest.mark.parametrize("amount", [-1, 1e300, "x", None])
+def test_an_import_of_amounts_that_make_no_sense_is_refused(amount: Any) -> None:
+    head = {"kind": "step", "superstep": 0, "node": "n", "index": 0, "status": "completed"}
+    step = {**head, "created_at": "2030-01-01T00:00:00Z", "more": {"used": {"cost": amount}}}
+    usage = {"kind": "usage", "superstep": 0, "node": "n", "name": "cost", "amount": amount}
+    for part in (step, usage):
+        with pytest.raises(msgspec.ValidationError, match=r"used|amount"):
+            msgspec.convert(part, transfer.Part, strict=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+import gc
 import os
 import queue
 import random
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -26,6 +28,8 @@ from hypergraph import (
     FunctionNode,
     Graph,
     GraphConfigError,
+    MapResult,
+    MissingInputError,
     NodeContext,
     RetryPolicy,
     clock,
@@ -476,13 +480,22 @@ def test_what_cannot_be_simulated_is_refused_with_the_reason(func: Callable[[int
     assert random.getstate() == state or func in (draws, picks)
 
 
+def test_a_refused_connection_leaves_no_socket_open() -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with pytest.raises(SimulationError, match="opens a network connection"):
+            simulate(Graph([FunctionNode(connects, output_name="y")]), {"x": 1}, seeds=1)
+        gc.collect()
+    assert [str(each.message) for each in warned if each.category is ResourceWarning] == []
+
+
 def test_a_node_that_blocks_is_named_and_the_caller_goes_on() -> None:
     def blocks(x: int) -> Any:
         return queue.Queue[int]().get()
 
     before = (time.sleep, clock.skip, clock.clock)
-    with pytest.raises(SimulationError, match=r"Node 'blocks' \(line \d+ of .*\) has blocked for 1.5 s"):
-        simulate(Graph([FunctionNode(blocks, output_name="y")]), {"x": 1}, patience=1.5)
+    with pytest.raises(SimulationError, match=r"Node 'blocks' \(line \d+ of .*\) has blocked for 1 s"):
+        simulate(Graph([FunctionNode(blocks, output_name="y")]), {"x": 1}, patience=1)
     assert (time.sleep, clock.skip, clock.clock) == before  # the thread that blocks does not put them back
 
 
@@ -530,3 +543,66 @@ def test_bad_arguments_are_refused(
 ) -> None:
     with pytest.raises(error, match=text):
         simulate(*arguments, **options)
+
+
+# -- maps ----------------------------------------------------------------------------------------------
+
+
+@node(output_name="receipt")
+def charge_each(amount: int, context: NodeContext) -> str:
+    context.service("ledger", list).append(amount)
+    return "paid"
+
+
+@node(output_name="shipped", retry=RetryPolicy(max_attempts=5))
+async def ship_each(receipt: str, amount: int) -> int:
+    await asyncio.sleep(0.1)
+    return amount
+
+
+@interrupt(output_name="approved")
+def approve_each(shipped: int) -> bool | None:
+    return None
+
+
+def test_a_map_is_simulated_with_its_items() -> None:
+    report = simulate(
+        Graph([charge_each, ship_each], name="order"),
+        {"amount": [1, 2, 3]},
+        map_over="amount",
+        services=lambda: {"ledger": []},
+        check=lambda run: sorted(run.services["ledger"]) == [1, 2, 3],
+    )
+    assert report.failure is not None
+    assert report.failure.values == {"receipt": ["paid"] * 3, "shipped": [1, 2, 3]}
+    assert isinstance(report.failure.result, MapResult)
+    assert any("item-1/charge_each begins" in line for line in report.failure.course)
+
+
+def test_a_map_ends_like_an_undisturbed_one_after_crashes_faults_and_questions() -> None:
+    inputs = {"amount": [1, 2], "receipt": "paid"}
+    graph = Graph([ship_each, approve_each], name="order")
+    report = simulate(graph, inputs, map_over="amount", answers={"approved": True}, seeds=60)
+    assert report.ok, report
+    assert report.endings == {"completed": 60}
+    assert min(report.crashes, report.faults, report.duplicates) > 0
+
+
+def test_a_failed_item_fails_the_map() -> None:
+    def invert(n: int) -> float:
+        return 1 / n
+
+    report = simulate(
+        Graph([FunctionNode(invert, output_name="y")]),
+        {"n": [1, 0]},
+        map_over="n",
+        seeds=2,
+        check=lambda run: not isinstance(run.error, ZeroDivisionError),
+    )
+    assert report.failure is not None
+    assert report.failure.values == {"y": [1.0, None]}
+
+
+def test_a_map_needs_the_inputs_that_it_names() -> None:
+    with pytest.raises(MissingInputError, match="map_over names 'n'"):
+        simulate(Graph([FunctionNode(abs, "size", "y", rename_inputs={"x": "n"})]), {}, map_over="n")

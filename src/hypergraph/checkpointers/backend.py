@@ -553,6 +553,10 @@ class Backend(ABC):
         found, _, _ = self.find(Query(parent=parent, limit=None))
         return sorted(workflow.id for workflow in found if workflow.id.startswith(prefix))[:limit]
 
+    def ids(self, query: Query) -> list[str]:
+        """Return the ids of the workflows that `find` returns."""
+        return [workflow.id for workflow in self.find(query)[0]]
+
     def summaries(self, query: Query) -> tuple[list[dict[str, Any]], int, str | None]:
         """Return the result of `find` with the fields of each workflow instead of the workflow."""
         found, total, cursor = self.find(query)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 
 from hypergraph.checkpointers import references
 from hypergraph.checkpointers.analysis import (
@@ -30,7 +30,7 @@ from hypergraph.checkpointers.names import check_tags, check_workflow_id
 from hypergraph.checkpointers.overview import Overview, overview_of
 from hypergraph.checkpointers.pending import awaited
 from hypergraph.checkpointers.policy import CheckpointPolicy
-from hypergraph.checkpointers.query import Moment, Query, Status, checked_limit, moment, parse
+from hypergraph.checkpointers.query import Filters, Moment, Query, Status, checked_limit, moment, parse
 from hypergraph.checkpointers.questions import (
     Question,
     due_runs,
@@ -739,6 +739,28 @@ class Checkpointer:
         )
         found, total, following = self.backend.find(query)
         return WorkflowList(map(self._printable, found), total=total, next_cursor=following)
+
+    def workflow_ids(self, **filters: Unpack[Filters]) -> list[str]:
+        """List the ids of workflows, newest first, which takes a fraction of the time of `workflows`.
+
+        Args:
+            filters: As for `workflows`; `limit` is 100 unless it is given.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, node
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @node(output_name="total")
+            ... def add(a: int, b: int) -> int:
+            ...     return a + b
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
+            >>> store.workflow_ids(status="completed", graph="sums")
+            ['sum']
+
+        Raises:
+            ValueError: a filter cannot be understood.
+        """
+        return self.backend.ids(parse(**filters))
 
     @awaited(WorkflowList)
     async def list_workflows(

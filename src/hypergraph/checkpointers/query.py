@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.clock import now
@@ -294,6 +294,21 @@ FILTERS = (
     Filter("due", "only those to be run: a deadline has passed, a timer is due or a signal was sent", ""),
     Filter("where", 'a condition, like "node:embed duration > 1s" or "duration > 5m"', "EXPR"),
 )
+
+
+class Filters(TypedDict, total=False):
+    """The filters of a list, as `Checkpointer.workflows` takes them."""
+
+    status: Status | Iterable[Status] | None
+    graph: str | None
+    since: Moment | None
+    until: Moment | None
+    parent: str | None
+    tag: str | Mapping[str, str] | Iterable[str] | None
+    where: str | None
+    due: bool
+    limit: int | None
+    cursor: str | None
 
 
 def parse(

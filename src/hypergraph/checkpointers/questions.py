@@ -22,6 +22,7 @@ from hypergraph.structure import signals_in
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
+_LONGEST = 10_000_000  # characters of the ids of all runs around a run
 _NEAR = timedelta(seconds=60)  # a timer that is due so soon is waited for in the process
 _ITEM = re.compile(r"item-(0|[1-9][0-9]*)")
 _UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
@@ -82,6 +83,10 @@ def awaited(pauses: Iterable[PauseInfo]) -> dict[str, int]:
 def around(workflow_id: str) -> list[str]:
     """Return a workflow and those that it is part of, from the inside out."""
     parts = workflow_id.split("/")
+    if (
+        len(parts) * len(workflow_id) > _LONGEST
+    ):  # a stored id may be anything: together they would be endless
+        return [workflow_id]
     return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
 
 

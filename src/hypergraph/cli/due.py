@@ -19,6 +19,7 @@ from hypergraph.views.writes import DueRun, DueRuns
 
 _GLANCE = 0.25  # seconds between looks at the store
 _AT_ONCE = 8  # runs
+_State = tuple[datetime | None, int, tuple[tuple[str, int], ...]]
 
 
 def run_due(
@@ -45,7 +46,7 @@ class _Due:
         self.graphs = graphs
         self.runner = AsyncRunner(checkpointer=store, services=services, offload_sync=True)
         self.under_way: dict[str, asyncio.Task[None]] = {}
-        self.refused: dict[str, datetime | None] = {}  # what is not tried again before it is due anew
+        self.tried: dict[str, _State] = {}  # what is not tried again before it is due anew
         self.watches = False
         self.ended: list[DueRun] = []
 
@@ -64,7 +65,7 @@ class _Due:
             pause.cancel()
 
     def _is_wanted(self, workflow: Workflow) -> bool:
-        if workflow.id in self.under_way or self.refused.get(workflow.id, _NEVER) == workflow.due:
+        if workflow.id in self.under_way or self.tried.get(workflow.id) == _state(workflow):
             return False
         return not self.graphs or any(serves(graph, workflow) for graph in self.graphs)
 
@@ -74,15 +75,16 @@ class _Due:
             graph = self._graph_of(workflow)
             result = await self.runner.run(graph, workflow_id=workflow.id, error_handling="continue")
             outcome = result.status.value
+            self.tried[workflow.id] = _state(workflow)  # a damaged row may be due whatever is run
             error = None if result.error is None else f"{type(result.error).__name__}: {result.error}"
         except WorkflowLockedError:  # another process runs it, and may die
             if self.watches:
                 await asyncio.sleep(_GLANCE)
             else:
-                self.refused[workflow.id] = workflow.due
+                self.tried[workflow.id] = _state(workflow)
             return
         except Exception as raised:
-            self.refused[workflow.id] = workflow.due
+            self.tried[workflow.id] = _state(workflow)
             error = f"{type(raised).__name__}: {raised}"
         finally:
             del self.under_way[workflow.id]
@@ -97,4 +99,6 @@ class _Due:
         return graph_at(target_of(None, started.tags, workflow.id))
 
 
-_NEVER = datetime.max
+def _state(workflow: Workflow) -> _State:
+    """Return what is another one as soon as a run has done anything."""
+    return workflow.due, workflow.step_count, tuple(sorted(workflow.awaits.items()))

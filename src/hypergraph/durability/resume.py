@@ -34,7 +34,7 @@ from hypergraph.durability.history import (
     is_other,
     stored_in,
 )
-from hypergraph.durability.summaries import begun_at, fits, shift_of, with_turn
+from hypergraph.durability.summaries import begun_at, fits, reached_at, shift_of, with_turn
 from hypergraph.engine.admission import admit
 from hypergraph.engine.lists import Mark
 from hypergraph.engine.nested import MapRun
@@ -268,19 +268,13 @@ def _reopened(run: Run, news: Collection[str], again: Sequence[int]) -> set[int]
 def _pass_over_given_up(run: Run, stored: Stored, store: Checkpointer, reached: int) -> None:
     """Count visits of nested graphs that a later turn has given up: the next one is a fresh run."""
     others = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
-    past, layout = run.resumed, run.admission.layout
+    past, reached_before = run.resumed, reached_at(stored, run.admission)
     for child in store.backend.find(Query(others, parent=stored.workflow.id, limit=None))[0]:
         index = run.plan.index.get(child.node_name or "")
         if index is not None:
-            turns = [turn.superstep for turn in stored.turns if layout.reached_from(turn.names) >> index & 1]
-            begun = past.first if reached >> index & 1 else max(turns, default=_since_summary(stored))
+            begun = past.first if reached >> index & 1 else reached_before.get(index, 0)
             if (child.parent_superstep or 0) < begun:
                 past.visits[index] = max(child.visit, past.visits.get(index, 0))
-
-
-def _since_summary(stored: Stored) -> int:
-    """Return the first superstep after a summary: what began before and has not ended was given up."""
-    return 0 if stored.summary is None else stored.summary["last"] + 1
 
 
 def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:

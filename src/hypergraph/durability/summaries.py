@@ -88,6 +88,19 @@ def with_turn(stored: Stored, more: Turn) -> list[Turn]:
     return turns_of(given, -1 if stored.summary is None else stored.summary["last"])
 
 
+def reached_at(stored: Stored, admission: Admission) -> dict[int, int]:
+    """Return the superstep of the last turn that reached each nested graph, by step; the first is left out.
+
+    What such a graph had begun before is given up, what it has begun since continues.
+    """
+    found = {} if stored.summary is None else dict(stored.summary["reached"])
+    graphs = [step.index for step in admission.plan.steps if step.kind == "graph"]
+    for turn in stored.turns if graphs else ():
+        reached = admission.layout.reached_from(turn.names)
+        found |= {index: turn.superstep for index in graphs if turn.superstep and reached >> index & 1}
+    return found
+
+
 def shift_of(stored: Stored, begun: int) -> int:
     """Return by how much the steps of a turn are later than they would have been without failures."""
     is_same_turn = stored.summary is not None and stored.summary["begun"] == begun
@@ -202,6 +215,7 @@ class SummaryWriter:
             "last": self.last,
             "begun": begun,
             "shift": shift_of(stored, begun),
+            "reached": [[index, at] for index, at in reached_at(stored, self._admission).items()],
             "worked": before + covered(stored.tail),
             "whole": stored.is_whole,
             "places": [[record.superstep, record.node_name] for record in kept],

@@ -40,7 +40,7 @@ from hypergraph.runners.base import (
 from hypergraph.runners.handles import LEFT, Beginning, MapHandle, RunHandle, finished
 from hypergraph.runners.observer import Deliver, EventObserver
 from hypergraph.runners.options import split_keywords, takes, takes_step
-from hypergraph.runners.stepping import Call, NodeStop, Stepper, split_step
+from hypergraph.runners.stepping import Call, NodeStop, SteppedRun, Stepper, split_step
 from hypergraph.runs.build import result_of
 from hypergraph.runs.results import MapResult, RunResult
 
@@ -208,7 +208,7 @@ class AsyncRunIterator:
         return finished(self._run, self._is_over)
 
 
-class AsyncRunDebugger:
+class AsyncRunDebugger(SteppedRun["AsyncGenerator[NodeStop, None]"]):
     """A run that stops before each node, under AsyncRunner: iterate with `async for`."""
 
     def __init__(
@@ -216,15 +216,11 @@ class AsyncRunDebugger:
         stepper: Stepper,
         begin: Callable[[], tuple[Run, AsyncGenerator[NodeStop, None], Callable[[], RunResult]]],
     ) -> None:
-        self._stepper = stepper
-        self._is_over = False
+        super().__init__(stepper, begin)
         self._closing = asyncio.Lock()
-        self._run, self._steps, self._conclude = begin()
-        self._stops = self._iterate(begin)
+        self._stops = self._iterate()
 
-    async def _iterate(
-        self, begin: Callable[[], tuple[Run, AsyncGenerator[NodeStop, None], Callable[[], RunResult]]]
-    ) -> AsyncGenerator[NodeStop, None]:
+    async def _iterate(self) -> AsyncGenerator[NodeStop, None]:
         try:
             while True:
                 async with aclosing(self._steps) as stops:
@@ -232,7 +228,7 @@ class AsyncRunDebugger:
                         yield stop
                 if not self._stepper.again():
                     break
-                self._run, self._steps, self._conclude = begin()
+                self._start()
         finally:
             self._is_over = True
         self._conclude()
@@ -252,21 +248,6 @@ class AsyncRunDebugger:
         """Stop the run unless it has ended, and wait for its end."""
         async with self._closing:
             await self._stops.aclose()
-
-    @property
-    def run_id(self) -> str:
-        """The id of the run; after a step back, of the fork."""
-        return self._run.run_id
-
-    @property
-    def workflow_id(self) -> str | None:
-        """The id of the stored run; after a step back, of the fork."""
-        return self._run.workflow_id
-
-    @cached_property
-    def result(self) -> RunResult:
-        """The result of the run. Raises RuntimeError before its end."""
-        return finished(self._run, self._is_over)
 
 
 _OF_RESULTS = names_of(RunResult, MapResult)

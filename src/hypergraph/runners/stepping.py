@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from hypergraph import checkpointers
 from hypergraph.checkpointers.status import StepStatus
@@ -249,41 +249,20 @@ def _free_name(store: Any, workflow_id: str) -> str:
     return name
 
 
-class RunDebugger:
-    """A run that stops before each node: iterate over its stops; `.result` holds the result after the last.
+S = TypeVar("S")
 
-    Leaving the loop ends the run as stopped: it can be resumed, and no step has failed.
-    """
 
-    def __init__(
-        self, stepper: Stepper, begin: Callable[[], tuple[Run, Iterator[NodeStop], Callable[[], RunResult]]]
-    ) -> None:
+class SteppedRun(Generic[S]):
+    """A run that stops before each node, and begins again as a fork after a step back."""
+
+    def __init__(self, stepper: Stepper, begin: Callable[[], tuple[Run, S, Callable[[], RunResult]]]) -> None:
         self._stepper = stepper
+        self._begin = begin
         self._is_over = False
-        self._run, self._steps, self._conclude = begin()
-        self._stops = self._iterate(begin)
+        self._start()
 
-    def _iterate(
-        self, begin: Callable[[], tuple[Run, Iterator[NodeStop], Callable[[], RunResult]]]
-    ) -> Generator[NodeStop, None, None]:
-        try:
-            yield from until_left(self._run, self._steps)
-            while self._stepper.again():
-                self._run, self._steps, self._conclude = begin()
-                yield from until_left(self._run, self._steps)
-        finally:
-            self._is_over = True
-        self._conclude()
-
-    def __iter__(self) -> Iterator[NodeStop]:
-        yield from self._stops  # leaving this one closes that one
-
-    def __next__(self) -> NodeStop:
-        return next(self._stops)
-
-    def close(self) -> None:
-        """Stop the run unless it has ended."""
-        self._stops.close()
+    def _start(self) -> None:
+        self._run, self._steps, self._conclude = self._begin()
 
     @property
     def run_id(self) -> str:
@@ -299,6 +278,39 @@ class RunDebugger:
     def result(self) -> RunResult:
         """The result of the run. Raises RuntimeError before its end."""
         return finished(self._run, self._is_over)
+
+
+class RunDebugger(SteppedRun["Iterator[NodeStop]"]):
+    """A run that stops before each node: iterate over its stops; `.result` holds the result after the last.
+
+    Leaving the loop ends the run as stopped: it can be resumed, and no step has failed.
+    """
+
+    def __init__(
+        self, stepper: Stepper, begin: Callable[[], tuple[Run, Iterator[NodeStop], Callable[[], RunResult]]]
+    ) -> None:
+        super().__init__(stepper, begin)
+        self._stops = self._iterate()
+
+    def _iterate(self) -> Generator[NodeStop, None, None]:
+        try:
+            yield from until_left(self._run, self._steps)
+            while self._stepper.again():
+                self._start()
+                yield from until_left(self._run, self._steps)
+        finally:
+            self._is_over = True
+        self._conclude()
+
+    def __iter__(self) -> Iterator[NodeStop]:
+        yield from self._stops  # leaving this one closes that one
+
+    def __next__(self) -> NodeStop:
+        return next(self._stops)
+
+    def close(self) -> None:
+        """Stop the run unless it has ended."""
+        self._stops.close()
 
 
 def split_step(graph: Any, keywords: dict[str, Any]) -> tuple[bool, dict[str, Any]]:

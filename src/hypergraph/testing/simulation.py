@@ -17,10 +17,11 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain, repeat
 from types import CodeType, FrameType
 from typing import Any, Literal, TypeVar
 
@@ -44,7 +45,7 @@ from hypergraph.nodes.signature import unwrapped
 from hypergraph.nodes.timer import TimerNode
 from hypergraph.records import PauseInfo, RunStatus
 from hypergraph.runners.async_ import AsyncRunner
-from hypergraph.runs.results import RunResult
+from hypergraph.runs.results import MapResult, RunResult
 from hypergraph.testing.clock import FakeClock
 
 T = TypeVar("T")
@@ -66,6 +67,7 @@ _WRITES = (
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 _OWN = ("hypergraph.", "asyncio.", "logging", "threading", "concurrent.")  # what they call is controlled
 _CONNECTION = "opens a network connection", "replace its client: services=..., or graph.replace(...)"
+_LONG = 10  # times the patience without a move outside of nodes: a check or a busy machine may take long
 _CALM = -1  # the seed of the run without disturbances
 _REAL_SLEEP, _REAL_START = time.sleep, threading.Thread.start
 
@@ -91,7 +93,7 @@ class SimulatedRun:
     """One simulated run, as `check` gets it after its end."""
 
     seed: int  # what decided its course; -1 for the run without disturbances
-    result: RunResult | None  # of the last call; None if the run could not end
+    result: RunResult | MapResult | None  # of the last call; None if the run could not end
     error: BaseException | None  # why it failed, could not end or broke the check
     services: Mapping[str, Any]  # what its nodes were given; it outlives crashes
     store: Checkpointer  # with its history, under `workflow_id`
@@ -103,7 +105,10 @@ class SimulatedRun:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The values of the result, empty without one."""
+        """The values of the result, lists of those of all items for a map; empty without one."""
+        if isinstance(self.result, MapResult):
+            names = dict.fromkeys(name for item in self.result for name in item.values)
+            return {name: self.result[name] for name in names}
         return {} if self.result is None else dict(self.result.values)
 
 
@@ -156,6 +161,8 @@ def simulate(
     graph: Graph,
     inputs: Values | None = None,
     *,
+    map_over: str | Sequence[str] | None = None,
+    map_mode: Literal["zip", "product"] = "zip",
     seeds: int | Iterable[int] = 1000,
     check: Callable[[SimulatedRun], object] | None = None,
     services: Callable[[], Mapping[str, Any]] | None = None,
@@ -192,6 +199,8 @@ def simulate(
     Args:
         graph: the graph
         inputs: its inputs, copied for each run, or a function that makes them
+        map_over: the inputs to map over, as for `runner.map`; by default the graph is run once
+        map_mode: "zip" or "product", as for `runner.map`
         seeds: how many seeds, from 0 on, or the seeds themselves: `[512]` plays one again
         check: called with each run after its end; it fails by raising or by returning False. Without one, a
             run must end with the status and the values of a run without disturbances
@@ -224,6 +233,7 @@ def simulate(
     simulation = _Simulation(
         graph,
         _maker("inputs", inputs),
+        mapping=None if map_over is None else {"map_over": map_over, "map_mode": map_mode},
         check=check,
         services=services or dict,
         answers=_maker("answers", answers),
@@ -285,6 +295,7 @@ class _Simulation:
         graph: Graph,
         inputs: Callable[[], dict[str, Any]],
         *,
+        mapping: dict[str, Any] | None,
         check: Callable[[SimulatedRun], object] | None,
         services: Callable[[], Mapping[str, Any]],
         answers: Callable[[], dict[str, Any]],
@@ -296,6 +307,7 @@ class _Simulation:
     ) -> None:
         self.graph = graph
         self.inputs = inputs
+        self.mapping = mapping  # the options of `map`; None to run once
         self.check = check or self._as_undisturbed
         self.services = services
         self.answers = answers
@@ -357,7 +369,8 @@ class _Simulation:
         calm, found = self.calm.result, run.result
         status = None if calm is None else calm.status
         if found.status is not status:
-            why = "" if found.error is None else f": {type(found.error).__name__}: {found.error}"
+            error = _error_of(found)
+            why = "" if error is None else f": {type(error).__name__}: {error}"
             raise AssertionError(
                 f"the run is {found.status.value}, and {status and status.value} undisturbed{why}"
             )
@@ -366,6 +379,13 @@ class _Simulation:
             before, now = self.calm.values.get(name, _NOTHING), run.values.get(name, _NOTHING)
             if not same(before, now):
                 raise AssertionError(f"{name} is {preview(now)}, and {preview(before)} undisturbed")
+
+
+def _error_of(result: RunResult | MapResult) -> BaseException | None:
+    """Return why a run, or the first item of a map that failed, failed."""
+    if isinstance(result, MapResult):
+        return next((item.error for item in result.failures), None)
+    return result.error
 
 
 class _Nothing:
@@ -463,7 +483,7 @@ class _Trial:
         if run.error is not None:  # it could not end
             self.failed = True
             return
-        run.error = None if run.result is None else run.result.error
+        run.error = None if run.result is None else _error_of(run.result)
         if self.is_calm:
             return
         try:
@@ -493,7 +513,7 @@ class _Trial:
             self.run_.result, force = result, False
             if result.status is not RunStatus.PAUSED or (more := self._answers(result, answers)) is None:
                 return
-            given = more
+            given = more if self.simulation.mapping is None else {**self.simulation.inputs(), **more}
         self.run_.error = _Stuck(f"it pauses again and again, {_ROUNDS} times")
 
     def _again(self, given: Mapping[str, Any]) -> None:
@@ -504,7 +524,7 @@ class _Trial:
         except _Stuck as error:
             self.run_.error = error
 
-    def _answers(self, result: RunResult, answers: dict[str, Any]) -> dict[str, Any] | None:
+    def _answers(self, result: RunResult | MapResult, answers: dict[str, Any]) -> dict[str, Any] | None:
         """Return answers to what is asked; without one, wait for what is due. None if there is neither."""
         pauses: tuple[PauseInfo, ...] = result.pauses
         known = {}
@@ -523,18 +543,22 @@ class _Trial:
         self.tell("the time has come")
         return {}
 
-    def _process(self, given: Mapping[str, Any], *, force: bool = False, twice: bool = False) -> RunResult:
+    def _process(
+        self, given: Mapping[str, Any], *, force: bool = False, twice: bool = False
+    ) -> RunResult | MapResult:
         """Run in an event loop of its own until the end of the call. Raises _Crash and _Stuck."""
         options: dict[str, Any] = {"workflow_id": _ID, "error_handling": "continue"}
         services = self.run_.services
 
-        async def call(values: Mapping[str, Any], **more: Any) -> RunResult:
-            more |= {"run_id": f"run-{self.run_.crashes}"}
-            return await self.runner.run(
-                self.simulation.graph, dict(values), services=services, **options, **more
-            )
+        async def call(values: Mapping[str, Any], **more: Any) -> RunResult | MapResult:
+            simulation = self.simulation
+            more |= {"services": services, **options}
+            if simulation.mapping is not None:
+                return await self.runner.map(simulation.graph, dict(values), **simulation.mapping, **more)
+            run_id = f"run-{self.run_.crashes}"
+            return await self.runner.run(simulation.graph, dict(values), run_id=run_id, **more)
 
-        async def second(other: asyncio.Future[Any]) -> RunResult | None:
+        async def second(other: asyncio.Future[Any]) -> RunResult | MapResult | None:
             await asyncio.sleep(self.rng.random())
             self.run_.deliveries += 1
             self.tell("delivered a second time")
@@ -544,7 +568,7 @@ class _Trial:
                 self.tell("refused: the run is under way")
                 return None
 
-        async def main() -> RunResult:
+        async def main() -> RunResult | MapResult:
             first = asyncio.ensure_future(call(given, force=True) if force else call(given))
             if twice:
                 await second(first)
@@ -618,6 +642,8 @@ class _SimulatedKernel(AsyncKernel):
         """Await one attempt of a node, disturbed."""
         run, step, _, outcome, _ = call.args  # type: ignore[attr-defined]  # see engine.execute._attempts
         trial, name = self.trial, run.path_of(step.name)
+        if trial.simulation.mapping is not None:  # "simulated/item-1"
+            name = f"{run.workflow_id.split('/')[1]}/{name}"
         await self._pause()
         early = self._fault(name, step.node, outcome)
         if early is not None:
@@ -637,7 +663,7 @@ class _SimulatedKernel(AsyncKernel):
 
     async def within(self, call: Awaitable[T], seconds: float | None) -> T:
         """Await the call of a node with a timeout, watching its lines."""
-        return await super().within(_Traced(call, self.trial), seconds)
+        return await super().within(_Driven(call, self.trial.traced), seconds)
 
     async def offload(self, call: Callable[[], T]) -> T:
         """Make a call in place, watching the lines of nodes."""
@@ -761,62 +787,42 @@ class _Loop(asyncio.SelectorEventLoop):
 
 async def _delayed(work: Coroutine[Any, Any, T], trial: _Trial) -> T:
     """Drive a coroutine, with a random number of turns for others before each of its own."""
-    result: T = await _Delayed(work, trial)
+    result: T = await _Driven(work, turns=lambda: 0 if trial.is_calm else trial.rng.choices(*_TICKS)[0])
     return result
 
 
-class _Delayed:
-    def __init__(self, work: Any, trial: _Trial) -> None:
-        self.work, self.trial = work, trial
+class _Driven:
+    """An awaitable that proceeds by calls of `step`, each after some turns for others."""
+
+    def __init__(
+        self,
+        work: Any,
+        step: Callable[[Callable[[], Any]], Any] | None = None,
+        turns: Callable[[], int] = int,
+    ) -> None:
+        self.work, self.step, self.turns = work.__await__(), step or (lambda proceed: proceed()), turns
 
     def __await__(self) -> Generator[Any, None, Any]:
-        work, trial = self.work, self.trial
-        error: BaseException | None = None
+        work, error = self.work, None
+        waits: Iterator[Any] = self._turns()
         while True:
-            for _ in range(0 if trial.is_calm else trial.rng.choices(*_TICKS)[0]):
+            for found in waits:
                 try:
-                    yield
+                    yield found
                 except GeneratorExit:
                     work.close()
                     raise
                 except BaseException as thrown:
                     error = thrown
-            try:
-                found = work.send(None) if error is None else work.throw(error)
-            except StopIteration as stop:
-                return stop.value
-            error = None
-            try:
-                yield found
-            except GeneratorExit:
-                work.close()
-                raise
-            except BaseException as thrown:
-                error = thrown
-
-
-class _Traced:
-    """A call that is awaited, with its lines watched whenever it proceeds."""
-
-    def __init__(self, work: Any, trial: _Trial) -> None:
-        self.work, self.trial = work.__await__(), trial
-
-    def __await__(self) -> Generator[Any, None, Any]:
-        work, error = self.work, None
-        while True:
             proceed = partial(work.send, None) if error is None else partial(work.throw, error)
             try:
-                found = self.trial.traced(proceed)
+                found = self.step(proceed)
             except StopIteration as stop:
                 return stop.value
-            error = None
-            try:
-                yield found
-            except GeneratorExit:
-                work.close()
-                raise
-            except BaseException as thrown:
-                error = thrown
+            waits, error = chain((found,), self._turns()), None
+
+    def _turns(self) -> Iterator[None]:
+        yield from repeat(None, self.turns())
 
 
 # -- guards -------------------------------------------------------------------------------------------
@@ -921,7 +927,11 @@ class _Guard:
     @property
     def _connect(self) -> Callable[..., Any]:
         def connect(self_: Any, *args: Any) -> Any:
-            self._refuse(*_CONNECTION)
+            try:
+                self._refuse(*_CONNECTION)
+            except _Refused:
+                self_.close()  # callers that close it do so for errors of the network only
+                raise
             return real(self_, *args)
 
         real = socket.socket.connect
@@ -983,15 +993,16 @@ def _watched(simulation: _Simulation, seeds: list[int], patience: float | None) 
     context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(work,), name=_THREAD, daemon=True)
     thread.start()
-    moves = -1
+    moves = still = 0
     try:
         while not done.wait(patience):
-            if simulation.moves == moves:
-                where = _standstill(simulation, thread)
+            still = still + 1 if simulation.moves == moves else 0
+            where = _standstill(simulation, thread)
+            if still and (where is not None or still >= _LONG):
                 raise SimulationError(
-                    f"{where} has blocked for {patience:g} s of real time: it waits for a thread, a lock, a "
-                    "process or a network connection, which a simulation does not have. Replace what it "
-                    "waits for: services=..., or graph.replace(...)."
+                    f"{where or 'The simulation'} has blocked for {still * (patience or 0):g} s of real "
+                    "time: it waits for a thread, a lock, a process or a network connection, which are not "
+                    "simulated. Replace what it waits for: services=..., or graph.replace(...)."
                 )
             moves = simulation.moves
     finally:
@@ -1003,12 +1014,12 @@ def _watched(simulation: _Simulation, seeds: list[int], patience: float | None) 
     return report  # type: ignore[no-any-return]  # there is one without an error
 
 
-def _standstill(simulation: _Simulation, thread: threading.Thread) -> str:
-    """Return where the thread of a simulation stands."""
+def _standstill(simulation: _Simulation, thread: threading.Thread) -> str | None:
+    """Return the node in which the thread of a simulation stands, None outside of all."""
     frame = sys._current_frames().get(thread.ident or 0)
     while frame is not None:
         if frame.f_code in simulation.codes:
             code = frame.f_code
             return f"Node {simulation.codes[code]!r} (line {frame.f_lineno} of {code.co_filename})"
         frame = frame.f_back
-    return "The simulation"
+    return None

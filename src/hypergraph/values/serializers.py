@@ -80,7 +80,15 @@ class _TreeSerializer(Serializer):
 
     def serialize(self, value: Any) -> bytes:
         """Return the value as bytes. Raises TypeError, with type and path, if it cannot be stored exactly."""
-        data = self._written(value)
+        kind, native = type(value), self._native
+        try:
+            if kind is dict or kind is list:
+                is_direct = is_plain(value, native)
+            else:
+                is_direct = (kind is int and 0 <= value < SHORT) or kind in native or is_plain(value, native)
+            data = self._encode(value) if is_direct else self._tagged(value)
+        except (UnicodeEncodeError, RecursionError):
+            data = self._tagged(value)  # a lone surrogate, which needs a tag, or deep nesting
         if len(data) <= SMALL:
             return data
         try:
@@ -89,13 +97,7 @@ class _TreeSerializer(Serializer):
             raise self._refused(value, error) from None
         return data
 
-    def _written(self, value: Any) -> bytes:
-        try:
-            is_small = type(value) is int and 0 <= value < SHORT
-            if is_small or type(value) in self._native or is_plain(value, self._native):
-                return self._encode(value)
-        except (UnicodeEncodeError, RecursionError):
-            pass  # a lone surrogate, which needs a tag, or deep nesting, which is reported below
+    def _tagged(self, value: Any) -> bytes:
         try:
             known = self._classes if self._strict else None
             writer = Writer(type(self).__name__, self._native, self._encode, self._lossy, known)
@@ -158,8 +160,8 @@ class JsonSerializer(_TreeSerializer):
     id = "json"
     _native: ClassVar[frozenset[type]] = PLAIN
     _marker = b'"$"'
-    _encode = staticmethod(msgspec.json.Encoder().encode)
-    _decode = staticmethod(msgspec.json.Decoder().decode)
+    _encode = msgspec.json.Encoder().encode
+    _decode = msgspec.json.Decoder().decode
     _check = staticmethod(check_json)
 
     def __init__(self, *, lossy: bool = False) -> None:
@@ -186,8 +188,8 @@ class MsgpackSerializer(_TreeSerializer):
     id = "msgpack"
     _native: ClassVar[frozenset[type]] = PLAIN | {float, bytes}
     _marker = b"\xa1$"
-    _encode = staticmethod(msgspec.msgpack.Encoder().encode)
-    _decode = staticmethod(msgspec.msgpack.Decoder(ext_hook=_refuse_extension).decode)
+    _encode = msgspec.msgpack.Encoder().encode
+    _decode = msgspec.msgpack.Decoder(ext_hook=_refuse_extension).decode
     _check = staticmethod(check_msgpack)
 
 

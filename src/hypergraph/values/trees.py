@@ -59,13 +59,16 @@ def is_plain(  # noqa: PLR0912 -- hot loop: another call per item would double i
         kind = type(item)
         if kind is str or kind is bool:
             continue
-        if kind is dict or kind is list:
-            if not (depth and is_plain(item, native, depth - 1)):
-                return False
-        elif kind is int:
+        if kind is int:
             if not (0 <= item < SHORT or LOWEST <= item <= HIGHEST):
                 return False
-        elif not (kind is float and item - item == 0.0) and kind not in native:  # inf - inf and NaN are NaN
+        elif kind is float:
+            if item - item != 0.0 and kind not in native:  # inf - inf and NaN are NaN
+                return False
+        elif kind is dict or kind is list:
+            if not (depth and is_plain(item, native, depth - 1)):
+                return False
+        elif kind not in native:
             return False
     return True
 

@@ -112,6 +112,10 @@ class PostgresBackend(SqlBackend):
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""
         return super().find(asked(query))
 
+    def ids(self, query: Query) -> list[str]:
+        """Return the ids of the workflows asked for, in one statement."""
+        return super().ids(asked(query))
+
     def write(self, commit: Commit) -> None:
         """Make one commit durable, in one round trip; see `Backend.write`."""
         self._check_held(commit.claim)

@@ -43,7 +43,7 @@ from hypergraph.checkpointers.records import (
     owned,
     taken_over,
 )
-from hypergraph.checkpointers.sql import live, reads, writes
+from hypergraph.checkpointers.sql import live, queries, reads, writes
 from hypergraph.checkpointers.sql.columns import EPOCH, NONSENSE, corrupt, or_corrupt, time_of
 from hypergraph.checkpointers.sql.connection import Connection, Database
 from hypergraph.checkpointers.sql.writes import recode, reseal
@@ -104,14 +104,23 @@ class SqlBackend(Backend):
         except NONSENSE as error:
             raise corrupt(error) from error
 
+    def _ask(self, read: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what a function reads with one statement, which needs no transaction."""
+        try:
+            if self._connection is not None:
+                return read(self._connection, *args, **kwargs)
+            return self.database.ask(read, *args, **kwargs)
+        except NONSENSE as error:
+            raise corrupt(error) from error
+
     def read_workflow(self, workflow_id: str) -> Workflow | None:
         """Return the workflow, None if there is none."""
-        found = self._read(reads.workflow, workflow_id)
+        found = self._ask(reads.workflow, workflow_id)
         return found and self._with_graph(found)
 
     def read_fence(self, workflow_id: str) -> int | None:
         """Return the fence of the newest claim, None while that is held."""
-        return self._read(reads.fence, workflow_id)
+        return self._ask(reads.fence, workflow_id)
 
     def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
         """Return the processes that hold claims on these workflows; those without an owner are left out."""
@@ -195,7 +204,7 @@ class SqlBackend(Backend):
 
     def find_ids(self, prefix: str, *, parent: str | None = None, limit: int = 20) -> list[str]:
         """Return ids that begin with a text, of children of a workflow or of those without parent."""
-        return self._read(reads.find_ids, prefix, parent, limit)
+        return self._ask(reads.find_ids, prefix, parent, limit)
 
     def store_id(self) -> bytes:
         """Return the id that was made with the tables."""
@@ -205,13 +214,10 @@ class SqlBackend(Backend):
 
     def read_outputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
         """Return the latest encoded value of each output; one seek per name."""
-        try:
-            if self._connection is None and self._has_one:
-                found = self.database.ask(reads.only_output, workflow_id, upto)
-                if found is not None:
-                    return found
-        except NONSENSE as error:
-            raise corrupt(error) from error
+        if self._has_one:
+            only = self._ask(reads.only_output, workflow_id, upto)
+            if only is not None:
+                return only
         found = self._read(reads.payloads, workflow_id, OUTPUT, upto)
         self._has_one = len(found) < 2 and all(each.base is None for each in found)
         return found
@@ -256,7 +262,7 @@ class SqlBackend(Backend):
 
     def read_summary(self, workflow_id: str) -> Payload | None:
         """Return the encoded summary of a workflow."""
-        return self._read(reads.summary, workflow_id)
+        return self._ask(reads.summary, workflow_id)
 
     def read_steps_at(
         self, workflow_id: str, encoding: Encoding, places: Iterable[tuple[int, str]]
@@ -276,6 +282,10 @@ class SqlBackend(Backend):
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""
         found, total, cursor = self._read(reads.page, query)
         return [self._with_graph(workflow) for workflow in found], total, cursor
+
+    def ids(self, query: Query) -> list[str]:
+        """Return the ids of the workflows asked for, in one statement."""
+        return self._ask(queries.ids, query)
 
     def _with_graph(self, workflow: Workflow) -> Workflow:
         # It was made for this call and is not shared yet; a copy would take as long as the rest.

@@ -40,6 +40,7 @@ AND replace({_WAITING}, '"' || sent.name || '"', '') <> {_WAITING}
 """  # noqa: S608 - fixed names
 
 _SHOWN = f"{', '.join('workflows.' + name for name in WORKFLOW_COLUMNS)}, {STEP_COUNT}"
+_IDS = "SELECT workflows.id FROM workflows"
 _PAGE = f"SELECT {_SHOWN}, workflows.structure, workflows.key FROM workflows"  # noqa: S608 - fixed names
 WORKFLOW = f"""
 SELECT {_SHOWN}, (SELECT node_hashes FROM structures WHERE digest = workflows.structure)
@@ -59,6 +60,14 @@ def rows(connection: Connection, query: Query) -> tuple[list[Row], int, str | No
     found = found[: query.limit] if more else found
     after = str(_offset(query) + len(found)) if query.order else str(found[-1][-1]) if more else ""
     return [row[:-1] for row in found], count, after if more else None
+
+
+def ids(connection: Connection, query: Query) -> list[str]:
+    """Return the ids of the workflows of a page. Raises TypeError if one is not a text."""
+    found = connection.execute(*page(query, connection.dialect.has_tag, _IDS)).fetchall()
+    chosen = [workflow_id for (workflow_id,) in found[: query.limit]]
+    "".join(chosen)
+    return chosen
 
 
 def conditions(query: Query, has_tag: str) -> tuple[str, list[Any]]:
@@ -90,23 +99,23 @@ def _one_of(statuses: Collection[WorkflowStatus]) -> tuple[str, list[Any]]:
     return f"status IN ({', '.join('?' * len(statuses))})", sorted(status.value for status in statuses)
 
 
-def page(query: Query, has_tag: str) -> tuple[str, list[Any]]:
+def page(query: Query, has_tag: str, select: str = _PAGE) -> tuple[str, list[Any]]:
     """Return the statement for one page, newest first, and one row more that shows whether more follow.
 
     Raises:
         ValueError: no store gave out the cursor.
     """
     if query.order:
-        return _sorted(query, has_tag)
+        return _sorted(query, has_tag, select)
     if len(query.statuses) < 2:
         rest, values = _newest(query, has_tag)
-        return f"{_PAGE} {rest}", values
+        return f"{select} {rest}", values
     # An index is in order for one status only: the newest of each contain the newest of all.
     each = [_newest(query._replace(statuses=frozenset([status])), has_tag) for status in query.statuses]
     each_part = "SELECT * FROM (SELECT key FROM workflows {}) AS newest"
     keys = " UNION ALL ".join(each_part.format(rest) for rest, _ in each)
     return (
-        f"{_PAGE} WHERE workflows.key IN ({keys}) ORDER BY workflows.key DESC LIMIT ?",
+        f"{select} WHERE workflows.key IN ({keys}) ORDER BY workflows.key DESC LIMIT ?",
         [*(value for _, values in each for value in values), _limit(query)],
     )
 
@@ -121,7 +130,7 @@ def _newest(query: Query, has_tag: str) -> tuple[str, list[Any]]:
     return f"WHERE {where} ORDER BY workflows.key DESC LIMIT ?", [*values, _limit(query)]
 
 
-def _sorted(query: Query, has_tag: str) -> tuple[str, list[Any]]:
+def _sorted(query: Query, has_tag: str, select: str) -> tuple[str, list[Any]]:
     """Return the statement for one page in another order; workflows without the value come last."""
     attribute, is_down = ordered_by(query.order)
     column = {"step_count": STEP_COUNT}.get(attribute, f"workflows.{attribute}")
@@ -129,7 +138,7 @@ def _sorted(query: Query, has_tag: str) -> tuple[str, list[Any]]:
     way = "DESC" if is_down else "ASC"
     order = f"({column}) IS NULL, {column} {way}, workflows.key DESC"
     return (
-        f"{_PAGE} WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?",
+        f"{select} WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?",
         [*values, _limit(query), _offset(query)],
     )
 

@@ -136,6 +136,7 @@ def _check_parents(source: Checkpointer, target: Checkpointer, ids: list[str]) -
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+_Amount = Annotated[float, msgspec.Meta(ge=0, le=2**62)]  # sums of them are finite
 _Versions = dict[str, _Count]
 Role = Literal["output", "input", "other", "inner"]
 
@@ -176,6 +177,7 @@ class WorkflowPart(_Part, tag="workflow"):
 _FIELDS: dict[str, Any] = {
     **get_type_hints(StepRecord),
     **dict.fromkeys(("attempt", "visit"), Annotated[int, msgspec.Meta(ge=1, le=2**62)]),
+    "used": dict[str, _Amount],
 }
 _CHECKED: dict[Any, Any] = {int: _Count, int | None: _Count | None, dict[str, int]: _Versions}
 
@@ -243,7 +245,7 @@ class UsagePart(_Part, tag="usage"):
     superstep: _Count
     node: str
     name: str
-    amount: Annotated[float, msgspec.Meta(ge=0)]
+    amount: _Amount
     step: str = ""
 
 

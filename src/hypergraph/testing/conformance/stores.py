@@ -137,6 +137,20 @@ class ValueTests:
         assert store.state("w", superstep=2) == {"x": 2, "y": 0}
         assert store.state("w", superstep=99) == {"x": 4, "y": 0}
 
+    def test_states_of_one_and_of_several_values_are_read_in_turn(self, store: Checkpointer) -> None:
+        recorded(store, *(step(i, "a", {"x": i}) for i in range(2, 5)))
+        several = [{"x": 0}, {"y": 1}, {"z": 2}]
+        recorded(store, *(step(i, "b", v, workflow_id="v") for i, v in enumerate(several)), workflow_id="v")
+        recorded(store, workflow_id="none")
+        for _ in range(2):
+            assert (store.state("w"), store.state("w", superstep=3)) == ({"x": 4}, {"x": 3})
+            assert store.state("w", superstep=1) == store.state("none") == {}
+            assert (store.state("v"), store.state("v", superstep=1)) == (
+                {"x": 0, "y": 1, "z": 2},
+                {"x": 0, "y": 1},
+            )
+            assert (store.state("v", superstep=0), store.state("w")) == ({"x": 0}, {"x": 4})
+
     def test_of_one_superstep_the_higher_index_counts(self, store: Checkpointer) -> None:
         recorded(store, step(0, "late", {"x": "late"}, index=9), step(0, "a", {"x": "early"}, index=8))
         assert store.state("w") == {"x": "late"}

@@ -10,6 +10,7 @@ import pytest
 
 from hypergraph import PauseInfo
 from hypergraph.checkpointers import Checkpointer, CheckpointPolicy, StepStatus, WorkflowStatus
+from hypergraph.checkpointers.query import Filters
 from hypergraph.exceptions import CheckpointError, InvalidWorkflowIdError
 from hypergraph.testing.conformance.samples import commit, given, opened, recorded, step
 
@@ -78,6 +79,28 @@ class ListTests:
         assert (first.total, third.next_cursor) == (7, None)
         with pytest.raises(ValueError, match="cursor"):
             store.workflows(cursor="' OR 1=1")
+
+    def test_ids_are_those_of_the_list(self, store: Checkpointer) -> None:
+        for number in range(5):
+            recorded(store, workflow_id=f"w{number}", graph_name="odd" if number % 2 else "even")
+        recorded(store, workflow_id="w0/n", parent_id="w0")
+        opened(store, "active", tags={"team": "a"})
+        asked: list[Filters] = [
+            {},
+            {"limit": 2},
+            {"limit": None},
+            {"graph": "odd"},
+            {"parent": "w0"},
+            {"tag": "team=a"},
+            {"status": ["active", "completed"], "limit": 3},
+            {"where": "steps = 0"},
+        ]
+        for filters in asked:
+            assert store.workflow_ids(**filters) == [found.id for found in store.workflows(**filters)]
+        first = store.workflows(limit=3)
+        assert store.workflow_ids(cursor=first.next_cursor) == ["w2", "w1", "w0"]
+        with pytest.raises(ValueError, match="cursor"):
+            store.workflow_ids(cursor="' OR 1=1")
 
     def test_children_are_listed_below_their_parent_only(self, store: Checkpointer) -> None:
         recorded(store)
