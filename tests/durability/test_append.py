@@ -206,6 +206,51 @@ def test_what_is_done_is_recorded_before_slower_siblings_are(store: Any) -> None
     assert called == ["slow", "fast", "slow"]
 
 
+def test_a_step_that_ends_late_keeps_its_items_in_a_resumed_run(store: Any) -> None:
+    """The run failed before anything was appended; then a step ends after one of a later superstep."""
+    down, late = [True], asyncio.Event()
+
+    @node(output_name="a")
+    async def start(x: int) -> int:
+        if down:
+            raise ConnectionError(down.pop())
+        return x
+
+    @node(output_name=("log", "size"), append="log")
+    async def note(a: int, log: list[str]) -> tuple[str, int]:
+        return f"note {len(log)}", len(log)
+
+    @route(targets=["slow", "quick", END], multi_target=True)
+    def choose(size: int) -> list[Any]:
+        return [END] if size else ["slow", "quick"]
+
+    @node(output_name="log", append=True)
+    async def slow(size: int) -> str:
+        await late.wait()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return "slow"
+
+    @node(output_name="b")
+    async def quick(size: int) -> int:
+        return size
+
+    @node(output_name="log", append=True)
+    async def end(b: int) -> str:
+        late.set()
+        return "end"
+
+    graph = Graph([end, start, note, choose, slow, quick], name="late")
+    runner = AsyncRunner(checkpointer=store)
+
+    async def twice() -> Any:
+        await runner.run(graph, x=1, workflow_id="w", error_handling="continue")
+        return await runner.run(graph, x=1, workflow_id="w")
+
+    result = asyncio.run(twice())
+    assert result["log"] == store.state("w")["log"] == ["note 0", "slow", "end", "note 3"]
+
+
 def test_siblings_store_what_each_has_added(store: Any) -> None:
     text = "".join(chr(97 + (i * i) % 26) for i in range(512))
 

@@ -646,12 +646,13 @@ class Journal:
             anew = isinstance(result, Replace)
             if anew:
                 self.begins[name] = self.turn
-            elif past is not None and name in past.unlisted and name in self.run.values:
-                made[name] = [*self.run.values[name], *items_of(result)]
-                self.begins[name] = superstep
-                self.growth.forget(name)
-                past.unlisted.discard(name)
-                continue
+            elif past is not None and name in past.unlisted:
+                past.unlisted.discard(name)  # if nothing is there yet, the list begins with what steps add
+                if name in self.run.values:
+                    made[name] = [*self.run.values[name], *items_of(result)]
+                    self.begins[name] = superstep
+                    self.growth.forget(name)
+                    continue
             made[name] = Added(items_of(result), step.index, late, anew, self.begins.get(name, 0))
         return made
 
