@@ -13,8 +13,9 @@ Edges. Data (from every producer of a name to every node that takes it), order (
 Rounds. A loop *begins* somewhere (see `_Places`) and its next rounds start at its *heads*: the targets that a
     gate of the loop can choose and that lead to the beginning without another choice. Edges of the loop into
     its heads are cut; what is left is looked at again, so loops nest. A loop without a gate is cut where it
-    begins. Without the cut edges every level is acyclic, so "leads to" is an order, and one set of
-    predecessors per node says what it has to wait for.
+    begins, and so is one in which a choice of a head follows another one within the round: its beginning is
+    held until all that was chosen is done. Without the cut edges every level is acyclic, so "leads to" is an
+    order, and one set of predecessors per node says what it has to wait for.
 
 Due. A node is due when it is open, has what it takes, has seen the signals it waits for, and is fresh: not
     yet run in this turn, given something new, or named by a decision. A default or binding counts as being
@@ -80,6 +81,7 @@ class Loop:
     unaided: int = 0  # those of them that no gate outside controls: the others when one has called the loop
     cut: int = 0  # where its rounds start
     gated: bool = True  # whether a gate starts its rounds
+    whole: bool = False  # whether they start where it begins, once all that a gate chose is done
     gates: tuple[int, ...] = ()  # all gates inside
     around: int = 0  # controlled nodes of it that are open when a loop around it begins
     callers: tuple[int, ...] = ()  # gates outside with targets inside
@@ -295,6 +297,10 @@ class Layout:
         These are the choices of heads and, as far as cycles are left without them, other edges into heads.
         """
         inside = set(component)
+        if loop.whole:
+            back = {i for i in component if not loop.early >> i & 1}
+            self.severed |= {(i, j) for i in back for j in links[i] & inside if loop.cut >> j & 1}
+            return {i: {j for j in links[i] & inside if (i, j) not in self.severed} for i in component}
         left = {
             i: {j for j in links[i] & inside if not loop.cut >> j & 1 or self._carries(i, j)}
             for i in component
@@ -332,9 +338,13 @@ class Layout:
         self.returns: list[dict[str, int]] = [
             {} for _ in range(self.size)
         ]  # to where a loop begins without a gate
+        self.restarts = [0] * self.size  # where the next round of a loop with a gate begins
         for i in self._active():
             for j, names in self.flows[i].items():
                 back = (i, j) in self.severed and not self.heads >> j & 1
+                if back and self._starts_whole(i, j):
+                    back = False
+                    self.restarts[i] |= 1 << j
                 for name in names:
                     kind = self.returns if back else self.feeds
                     kind[i][name] = kind[i].get(name, 0) | 1 << j
@@ -346,6 +356,11 @@ class Layout:
         for (i, name, is_signal), slot in slots.items():
             if not is_signal and name in self.given | self.remembered and self._counts(i, name):
                 self.at_start |= slot
+
+    def _starts_whole(self, source: int, target: int) -> bool:
+        """Say whether an edge leads from a choice of a loop to where it begins its rounds."""
+        shared = self.loops[self._shared(source, target)]
+        return shared.whole and bool(shared.cut >> target & 1)
 
     def _new_slot(self) -> int:
         self.slot_count += 1
@@ -397,9 +412,10 @@ class Layout:
         begun = _union(self.loops[k].begins | self.loops[k].opened for k in self.home[index])
         if (self.gates | self.heads | begun) >> index & 1 or not self.home[index]:
             return True
-        early = _union(self.loops[k].early for k in self.home[index])
         return not any(
-            name in self.flows[i].get(index, ()) and (i, index) not in self.severed for i in bits(early)
+            (i, index) not in self.severed and self.loops[self._shared(i, index)].early >> i & 1
+            for i in bits(self.loops[self.home[index][0]].members)
+            if name in self.flows[i].get(index, ())
         )
 
     def _settle_entries(self) -> None:
@@ -593,8 +609,31 @@ class _Places:
         heads = self._starts(begins)
         called = {i for i in self.outside if self._is_able(i, set())}
         controlled = {i for i in self.component if self.layout.controllers[i]}
+        loop.whole = self._in_series(heads, begins) and self._has_free_rounds(begins)
         loop.cut = _mask(heads or called or begins or controlled) or 1 << self.component[0]
+        if loop.whole:
+            loop.cut = loop.begins
         loop.gated = bool(heads)
+
+    def _in_series(self, heads: set[int], begins: set[int]) -> bool:
+        """Say whether a choice of a head follows another one before the loop is where it began."""
+        found = heads - begins
+        coming = list(found)
+        while coming:
+            for j in self.links[coming.pop()] - begins - found:
+                found.add(j)
+                coming.append(j)
+        return any(gate in found and i in heads for gate, i in self.choices)
+
+    def _has_free_rounds(self, begins: set[int]) -> bool:
+        """Say whether the ways from choices to the beginning can be cut: no last choice is in a cycle then."""
+        if any(self.layout.controllers[i] for i in begins):
+            return False
+        early = begins | self._free_ways(begins)
+        left = {i: self.links[i] if i in early else self.links[i] - begins for i in self.component}
+        cycles = [set(c) for c in self.layout._components(self.component, left) if len(c) > 1]
+        last = [(gate, i) for gate, i in self.choices if self._leads_freely(i, begins)]
+        return not any(gate in c and i in c for gate, i in last for c in cycles)
 
     def _starts(self, begins: set[int]) -> set[int]:
         """Return the heads at which rounds start if the loop began here.
@@ -1005,7 +1044,12 @@ class Standing:
                 if name not in absent and name not in equal and name not in appends:
                     fed |= back
                     for k in layout.home[index]:
-                        self.held[k] |= layout.loops[k].cut & back & ~self.idle
+                        if not layout.loops[k].whole:  # it goes round inside of that round
+                            self.held[k] |= layout.loops[k].cut & back & ~self.idle
+        if again := fed & layout.restarts[index]:
+            for k in layout.home[index]:
+                if layout.loops[k].whole:
+                    self.held[k] |= layout.loops[k].cut & again & ~self.idle
         if index in self.quiet:
             fed &= ~self.quiet[index]
         self.have |= gives

@@ -193,6 +193,56 @@ def rounds(net: Net, steps: Sequence[Sequence[str]]) -> str | None:
     return None
 
 
+def whole_rounds(net: Net, given: Iterable[str], out: Outcome) -> str | None:
+    """L3, for loops all of whose cycles pass one node that no gate controls, and a choice.
+
+    Between two runs of that node every other one runs at most once, and all that was chosen and could run is
+    done, by whatever choices it leads back.
+    """
+    graph, parts = wiring(net), {p.name: p for p in net.parts}
+    paths = Shape(net).paths(set(given))
+    awaiting = {b for _, b, kind in graph.edges(data="kind") if kind == "order"}
+    for loop in loops_of(net):
+        begin = next(iter(paths[min(loop)][1].begin), None) if len(paths[min(loop)]) > 1 else None
+        within = graph.subgraph(loop - {begin})
+        controlled = set().union(*gates_in(net, loop).values())
+        free = graph.subgraph(loop - controlled)
+        called = any(begin in p.targets for p in net.parts)
+        if begin is None or len(paths[begin][1].begin) > 1 or called or net.entrypoints:
+            continue
+        if not nx.is_directed_acyclic_graph(within) or not nx.is_directed_acyclic_graph(free):
+            continue
+        there = {*given, *net.bound, *(x for p in net.parts for x in p.append)}
+        ran: set[str] = set()
+        chosen: dict[str, int] = {}  # what was chosen and has not run, by when
+        decisions = [(gate, choice) for gate, choice in out.decisions if "/" not in gate]
+        for now, step in enumerate(out.supersteps):
+            if begin in step:
+                able = [n for n in chosen if there.union(parts[n].defaults).issuperset(parts[n].inputs)]
+                left = [n for n in able if n not in awaiting]
+                if left:
+                    return f"{begin} ran before {left} in superstep {now} of {out.supersteps}"
+                ran = set()
+            twice = ran & loop.intersection(step)
+            if twice:
+                return f"{sorted(twice)} ran twice in a round of {sorted(loop)} in {out.supersteps}"
+            ran |= loop.intersection(step) - {begin}
+            for n in step:
+                chosen.pop(n, None)
+                if parts[n].kind == "gate":
+                    _, choice = decisions.pop(0)
+                    chosen |= {t: now for t in choice if choice != END and n in loop and t in loop}
+            there |= {x for _, x in out.wrote[now]}
+        asked = [n for n in loop if not set(out.questions).isdisjoint(parts[n].outputs)]
+        if any(begin in step for n in asked for step in out.supersteps[_last(n, out) :]):
+            return f"{begin} ran while {asked} waited for an answer in {out.supersteps}"
+    return None
+
+
+def _last(name: str, out: Outcome) -> int:
+    return max(now for now, step in enumerate(out.supersteps) if name in step)
+
+
 def shuffled(net: Net, seed: int, fixed: Collection[str] = ()) -> Net:
     """The graph with its nodes in another order, those that are fixed in the same one among themselves."""
     parts = list(net.parts)
@@ -236,7 +286,13 @@ def standing_still(net: Net, run: Interpreter, anew: set[str], latest: dict[str,
     What it did not make, or what was given since, is made by a node that no gate chooses. `latest` are values
     that are there, with what made them.
     """
-    parts, closed = [p for p in net.parts if p.name in anew], []
+    graph, parts, closed = wiring(net), [], []
+    around = graph.subgraph(n for n in graph if n not in anew)
+    behind = {n: {n, *nx.descendants(around, n)} for n in run.asked if n in around}
+    for p in net.parts:
+        if p.name in anew:  # it waits for a question that leads to it by what is not reached
+            waits = [f"<{q}>" for q, found in behind.items() if found & {*graph.predecessors(p.name)}]
+            parts.append(replace(p, wait_for=(*p.wait_for, *waits)))
     for p in net.parts:
         if p.name in anew:
             continue
@@ -248,7 +304,8 @@ def standing_still(net: Net, run: Interpreter, anew: set[str], latest: dict[str,
             parts.append(replace(still, call=lambda _, c=choice: c))
             continue
         if p.name in run.asked:  # Questions: it stays open, and counts as running
-            still = Part(p.name, (), p.outputs, "ask", lambda _: None, append=p.append, emit=p.emit)
+            emit = (*p.emit, f"<{p.name}>")
+            still = Part(p.name, (), p.outputs, "ask", lambda _: None, append=p.append, emit=emit)
             parts.append(still)
             continue
         writes = {x: latest[x] for x in p.outputs if x in latest}
@@ -294,6 +351,7 @@ def broken_by(net: Net, given: Iterable[str], out: Outcome) -> Iterator[str]:
             at_most_once(net, out.supersteps),
             nothing_unchosen(net, given, out),
             rounds(net, out.supersteps),
+            whole_rounds(net, given, out),
         )
         yield from filter(None, found)
 
@@ -330,7 +388,7 @@ def fresh_run(run: Interpreter, given: dict[str, Any]) -> Fresh:
     """Run a graph afresh, beside a run that is about to take a turn with new values."""
     net = scoped(run.net)
     anew = reached(net, given)
-    kept = remembered(net, run.ever)
+    kept = remembered(net, run.ever) - {x for p in run.net.parts if p.kind == "ask" for x in p.outputs}
     there = {
         x: [(n, v) for n, v in writes if x in kept or n not in anew]
         for x, writes in run.written.items()

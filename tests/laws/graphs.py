@@ -258,6 +258,7 @@ class Writer:
                 kinds += [self.branch, self.optional_branch, self.fan]
             if self.has("loops"):
                 kinds += [self.do_while, self.while_, self.corrective, self.eight, self.tools, self.fan_loop]
+                kinds += [self.series]
                 kinds += [self.called] * ("gates" in self.features)
             if self.has("cycles"):
                 kinds += [self.cycle]
@@ -417,6 +418,53 @@ class Writer:
         self.node([result], [feedback])
         self.gate([result, feedback] if self.rnd.random() < 0.5 else [result], [plan])
         self.known += [result, feedback]
+
+    def series(self) -> None:
+        """think -> choose tools side by side -> think; behind one of them, or more, another gate chooses."""
+        appends, chance = self.has("append", 0.5), self.rnd.random
+        back = [self.fresh("log")] if appends else []
+        calls, tools = self.fresh("v"), [self.fresh("h"), self.fresh("h")]
+
+        def tool(name: str, inputs: list[str]) -> None:
+            if appends:
+                self.node(inputs, back, name=name, append=tuple(back))
+            else:
+                back.append(self.fresh("v"))
+                self.node(inputs, back[-1:], name=name)
+
+        self.parts.append(Part(self.fresh("n")))  # its place in graph order; filled in below
+        place, taken = len(self.parts) - 1, self.some()
+        tool(tools[0], [calls])
+        stage = tools[1]
+        for _ in range(1 if chance() < 0.8 else 2):
+            done, act = self.fresh("v"), self.fresh("h")
+            if self.has("asks", 0.6):
+                self.parts.append(Part(stage, (calls,), (done,), "ask", Handler(stage, done)))
+            else:
+                self.node([calls], [done], name=stage)
+            done = self.body([done])[-1] if chance() < 0.15 else done
+            others = [self.fresh("h")] if chance() < 0.4 else []
+            if chance() < 0.2:  # the same again, some times
+                self.gate([done], [act, *others, stage], leave=act, ends=False)
+            else:
+                self.gate([done], [act, *others], bound=BASE, ends=chance() < 0.5, seldom=4)
+            for name in others:
+                tool(name, [calls])
+            stage = act
+        tool(stage, [calls, *([done] if chance() < 0.3 else [])])
+        tools += [stage] if chance() < 0.2 else []  # without what leads to it
+        if chance() < 0.3:
+            tool(self.fresh("n"), [calls])
+        shown = [calls]
+        if appends and chance() < 0.4:  # another place where the loop begins
+            self.node(back, [self.fresh("v")])
+            (back if chance() < 0.5 else shown).extend(self.parts[-1].outputs)
+        first = self.parts[place].name
+        log = back[:1] if appends else []
+        self.node([*taken, *log], [*log, calls], back, name=first, append=tuple(log))
+        self.parts[place] = self.parts.pop()
+        self.gate(shown, tools, multi=chance() < 0.8, seldom=7)
+        self.known += [calls, *self.rnd.sample(back, 1)]
 
     def fan_loop(self) -> None:
         """A gate that chooses some of several heads, and a join."""

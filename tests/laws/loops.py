@@ -12,6 +12,10 @@ D2  A loop is cut where its rounds begin: not at all heads (`plan -> decide -> t
     (what stays cyclic when the ways into the place are cut) keep their own heads, unless all ways back pass
     them. The other targets of the same gates begin rounds, too, but not one that stands between another of
     them and every gate: `research -> write -> gate -> research | write` is a loop inside of a loop.
+    Where such choices follow each other within a round (`model -> dispatch -> weather | approve`, `approve ->
+    allowed -> book`, and `weather` and `book` lead to `model`), the round would be at its end before what was
+    chosen with `weather` is done. Then rounds begin at the place itself, if no gate controls it and no last
+    choice is left in a cycle when the ways from choices into the place are cut.
 D3  Cut are the gates' edges into these heads and, where a cycle is left, the other edges of that cycle into
     them. A gate that chooses [a, b] where a feeds b: a, then b, in one round.
 D4  A loop without a gate that chooses within it begins, and goes round, at the first node in graph order that
@@ -55,6 +59,7 @@ class Level:
     inner: list[Level] = field(default_factory=list)
     is_loop: bool = True
     gated: bool = True
+    at_begin: bool = False  # whether rounds begin where the loop begins, and not at what a gate chose
     early: frozenset[str] = frozenset()  # what it comes by from its beginning before any choice
     ahead: dict[str, set[str]] = field(default_factory=dict)  # what each node leads to in a round
 
@@ -177,10 +182,15 @@ class Shape:
         opened &= begin.union(e.target for e in edges if e.kind == "control")
         called = {n for n in opened if self.gates[n] - members} - set(self.net.entrypoints)
         heads = self.round_heads(begin, members, edges, given)
-        left = {e for e in edges if e.target not in heads or e.kind != "control"}  # D3
-        cycles = components(members, left)
-        left = {e for e in left if e.target not in heads or not any({*e[:2]} <= c for c in cycles)}
+        at_begin = self._in_series(begin, heads, edges) and self._uncycled(begin, members, edges)
+        if at_begin:
+            heads, left = set(begin), edges - self._ways_back(begin, edges)
+        else:
+            left = {e for e in edges if e.target not in heads or e.kind != "control"}  # D3
+            cycles = components(members, left)
+            left = {e for e in left if e.target not in heads or not any({*e[:2]} <= c for c in cycles)}
         level = Level(members, left, edges - left, begin, opened, frozenset(called), frozenset(heads))
+        level.at_begin = at_begin
         level.gated = any(e.kind == "control" for e in edges)
         level.inner = self._inside(members, left, given, begin) if heads else []
         free = linked(e for e in left if e.kind != "control")
@@ -209,6 +219,31 @@ class Shape:
         heads |= {e.target for e in control if e.source in choosing}
         between = {t for t in heads for h in heads - {t} if not reach([h], free, {t}) & (gates - {t})}
         return heads - between
+
+    def _in_series(self, begin: frozenset[str], heads: set[str], edges: set[Edge]) -> bool:
+        """D2: does a choice of a head follow another one before the loop is where it began?"""
+        ways = linked(e for e in edges if e.target not in begin)
+        behind = {m for h in heads - begin for m in reach([h], ways)}
+        return any(e.kind == "control" and e.target in heads and e.source in behind for e in edges)
+
+    def _ways_back(self, begin: frozenset[str], edges: set[Edge]) -> set[Edge]:
+        """The edges into the beginning, but not those of a cycle that passes no choice."""
+        chosen = {e.target for e in edges if e.kind == "control"}
+        free = linked(e for e in edges if e.kind != "control" and e.target not in chosen)
+        return {e for e in edges if e.target in begin and e.source not in reach(begin, free)}
+
+    def _uncycled(self, begin: frozenset[str], members: frozenset[str], edges: set[Edge]) -> bool:
+        """D2: can the loop be cut where it begins?"""
+        left = edges - self._ways_back(begin, edges)
+        cycles = components(members, left)
+        control = {e for e in edges if e.kind == "control"}
+        free, chosen = linked(edges - control), {e.target for e in control}
+        last = [e for e in control if reach([e.target], free, chosen - {e.target}) & begin]
+        return (
+            bool(begin)
+            and not any(self.gates[n] for n in begin)
+            and not any({*e[:2]} <= c for e in last for c in cycles)
+        )
 
     def _first(self, names: Iterable[str]) -> list[str]:
         return sorted(names, key=list(self.parts).index)[:1]

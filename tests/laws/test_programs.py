@@ -17,6 +17,7 @@ from hypergraph import (
     Graph,
     GraphConfigError,
     GraphWarning,
+    InfiniteLoopError,
     Replace,
     RunStatus,
     SyncRunner,
@@ -670,3 +671,129 @@ def test_a_cycle_without_a_gate_goes_round_after_a_failure_in_a_later_turn(call:
     call(graph, n=10, workflow_id="w", error_handling="continue")
     result = call(graph, n=10, workflow_id="w")
     assert (result["n"], ran) == (14, [10, 11, 12, 13, 14])
+
+
+def assistant(log: list[Any], *, slow: bool = False, again: bool = False) -> Graph:
+    """A model that calls tools side by side; one of them needs an approval, which is asked for or slow."""
+
+    @node(output_name="messages", append=True)
+    def listen(said: str) -> str:
+        return f"user {said}"
+
+    @node(output_name=("messages", "calls"), append="messages")
+    def model(messages: list[str]) -> tuple[str, list[str]]:
+        log.append(("model", messages[-3:]))
+        calls = ["weather", "book"] if messages[-1].startswith("user") else []
+        return "calling" if calls else "answer", calls
+
+    @route(targets=["weather", "approve", END], multi_target=True)
+    def dispatch(calls: list[str]) -> list[Any]:
+        return [{"weather": "weather", "book": "approve"}[call] for call in calls] or [END]
+
+    @node(output_name="messages", append=True)
+    def weather(calls: list[str]) -> str:
+        log.append("weather")
+        return "rain"
+
+    @interrupt("approved")
+    def ask(calls: list[str]) -> bool | None:
+        log.append("ask")
+        return None
+
+    @node(output_name="approved")
+    async def look_up(calls: list[str]) -> bool:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return True
+
+    @route(targets=["book", "decline"])
+    def allowed(approved: bool) -> str:
+        return "book" if approved else "decline"
+
+    @route(targets=["book", "approve"], name="allowed")
+    def allowed_or_again(approved: bool) -> str:
+        return "book" if approved else "approve"
+
+    @node(output_name="messages", append=True)
+    def book(calls: list[str]) -> str:
+        log.append(("book", calls))
+        return "booked"
+
+    @node(output_name="messages", append=True)
+    def decline(calls: list[str]) -> str:
+        return "declined"
+
+    approve = (look_up if slow else ask).with_name("approve")
+    last = [allowed_or_again, book] if again else [allowed, book, decline]
+    return Graph([listen, model, dispatch, weather, approve, *last], name="assistant")
+
+
+BOTH = ["weather", "book"]
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_question_beside_a_tool_keeps_the_model_waiting(call: Call, answer: bool) -> None:
+    log: list[Any] = []
+    graph = assistant(log)
+    for said in "ab":
+        log.clear()
+        result = call(graph, said=said, workflow_id="w")
+        assert result.status is RunStatus.PAUSED
+        assert [entry for entry in log if entry[0] != "model"] == ["weather", "ask"]
+        assert result["messages"][-2:] == ["calling", "rain"]
+        log.clear()
+        result = call(graph, approved=answer, workflow_id="w")
+        done = "booked" if answer else "declined"
+        assert log == [*([("book", BOTH)] if answer else []), ("model", ["calling", "rain", done])]
+        assert result["messages"][-1] == "answer"
+
+
+def test_a_question_that_is_asked_again_keeps_the_model_waiting(call: Call) -> None:
+    log: list[Any] = []
+    graph = assistant(log, again=True)
+    call(graph, said="a", workflow_id="w")
+    log.clear()
+    assert call(graph, approved=False, workflow_id="w").status is RunStatus.PAUSED
+    call(graph, approved=True, workflow_id="w")
+    assert log == ["ask", ("book", BOTH), ("model", ["calling", "rain", "booked"])]
+
+
+def test_a_slow_tool_behind_another_gate_keeps_the_model_waiting() -> None:
+    log: list[Any] = []
+    result = asyncio.run(AsyncRunner().run(assistant(log, slow=True), said="a"))
+    assert log[1:] == ["weather", ("book", BOTH), ("model", ["calling", "rain", "booked"])]
+    assert result["messages"] == ["user a", "calling", "rain", "booked", "answer"]
+
+
+def test_choices_in_series_are_one_round(call: Call) -> None:
+    ran: list[int] = []
+
+    @node(output_name="n")
+    def count(start: int, told: int = 0, quick: int = 0) -> int:
+        ran.append(told)
+        return max(start, told) + 1
+
+    @route(targets=["fast", "check"], multi_target=True)
+    def split(n: int) -> list[str]:
+        return ["fast", "check"]
+
+    @node(output_name="quick")
+    def fast(n: int) -> int:
+        return n
+
+    @node(output_name="checked")
+    def check(n: int) -> int:
+        return n
+
+    @route(targets=["tell", END])
+    def is_right(checked: int) -> Any:
+        return "tell"
+
+    @node(output_name="told")
+    def tell(checked: int) -> int:
+        return checked
+
+    graph = Graph([count, split, fast, check, is_right, tell], name="series")
+    with pytest.raises(InfiniteLoopError):
+        call(graph, start=0, max_iterations=3)
+    assert ran == [0, 1, 2]

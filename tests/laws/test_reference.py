@@ -145,6 +145,18 @@ def agent(looks_at: str = "messages") -> Net:
     )
 
 
+def test_a_round_ends_when_all_that_was_chosen_is_done() -> None:
+    graph = net(
+        fn("model(said, rain='', booked='') -> calls", lambda v: [] if v["booked"] else ["weather", "approve"]),
+        fn("dispatch(calls) => weather, approve", lambda v: tuple(v["calls"]) or END),
+        fn("weather(calls) -> rain", lambda v: "rain"),
+        fn("approve(calls) -> approved", lambda v: True),
+        fn("allowed(approved) => book", lambda v: "book"),
+        fn("book(calls) -> booked", lambda v: f"booked {v['calls']}"),
+    )
+    assert course(graph, said="a") == "model dispatch weather approve allowed book model dispatch"
+
+
 def test_an_agent_that_appends() -> None:
     for looks_at in ("messages", "calls"):
         assert course(agent(looks_at), said="act") == "listen ask decide act ask decide"
