@@ -13,9 +13,9 @@ Edges. Data (from every producer of a name to every node that takes it), order (
 Rounds. A loop *begins* somewhere (see `_Places`) and its next rounds start at its *heads*: the targets that a
     gate of the loop can choose and that lead to the beginning without another choice. Edges of the loop into
     its heads are cut; what is left is looked at again, so loops nest. A loop without a gate is cut where it
-    begins, and so is one in which a choice of a head follows another one within the round: its beginning is
-    held until all that was chosen is done. Without the cut edges every level is acyclic, so "leads to" is an
-    order, and one set of predecessors per node says what it has to wait for.
+    begins, and so is one in which a head, or a choice of one, waits for another in the same round: its
+    beginning is held until all that was chosen is done. Without the cut edges every level is acyclic, so
+    "leads to" is an order, and one set of predecessors per node says what it has to wait for.
 
 Due. A node is due when it is open, has what it takes, has seen the signals it waits for, and is fresh: not
     yet run in this turn, given something new, or named by a decision. A default or binding counts as being
@@ -81,7 +81,8 @@ class Loop:
     unaided: int = 0  # those of them that no gate outside controls: the others when one has called the loop
     cut: int = 0  # where its rounds start
     gated: bool = True  # whether a gate starts its rounds
-    whole: bool = False  # whether they start where it begins, once all that a gate chose is done
+    whole: bool = False  # whether they start where it begins, once all that a gate chose is done,
+    back: frozenset[tuple[int, int]] = frozenset()  # and the edges that lead there
     gates: tuple[int, ...] = ()  # all gates inside
     around: int = 0  # controlled nodes of it that are open when a loop around it begins
     callers: tuple[int, ...] = ()  # gates outside with targets inside
@@ -298,9 +299,8 @@ class Layout:
         """
         inside = set(component)
         if loop.whole:
-            back = {i for i in component if not loop.early >> i & 1}
-            self.severed |= {(i, j) for i in back for j in links[i] & inside if loop.cut >> j & 1}
-            return {i: {j for j in links[i] & inside if (i, j) not in self.severed} for i in component}
+            self.severed |= loop.back
+            return {i: {j for j in links[i] & inside if (i, j) not in loop.back} for i in component}
         left = {
             i: {j for j in links[i] & inside if not loop.cut >> j & 1 or self._carries(i, j)}
             for i in component
@@ -609,31 +609,50 @@ class _Places:
         heads = self._starts(begins)
         called = {i for i in self.outside if self._is_able(i, set())}
         controlled = {i for i in self.component if self.layout.controllers[i]}
-        loop.whole = self._in_series(heads, begins) and self._has_free_rounds(begins)
         loop.cut = _mask(heads or called or begins or controlled) or 1 << self.component[0]
-        if loop.whole:
-            loop.cut = loop.begins
+        back = self._ways_back(begins) if self._in_series(heads, begins) else None
+        if back:
+            loop.whole, loop.back, loop.cut = True, frozenset(back), _mask(j for _, j in back)
         loop.gated = bool(heads)
 
     def _in_series(self, heads: set[int], begins: set[int]) -> bool:
-        """Say whether a choice of a head follows another one before the loop is where it began."""
+        """Say whether a head, or a choice of one, waits for another head in the same round."""
         found = heads - begins
         coming = list(found)
         while coming:
             for j in self.links[coming.pop()] - begins - found:
                 found.add(j)
                 coming.append(j)
-        return any(gate in found and i in heads for gate, i in self.choices)
+        signalled = self.layout.signalled
+        return any((i, j) in self.choices or j in signalled[i] for i in found for j in self.links[i] & heads)
 
-    def _has_free_rounds(self, begins: set[int]) -> bool:
-        """Say whether the ways from choices to the beginning can be cut: no last choice is in a cycle then."""
+    def _ways_back(self, begins: set[int]) -> set[tuple[int, int]]:
+        """Return the edges by which choices lead to the next round, none if the loop cannot be cut there.
+
+        They lead to the beginning and, as far as cycles with a last choice are left, bring values to gates
+        that follow it before any choice.
+        """
         if any(self.layout.controllers[i] for i in begins):
-            return False
+            return set()
         early = begins | self._free_ways(begins)
-        left = {i: self.links[i] if i in early else self.links[i] - begins for i in self.component}
-        cycles = [set(c) for c in self.layout._components(self.component, left) if len(c) > 1]
+        gates = {i for i in self.deciding & early if not self.layout.controllers[i]}
+        back = {(i, j) for i in self.component if i not in early for j in self.links[i] & begins}
         last = [(gate, i) for gate, i in self.choices if self._leads_freely(i, begins)]
-        return not any(gate in c and i in c for gate, i in last for c in cycles)
+        for tangled in self._tangled(back, last):
+            back |= {(i, j) for i in tangled - early for j in tangled & gates if self._only_feeds(i, j)}
+        return set() if self._tangled(back, last) else back
+
+    def _only_feeds(self, source: int, target: int) -> bool:
+        """Say whether all that an edge does is to bring a value."""
+        layout = self.layout
+        ways = (layout.signalled[source], layout.targets[source].values())
+        return target in layout.flows[source] and not any(target in way for way in ways)
+
+    def _tangled(self, back: set[tuple[int, int]], last: Sequence[tuple[int, int]]) -> list[set[int]]:
+        """Return the cycles with one of these choices that are left without some edges."""
+        left = {i: {j for j in self.links[i] if (i, j) not in back} for i in self.component}
+        cycles = (set(c) for c in self.layout._components(self.component, left) if len(c) > 1)
+        return [c for c in cycles if any(gate in c and i in c for gate, i in last)]
 
     def _starts(self, begins: set[int]) -> set[int]:
         """Return the heads at which rounds start if the loop began here.

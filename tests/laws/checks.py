@@ -129,7 +129,8 @@ class Choices:
     ) -> None:
         """Take over what the nodes of a superstep have written and decided."""
         self.ran.update(dict.fromkeys(step, now))
-        self.once = {(g, t) for g, t in self.once if t not in step}
+        asks = {p.name for p in self.net.parts if p.kind == "ask"} - {n for n, _ in wrote}  # that stay open
+        self.once = {(g, t) for g, t in self.once if t not in step or t in asks}
         for g, choice in decided.items():
             self.ended.update({g} if choice == END else ())
             self.standing[g] = () if choice == END else choice

@@ -12,10 +12,12 @@ D2  A loop is cut where its rounds begin: not at all heads (`plan -> decide -> t
     (what stays cyclic when the ways into the place are cut) keep their own heads, unless all ways back pass
     them. The other targets of the same gates begin rounds, too, but not one that stands between another of
     them and every gate: `research -> write -> gate -> research | write` is a loop inside of a loop.
-    Where such choices follow each other within a round (`model -> dispatch -> weather | approve`, `approve ->
-    allowed -> book`, and `weather` and `book` lead to `model`), the round would be at its end before what was
-    chosen with `weather` is done. Then rounds begin at the place itself, if no gate controls it and no last
-    choice is left in a cycle when the ways from choices into the place are cut.
+    Where such choices follow each other within a round, or heads await each other (`model -> dispatch ->
+    weather | approve`, `approve -> allowed -> book`, and `weather` and `book` lead to `model`), the round
+    would be at its end before what was chosen with `weather` is done. Then rounds begin at the place itself:
+    the ways from choices into it are cut and, where a cycle with a last choice is left, what it brings to
+    gates that follow the place before any choice. Not if a gate controls the place, or if such a cycle is
+    left even so.
 D3  Cut are the gates' edges into these heads and, where a cycle is left, the other edges of that cycle into
     them. A gate that chooses [a, b] where a feeds b: a, then b, in one round.
 D4  A loop without a gate that chooses within it begins, and goes round, at the first node in graph order that
@@ -182,15 +184,15 @@ class Shape:
         opened &= begin.union(e.target for e in edges if e.kind == "control")
         called = {n for n in opened if self.gates[n] - members} - set(self.net.entrypoints)
         heads = self.round_heads(begin, members, edges, given)
-        at_begin = self._in_series(begin, heads, edges) and self._uncycled(begin, members, edges)
-        if at_begin:
-            heads, left = set(begin), edges - self._ways_back(begin, edges)
+        back = self._ways_back(begin, edges) if self._in_series(begin, heads, edges) else set()
+        if back:
+            heads, left = {e.target for e in back}, edges - back
         else:
             left = {e for e in edges if e.target not in heads or e.kind != "control"}  # D3
             cycles = components(members, left)
             left = {e for e in left if e.target not in heads or not any({*e[:2]} <= c for c in cycles)}
         level = Level(members, left, edges - left, begin, opened, frozenset(called), frozenset(heads))
-        level.at_begin = at_begin
+        level.at_begin = bool(back)
         level.gated = any(e.kind == "control" for e in edges)
         level.inner = self._inside(members, left, given, begin) if heads else []
         free = linked(e for e in left if e.kind != "control")
@@ -221,29 +223,29 @@ class Shape:
         return heads - between
 
     def _in_series(self, begin: frozenset[str], heads: set[str], edges: set[Edge]) -> bool:
-        """D2: does a choice of a head follow another one before the loop is where it began?"""
+        """D2: does a head, or a choice of one, wait for another before the loop is where it began?"""
         ways = linked(e for e in edges if e.target not in begin)
         behind = {m for h in heads - begin for m in reach([h], ways)}
-        return any(e.kind == "control" and e.target in heads and e.source in behind for e in edges)
+        return any(e.kind != "data" and e.target in heads and e.source in behind for e in edges)
 
     def _ways_back(self, begin: frozenset[str], edges: set[Edge]) -> set[Edge]:
-        """The edges into the beginning, but not those of a cycle that passes no choice."""
-        chosen = {e.target for e in edges if e.kind == "control"}
-        free = linked(e for e in edges if e.kind != "control" and e.target not in chosen)
-        return {e for e in edges if e.target in begin and e.source not in reach(begin, free)}
-
-    def _uncycled(self, begin: frozenset[str], members: frozenset[str], edges: set[Edge]) -> bool:
-        """D2: can the loop be cut where it begins?"""
-        left = edges - self._ways_back(begin, edges)
-        cycles = components(members, left)
+        """D2: the edges into the place that are cut, none if the loop cannot be cut there."""
         control = {e for e in edges if e.kind == "control"}
-        free, chosen = linked(edges - control), {e.target for e in control}
+        chosen = {e.target for e in control}
+        early = reach(begin, linked(e for e in edges - control if e.target not in chosen))
+        back = {e for e in edges if e.source not in early and e.target in begin}
+        gates = {e.source for e in control} & {n for n in early if not self.gates[n]}
+        coming = {e for e in edges if e.source not in early and e.target in gates}
+        ordered = {e[:2] for e in coming if e.kind != "data"}
+        free = linked(edges - control)
         last = [e for e in control if reach([e.target], free, chosen - {e.target}) & begin]
-        return (
-            bool(begin)
-            and not any(self.gates[n] for n in begin)
-            and not any({*e[:2]} <= c for e in last for c in cycles)
-        )
+
+        def tangled() -> list[frozenset[str]]:
+            found = components({n for e in edges for n in e[:2]}, edges - back)
+            return [c for c in found if any({*e[:2]} <= c for e in last)]
+
+        back |= {e for c in tangled() for e in coming if {*e[:2]} <= c and e[:2] not in ordered}
+        return set() if tangled() or any(self.gates[n] for n in begin) else back
 
     def _first(self, names: Iterable[str]) -> list[str]:
         return sorted(names, key=list(self.parts).index)[:1]

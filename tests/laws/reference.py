@@ -9,8 +9,9 @@ Further decisions where the rules leave room:
 D11 A node takes the latest value of a name. With declared edges it runs when they, or the call, brought what
     it takes, and takes the latest value that any node made.
 D12 Heads that were chosen are pending until nothing else of their loop is due, then all of them begin the
-    next round together. Where rounds begin at the place itself (D2), it is pending once it has run. From then on they are nodes of this round: a join waits for each of them. If a gate
-    chooses the head of a loop and one of a loop inside of it, the inner one waits for the outer round.
+    next round together. Where rounds begin at the place itself (D2), it is pending when something came back
+    to it. From then on they are nodes of this round: a join waits for each of them. If a gate chooses the
+    head of a loop and one of a loop inside of it, the inner one waits for the outer round.
 D13 A beginning that a gate outside of the loop controls, too, is open when a gate outside has named any node
     of the loop (R6): `start -> head d gate` does not begin when start chooses otherwise, and a corrective
     loop that is entered at its repair goes on to its beginning.
@@ -297,7 +298,9 @@ class Interpreter:
         if loop is None:
             return set()
         if level.at_begin:
-            fed = {e.target for e in level.cut if self._is_new(e) and self.last.get(e.target, -1) >= loop.entered}
+            fed = {
+                e.target for e in level.cut if self._is_new(e) and self.last.get(e.target, -1) >= loop.entered
+            }
             return fed & due - loop.places
         if not level.gated:
             return {n for n in due & level.heads if n not in loop.places and self._has_run(n)}

@@ -797,3 +797,66 @@ def test_choices_in_series_are_one_round(call: Call) -> None:
     with pytest.raises(InfiniteLoopError):
         call(graph, start=0, max_iterations=3)
     assert ran == [0, 1, 2]
+
+
+def test_what_waits_for_a_sibling_runs_in_the_same_round(call: Call) -> None:
+    log: list[Any] = []
+
+    @node(output_name="calls")
+    def model(said: str, paid: str = "", sent: str = "") -> list[str]:
+        log.append("model")
+        return [] if paid else ["charge", "receipt"]
+
+    @route(targets=["charge", "receipt", END], multi_target=True)
+    def dispatch(calls: list[str]) -> list[Any]:
+        return [*calls] or [END]
+
+    @node(output_name="paid", emit="charged")
+    def charge(calls: list[str]) -> str:
+        log.append("charge")
+        return "paid"
+
+    @node(output_name="sent", wait_for="charged")
+    def receipt(calls: list[str]) -> str:
+        log.append(("receipt", calls))
+        return "sent"
+
+    call(Graph([model, dispatch, charge, receipt], name="shop"), said="a")
+    assert log == ["model", "charge", ("receipt", ["charge", "receipt"]), "model"]
+
+
+def test_a_given_value_counts_in_a_loop_that_begins_elsewhere(call: Call) -> None:
+    """The loop around it would bring another value, from an entry point that is not in it."""
+
+    @node(output_name="topic")
+    def choose(score: int = 0) -> str:
+        return f"topic {score}"
+
+    @node(output_name="text")
+    def write(topic: str, hint: str = "") -> str:
+        return f"text on {topic}"
+
+    @node(output_name="hint")
+    def look_up(text: str) -> str:
+        return "a hint"
+
+    @route(targets=["look_up", END])
+    def needs_hint(text: str) -> Any:
+        return END
+
+    @node(output_name="words")
+    def count(text: str) -> int:
+        return len(text.split())
+
+    @node(output_name="score")
+    def judge(words: int, text: str) -> int:
+        return words
+
+    @route(targets=["choose", END])
+    def is_good(score: int) -> Any:
+        return END if score > 3 else "choose"
+
+    graph = Graph([choose, write, look_up, needs_hint, count, judge, is_good], name="essay")
+    result = call(graph.with_entrypoint("look_up"), text="a b", on_internal_override="ignore")
+    assert course(result)[:4] == ["look_up", "count", "judge", "is_good"]
+    assert result["text"] == "text on topic 2"

@@ -147,7 +147,10 @@ def agent(looks_at: str = "messages") -> Net:
 
 def test_a_round_ends_when_all_that_was_chosen_is_done() -> None:
     graph = net(
-        fn("model(said, rain='', booked='') -> calls", lambda v: [] if v["booked"] else ["weather", "approve"]),
+        fn(
+            "model(said, rain='', booked='') -> calls",
+            lambda v: [] if v["booked"] else ["weather", "approve"],
+        ),
         fn("dispatch(calls) => weather, approve", lambda v: tuple(v["calls"]) or END),
         fn("weather(calls) -> rain", lambda v: "rain"),
         fn("approve(calls) -> approved", lambda v: True),
