@@ -300,7 +300,7 @@ def test_a_value_of_another_type_is_named(store: MemoryCheckpointer) -> None:
         return sum(words)
 
     found = first(store, PLAIN.replace({"count": of_numbers}))
-    assert (found.kind, found.cause) == ("type", "its input words was list, and is list[int] now")
+    assert (found.kind, found.cause) == ("type", "its input words[0] was str, and is int now")
 
 
 # -- resume -------------------------------------------------------------------------------------------
