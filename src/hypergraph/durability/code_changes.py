@@ -100,7 +100,8 @@ def outdated_nodes(graph: Graph, stored: Stored, code_change: str) -> list[str]:
     changed = changed_nodes(graph, stored)
     if not changed or code_change == "rerun":
         return changed
-    listed, workflow_id = ", ".join(map(repr, changed)), stored.workflow.id
+    names = changed if graph.renaming is None else map(graph.renaming.node, changed)  # as the code has them
+    listed, workflow_id = ", ".join(map(repr, names)), stored.workflow.id
     if code_change == "error":
         shown = "\n".join(_difference(graph, stored, name) for name in changed)
         raise GraphChangedError(
