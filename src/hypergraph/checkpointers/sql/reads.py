@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from itertools import starmap
+from math import isfinite
 from operator import index, itemgetter
 from types import NoneType
 from typing import Any
@@ -524,6 +525,7 @@ def item_tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
     return [StepTally(node, StepStatus(status), bool(cached), *rest) for node, status, cached, *rest in rows]
 
 
+@or_corrupt
 def survey(
     connection: Connection, graph: str | None, node: str | None, since: datetime | None
 ) -> list[NodeSurvey]:
@@ -545,8 +547,12 @@ def survey(
     if connection.dialect.survey is not None:
         statement = connection.dialect.survey.format(found=f"steps WHERE {where}", timed=_TIMED)
         rows = connection.execute(statement, values).fetchall()
-        return [NodeSurvey._make((*row, used.get(row[0], {}))) for row in rows]
-    return _surveyed(connection.execute(f"{_SURVEYED} WHERE {where}", values), used)
+        found = [NodeSurvey._make((*row, used.get(row[0], {}))) for row in rows]
+    else:
+        found = _surveyed(connection.execute(f"{_SURVEYED} WHERE {where}", values), used)
+    if not all(isinstance(each.node, str) and isfinite(each.total_ms or 0) for each in found):
+        raise ValueError("steps without a name, or of endless duration")
+    return found
 
 
 def _surveyed(rows: Iterable[Row], used: dict[str, dict[str, float]]) -> list[NodeSurvey]:

@@ -47,7 +47,7 @@ from hypergraph.checkpointers.sql.writes import recode, reseal
 from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
-from hypergraph.exceptions import ArtifactMissingError, CheckpointError
+from hypergraph.exceptions import ArtifactMissingError, CheckpointError, StoreCorruptError
 
 _PARTS = {
     "steps": STEP_COLUMNS,
@@ -91,8 +91,12 @@ def copy_store(
     copied = []
     for workflow_id in missing:
         parts = dump(source, workflow_id, children=False)
-        if parts:  # else it was deleted meanwhile
+        if not parts:
+            continue  # it was deleted meanwhile
+        try:
             copied += load(target, parts)
+        except ValueError as error:
+            raise StoreCorruptError(f"Workflow {workflow_id!r} cannot be copied: {error}") from error
     return copied
 
 
