@@ -11,6 +11,7 @@ from support.random_graphs import UNDONE, random_case
 from hypergraph import (
     END,
     AsyncRunner,
+    FunctionNode,
     Graph,
     GraphConfigError,
     NodeContext,
@@ -460,3 +461,25 @@ def test_a_graph_of_a_newer_release_and_a_damaged_one_are_refused(store: MemoryC
     former = Graph([split, count, shout], name="plain", formerly={"words_": "words"})
     store.create_workflow("damaged", graph_name="plain", graph={"nodes": "x"}, inputs={"text": "a"})
     assert "cannot be matched with today's names" in refusal(store, former, "damaged")
+
+
+def test_an_unfinished_run_without_the_key_of_its_store_is_named(tmp_path: Path) -> None:
+    """A resume would be refused, so "all the same" would be wrong."""
+
+    @interrupt(output_name="approved")
+    def approve(draft: str) -> bool | None:
+        return None
+
+    def write(topic: str) -> str:
+        return topic
+
+    graph = Graph([FunctionNode(write, output_name="draft"), approve], name="letter")
+    file = tmp_path / "runs.db"
+    with SqliteCheckpointer(file, codec=AesGcmCodec(bytes(32))) as store:
+        SyncRunner(checkpointer=store).run(graph, topic="tea", workflow_id="w")
+        assert replay(store, graph).ok
+    with SqliteCheckpointer(file) as without:
+        (found,) = replay(without, graph).runs
+    assert found.first is not None
+    assert (found.first.kind, found.first.node) == ("type", "write")
+    assert "its output draft cannot be read: A stored value is encrypted" in found.first.cause
