@@ -144,7 +144,10 @@ def recorded_structure(graph: Graph) -> dict[str, Any]:
         graph.memo["recorded"] = {
             **structure_of(graph),
             "rules": RULES,
-            "classes": fields_of(h for n in graph.iter_nodes() for h in _hints(n, n.data_outputs)),
+            "classes": fields_of(
+                (hint for node in graph.iter_nodes() for hint in _hints(node, node.data_outputs)),
+                versions=True,
+            ),
         }
     return graph.memo["recorded"]  # type: ignore[no-any-return]  # set one line above
 

@@ -414,6 +414,13 @@ class Walk:
         workflow = stored.workflow
         recorded = {each["name"]: each for each in (workflow.graph or {}).get("nodes", ())}
         changed = frozenset(changed_nodes(graph, stored))
+        is_open = workflow.status is not WorkflowStatus.COMPLETED  # a resume reads what it needs
+        ended = {record.node_name for record in done}
+        taken = {n for node in graph.iter_nodes() if node.name not in ended for n in node.inputs}
+        for name in sorted(taken.intersection(stored.inputs)) if is_open else ():
+            value = stored.inputs[name][1]
+            if isinstance(value, Undecodable):
+                yield Deviation("type", None, f"its input {name} cannot be read: {value.reason}", workflow.id)
         for record in done:
             node, before = graph.wiring.nodes.get(record.node_name), recorded.get(record.node_name)
             if node is None:
@@ -428,7 +435,7 @@ class Walk:
                 if gone:
                     cause = f"it chose {', '.join(gone)}, which it cannot choose now"
                     yield Deviation("course", path + node.name, cause, workflow.id, record.round)
-            if record.node_name in changed and before is not None:
+            if (is_open or record.node_name in changed) and before is not None:
                 for cause in self._types(record, node, before):
                     yield Deviation("type", path + node.name, cause, workflow.id, record.round)
             if path + node.name in self.execute:

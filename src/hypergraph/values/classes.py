@@ -245,8 +245,11 @@ def hints_of(cls: type[Any]) -> dict[str, Any]:
         return {}
 
 
-def fields_of(annotations: Iterable[Any]) -> dict[str, dict[str, str]]:
-    """Return the fields and their types of the classes in annotations, and of the classes of their fields."""
+def fields_of(annotations: Iterable[Any], *, versions: bool = False) -> dict[str, dict[str, str]]:
+    """Return the fields and their types of the classes in annotations, and of the classes of their fields.
+
+    With `versions`, the version of a class is under "", if it was registered with one.
+    """
     waiting = [cls for annotation in annotations for cls in _classes_in(annotation)]
     found: dict[type[Any], dict[str, str]] = {}
     while waiting:
@@ -258,6 +261,8 @@ def fields_of(annotations: Iterable[Any]) -> dict[str, dict[str, str]]:
             else:
                 written = getattr(cls, "__annotations__", {})
                 found[cls] = {name: hint_text(hints.get(name, hint)) for name, hint in written.items()}
+            if versions and version_of(cls) > 1:
+                found[cls][""] = str(version_of(cls))
             waiting += [inner for hint in hints.values() for inner in _classes_in(hint)]
     return {name_of(cls): fields for cls, fields in sorted(found.items(), key=lambda item: name_of(item[0]))}
 
