@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hypergraph.checkpointers.records import NewWorkflow, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.display import preview
 from hypergraph.durability.history import Stored
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import Run
-from hypergraph.exceptions import GraphChangedError, GraphVersionError, WorkflowError
+from hypergraph.exceptions import GraphChangedError, GraphVersionError, ValueUnreadableError, WorkflowError
 from hypergraph.graph.graph import Graph
-from hypergraph.graph.structure import structure_of
+from hypergraph.graph.structure import structure_of, type_text
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.signature import sha256
 from hypergraph.scheduling import bits
-from hypergraph.values.classes import forms_of
+from hypergraph.values.classes import fields_of, hint_text
+from hypergraph.values.fitting import Misfit, misfit
 
 RULES = 2  # of scheduling; unfinished work that was recorded under others is not continued
 
@@ -138,7 +140,11 @@ def code_to_record(graph: Graph, stored: Stored, kept: Collection[str]) -> NewWo
 def recorded_structure(graph: Graph) -> dict[str, Any]:
     """Return the structure of a graph as it is recorded: with the version of the rules its runs follow."""
     if "recorded" not in graph.memo:
-        graph.memo["recorded"] = {**structure_of(graph), "rules": RULES}
+        graph.memo["recorded"] = {
+            **structure_of(graph),
+            "rules": RULES,
+            "classes": fields_of(h for n in graph.iter_nodes() for h in _hints(n, n.data_outputs)),
+        }
     return graph.memo["recorded"]  # type: ignore[no-any-return]  # set one line above
 
 
@@ -210,14 +216,59 @@ def _code_hash(node: HyperNode, outputs: Sequence[str] | None = None) -> str:
     signals = node.outputs[len(node.data_outputs) :]
     wiring = (*node.inputs, "->", *made, "and", *signals, "after", *node.wait_for)
     if isinstance(node, CallableNode):
-        hints = [node.get_input_type(name) for name in node.inputs]
-        hints += [node.get_output_type(name) for name in made]
         rules = map(str, getattr(node, "targets", ()))
-        return sha256(*node.code_shape, *wiring, *rules, *forms_of(h for h in hints if h is not None))
+        hints = _hints(node, made)
+        forms = [
+            f"{name}({', '.join(map(': '.join, has.items()))})" for name, has in fields_of(hints).items()
+        ]
+        types = map(hint_text, node.signature.declared.values())  # an alias may mean another type by now
+        return sha256(*node.code_shape, *wiring, *rules, *forms, "types", *types)
     if node.nested_graph is not None:
         inside = (f"{name}:{known}" for name, known in sorted(node_hashes(node.nested_graph).items()))
         return sha256(*inside, *wiring, str(getattr(node, "map_config", None)))
     return sha256(node.definition_hash, *wiring)
+
+
+def _hints(node: HyperNode, made: Sequence[str]) -> list[Any]:
+    """Return the declared types of what a node takes and makes."""
+    hints = [node.get_input_type(name) for name in node.inputs]
+    hints += [node.get_output_type(name) for name in made]
+    return [hint for hint in hints if hint is not None]
+
+
+def refuse_other_types(graph: Graph, workflow: Workflow, values: Mapping[str, Any]) -> None:
+    """Raise ValueUnreadableError for a restored value that does not fit a type that has changed since.
+
+    A type that is the same as when the value was made is not compared: code may say `int` and return None.
+    """
+    before, now = workflow.graph or {}, recorded_structure(graph)
+    classes, nodes = before.get("classes"), before.get("nodes")
+    if before == now or not isinstance(classes, dict) or not isinstance(nodes, list):
+        return
+    changed = {name for name, fields in now["classes"].items() if classes.get(name, fields) != fields}
+    known = {node["name"]: node.get("types", {}) for node in nodes}
+    for node in graph.iter_nodes():
+        for side, names in (("inputs", node.inputs), ("outputs", node.data_outputs)):
+            texts = known.get(node.name, {}).get(side, {})
+            for name in (name for name in names if name in values):
+                hint = node.get_input_type(name) if side == "inputs" else node.get_output_type(name)
+                is_other = texts.get(name, type_text(hint)) != type_text(hint)
+                if hint is None or not (is_other or changed.intersection(fields_of([hint]))):
+                    continue
+                if found := misfit(values[name], hint):
+                    raise _of_other_type(workflow, node.name, name, found)
+
+
+def _of_other_type(workflow: Workflow, node_name: str, name: str, found: Misfit) -> ValueUnreadableError:
+    was = found.reason or f"{preview(found.value)}, of type {type(found.value).__name__}"
+    return ValueUnreadableError(
+        f"Workflow {workflow.id!r}: the stored value {name + found.place} is {was}; node {node_name!r} now "
+        f"declares {type_text(found.declared)}.\n"
+        "How to fix: upgrade its class with register(..., version=..., upgrade=...), accept both types in "
+        f'the annotation, pass {name} again, or make it again with code_change="rerun".',
+        workflow_id=workflow.id,
+        name=name,
+    )
 
 
 def refuse_rerun(run: Run, stored: Stored, outdated: Collection[str]) -> None:

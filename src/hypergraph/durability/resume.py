@@ -23,6 +23,7 @@ from hypergraph.checkpointers.questions import (
 )
 from hypergraph.checkpointers.records import NewWorkflow, Payload, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.durability.code_changes import has_grown, refuse_other_types
 from hypergraph.durability.history import (
     EARLIER,
     Replay,
@@ -142,7 +143,10 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     outdated: Sequence[str],
     store: Checkpointer,
 ) -> ResumeState:
-    """Put a run where its history ends; with news, or steps that must run again, a turn begins there."""
+    """Put a run where its history ends; with news, or steps that must run again, a turn begins there.
+
+    Raises ValueUnreadableError for a value that cannot be read, or does not fit a type that has changed.
+    """
     if run.fixed:
         run.unfix()
     plan = run.plan
@@ -187,6 +191,11 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     current = [record for record in stored.records if record.superstep >= past.first]
     _add_new_nodes(run, stored, outdated)
     _restore_values(run, stored, replay, store, news)
+    is_over = stored.workflow.status is WorkflowStatus.COMPLETED and not (news or outdated)
+    if not is_over or has_grown(run.admission.graph, stored):
+        new = {*news, *(run.admission.made if outdated else ())}
+        kept = {name: value for name, value in run.values.items() if name not in new}
+        refuse_other_types(run.admission.graph, stored.workflow, kept)
     latest = {record.node_name: record for record in current}
     past.shift = shift_of(stored, past.first)
     if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import types
 import typing
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any, Literal
 
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
@@ -38,6 +37,7 @@ from hypergraph.runners.async_ import AsyncRunner
 from hypergraph.runners.sync import SyncRunner
 from hypergraph.scheduling import Done, Layout, Past, Standing
 from hypergraph.structure import checked_structure
+from hypergraph.values.fitting import misfit
 from hypergraph.values.undecodable import Undecodable
 
 Kind = Literal["course", "value", "type", "refused"]
@@ -440,7 +440,10 @@ class Walk:
         texts = before.get("types", {})
         made = self._made(record)
         taken: dict[str, Any] = {}
-        others = [n for n in node.inputs if _is_other_type(texts, "inputs", n, node.get_input_type(n))]
+        hints = {name: node.get_input_type(name) for name in node.inputs}
+        others = [
+            n for n, hint in hints.items() if _is_other_type(texts, "inputs", n, hint) or _has_fields(hint)
+        ]
         if others:
             taken = self.store.inputs(record.workflow_id, record)
         for name, value in made.items():
@@ -452,9 +455,10 @@ class Walk:
                 value = values.get(name, _NOTHING)
                 if value is _NOTHING or isinstance(value, Undecodable):
                     continue
-                if _is_other_type(texts, side, name, hint) and not fits(value, hint):
-                    side_name = "input" if side == "inputs" else "output"
-                    yield f"its {side_name} {name} was {type(value).__name__}, and is {type_text(hint)} now"
+                found = misfit(value, hint if _is_other_type(texts, side, name, hint) else Any)
+                if found is not None:
+                    was, now = type(found.value).__name__, type_text(found.declared)
+                    yield f"its {side[:-1]} {name}{found.place} was {was}, and is {now} now"
 
     def _made(self, record: StepRecord) -> dict[str, Any]:
         found = self.store.step(record.workflow_id, record.index)
@@ -556,37 +560,8 @@ def _is_other_type(texts: Any, side: str, name: str, hint: Any) -> bool:
     return hint is not None and before != type_text(hint)
 
 
-def fits(value: Any, hint: Any) -> bool:
-    """Say whether a value is of a declared type, as far as that can be seen; True where it cannot."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Any or isinstance(hint, (str, typing.TypeVar)):
-        return True
-    if hint is None:
-        return value is None
-    if origin in (typing.Union, types.UnionType):
-        return any(fits(value, each) for each in arguments)
-    if origin is typing.Literal:
-        return value in arguments
-    if origin is typing.Annotated:
-        return fits(value, arguments[0])
-    kind: Any = origin if isinstance(origin, type) else hint
-    if not isinstance(kind, type):
-        return True
-    if kind is float and type(value) is int:
-        return True
-    try:
-        if not isinstance(value, kind):
-            return typing.is_typeddict(kind) and isinstance(value, dict)
-    except TypeError:  # a protocol that cannot be checked
-        return True
-    if isinstance(value, tuple) and arguments and Ellipsis not in arguments:
-        parts: list[Any] = list(value)
-        return len(parts) == len(arguments) and all(map(fits, parts, arguments))
-    if isinstance(value, Mapping) and len(arguments) == 2:
-        return all(fits(k, arguments[0]) and fits(v, arguments[1]) for k, v in value.items())
-    if isinstance(value, (list, tuple, set, frozenset)) and arguments:
-        return all(fits(each, arguments[0]) for each in value)
-    return True
+def _has_fields(hint: Any) -> bool:
+    return is_dataclass(hint) or any(map(_has_fields, typing.get_args(hint)))
 
 
 def _called(node: HyperNode, given: Mapping[str, Any]) -> Any:

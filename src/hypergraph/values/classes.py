@@ -237,18 +237,45 @@ def _field_annotations(cls: type[Any]) -> Iterable[Any]:
         return ()
 
 
-def forms_of(annotations: Iterable[Any]) -> list[str]:
-    """Return the names and fields of the classes in annotations, and of the classes of their fields."""
+def hints_of(cls: type[Any]) -> dict[str, Any]:
+    """Return the declared types of the fields of a class, empty if one cannot be resolved."""
+    try:
+        return typing.get_type_hints(cls, include_extras=True)
+    except Exception:  # a name that is not there at run time
+        return {}
+
+
+def fields_of(annotations: Iterable[Any]) -> dict[str, dict[str, str]]:
+    """Return the fields and their types of the classes in annotations, and of the classes of their fields."""
     waiting = [cls for annotation in annotations for cls in _classes_in(annotation)]
-    found: dict[type[Any], str] = {}
+    found: dict[type[Any], dict[str, str]] = {}
     while waiting:
         cls = waiting.pop()
         if cls not in found:
-            hints = _field_annotations(cls)
-            parts = cls.__members__ if issubclass(cls, enum.Enum) else getattr(cls, "__annotations__", ())
-            found[cls] = f"{name_of(cls)}({', '.join(parts)})"
-            waiting += [inner for hint in hints for inner in _classes_in(hint)]
-    return sorted(found.values())
+            hints = hints_of(cls)
+            if issubclass(cls, enum.Enum):
+                found[cls] = dict.fromkeys(cls.__members__, "")
+            else:
+                written = getattr(cls, "__annotations__", {})
+                found[cls] = {name: hint_text(hints.get(name, hint)) for name, hint in written.items()}
+            waiting += [inner for hint in hints.values() for inner in _classes_in(hint)]
+    return {name_of(cls): fields for cls, fields in sorted(found.items(), key=lambda item: name_of(item[0]))}
+
+
+def hint_text(hint: Any) -> str:
+    """Return a type as a text that does not depend on how it is written."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return hint_text(arguments[0])
+    if origin in (typing.Union, types.UnionType):
+        return " | ".join(sorted(map(hint_text, arguments)))
+    if origin is typing.Literal:
+        return f"Literal[{', '.join(map(repr, arguments))}]"
+    if origin is not None and arguments:
+        return f"{hint_text(origin)}[{', '.join(map(hint_text, arguments))}]"
+    if isinstance(hint, type):
+        return "None" if hint is types.NoneType else hint.__qualname__
+    return str(hint).replace("typing.", "")
 
 
 def line_for(name: str) -> str:

@@ -1,0 +1,144 @@
+"""Stored values under types that have changed: what fits is kept, what does not is named."""
+
+from dataclasses import dataclass, make_dataclass
+from typing import Any
+
+import msgspec
+import pydantic
+import pytest
+
+from hypergraph import FunctionNode, Graph, SyncRunner
+from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph.exceptions import GraphChangedError, ValueUnreadableError
+from hypergraph.migration import migrate
+
+
+class Down(Exception):
+    """The last node cannot work yet."""
+
+
+def graph_of(made: Any, declared: Any, *, works: bool) -> Graph:
+    """Return a graph whose first node makes a value, and whose last node fails or returns it."""
+
+    def make(x: int) -> Any:
+        return made
+
+    def use(value: Any) -> Any:
+        if not works:
+            raise Down
+        return value
+
+    make.__annotations__["return"] = use.__annotations__["value"] = declared
+    return Graph([FunctionNode(make, output_name="value"), FunctionNode(use, output_name="out")], name="g")
+
+
+def resumed(before: Any, made: Any, now: Any, **options: Any) -> Any:
+    """Return what a run makes of a value that was stored under another type."""
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    with pytest.raises(Down):
+        runner.run(graph_of(made, before, works=False), x=1, workflow_id="w")
+    return runner.run(graph_of(made, now, works=True), workflow_id="w", **options)["out"]
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*has changed since it was recorded")
+
+
+@pytest.mark.parametrize(
+    ("before", "made", "now", "place"),
+    [
+        (int, 1, str, "value is 1, of type int; node 'make' now declares str"),
+        (list[int], [1, 2], list[str], r"value\[0\] is 1, of type int"),
+        (dict[str, int], {"a": 1}, dict[str, list[int]], r"value\['a'\] is 1"),
+        (tuple[int, int], (1, 2), tuple[int, int, int], "value is"),
+        (int | None, None, int, "value is None, of type NoneType"),
+    ],
+    ids=str,
+)
+def test_a_value_that_does_not_fit_a_changed_type_is_named(
+    before: Any, made: Any, now: Any, place: str
+) -> None:
+    with pytest.raises(ValueUnreadableError, match=place) as caught:
+        resumed(before, made, now)
+    assert caught.value.name == "value"
+    assert 'code_change="rerun"' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("before", "made", "now"),
+    [
+        (int, 1, float),
+        (int, 1, int | str),
+        (list[int], [], list[str]),
+        (int, "a lie", int),  # the type has not changed, so it is left to the code
+        (Any, 1, int),
+        (int, 1, Any),
+    ],
+    ids=str,
+)
+def test_a_value_that_fits_or_whose_type_has_not_changed_is_kept(before: Any, made: Any, now: Any) -> None:
+    assert resumed(before, made, now) == made
+
+
+def test_results_that_are_made_again_are_not_compared() -> None:
+    assert resumed(int, 1, str, code_change="rerun") == 1
+    with pytest.raises(GraphChangedError):
+        resumed(int, 1, str, code_change="error")
+
+
+def in_this_module(cls: Any) -> Any:
+    """Return a class with the name under which its objects are stored, whatever its fields."""
+    cls.__module__, cls.__qualname__ = __name__, "Order"
+    return cls
+
+
+@dataclass
+class Line:
+    price: int
+
+
+def as_dataclass(hint: Any, lines: Any) -> Any:
+    return in_this_module(make_dataclass("Order", [("amount", hint), ("lines", lines), ("note", str, None)]))
+
+
+def as_struct(hint: Any, lines: Any) -> Any:
+    return in_this_module(
+        msgspec.defstruct("Order", [("amount", hint), ("lines", lines), ("note", Any, None)])
+    )
+
+
+def as_model(hint: Any, lines: Any) -> Any:
+    fields: dict[str, Any] = {"amount": (hint, ...), "lines": (lines, ...), "note": (Any, None)}
+    return in_this_module(pydantic.create_model("Order", **fields))
+
+
+@pytest.mark.parametrize("kind", [as_dataclass, as_struct, as_model], ids=lambda kind: kind.__name__)
+def test_a_field_whose_type_has_changed_is_named(kind: Any) -> None:
+    before, now = kind(int, list[int]), kind(list[int], list[int])
+    with pytest.raises(ValueUnreadableError, match=r"value\.amount is 5|value is .*amount"):
+        resumed(before, before(amount=5, lines=[1]), now)
+    wider = kind(int | str, list[int])
+    assert resumed(before, before(amount=5, lines=[1]), wider).amount == 5
+    assert resumed(before, before(amount=5, lines=[1]), kind(int, list[int])).lines == [1]
+
+
+def test_a_class_that_says_otherwise_than_its_objects_are_is_no_obstacle() -> None:
+    order = as_dataclass(int, list[int])
+    assert resumed(order, order(amount="many", lines=[]), as_dataclass(int, list[int])).amount == "many"
+    changed = as_dataclass(str, list[int])
+    assert resumed(order, order(amount="many", lines=[]), changed).note is None  # its default is no misfit
+
+
+def test_a_migration_refuses_what_a_resume_would_refuse() -> None:
+    store = MemoryCheckpointer()
+    with pytest.raises(Down):
+        SyncRunner(checkpointer=store).run(graph_of(1, int, works=False), x=1, workflow_id="w")
+    (found,) = migrate(store, graph_of(1, str, works=True), dry_run=True).runs
+    assert found.outcome == "refused"
+    assert "now declares str" in (found.reason or "") or "is str now" in (found.reason or "")
+    assert migrate(store, graph_of(1, int | str, works=True), dry_run=True).ok
+
+
+def test_the_result_of_a_completed_run_is_recalled_as_it_is() -> None:
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    runner.run(graph_of(1, int, works=True), x=1, workflow_id="w")
+    assert runner.run(graph_of(1, str, works=True), workflow_id="w")["out"] == 1
