@@ -185,6 +185,7 @@ def test_large_graphs_of_a_usual_form_are_drawn() -> None:
         *(("UPDATE usage SET amount = ?", value) for value in (-(2**62), float("inf"), b"x")),
         *(("UPDATE workflows SET parent_id = ?", value) for value in (0, "w", 1e308, b"x")),
         ("UPDATE workflows SET parent_id = id WHERE id <> ?", "done"),
+        ("UPDATE vals SET node = ?", b"\xff\xfe"),
     ],
 )
 def test_figures_and_copies_of_damaged_steps_are_named(tmp_path: Path, statement: str, value: Any) -> None:

@@ -19,6 +19,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, taken
 from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.columns import (
+    NONSENSE,
     STEP_COLUMNS,
     STEP_EXTRAS,
     STEP_KEY,
@@ -95,7 +96,7 @@ def copy_store(
             continue  # it was deleted meanwhile
         try:
             copied += load(target, parts)
-        except ValueError as error:
+        except (ValueError, *NONSENSE) as error:
             raise StoreCorruptError(f"Workflow {workflow_id!r} cannot be copied: {error}") from error
     return copied
 
