@@ -48,7 +48,7 @@ from hypergraph.checkpointers.sql.writes import recode, reseal
 from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
-from hypergraph.exceptions import ArtifactMissingError, CheckpointError, StoreCorruptError
+from hypergraph.exceptions import ArtifactMissingError, CheckpointError
 
 _PARTS = {
     "steps": STEP_COLUMNS,
@@ -97,7 +97,7 @@ def copy_store(
         try:
             copied += load(target, parts)
         except (ValueError, *NONSENSE) as error:
-            raise StoreCorruptError(f"Workflow {workflow_id!r} cannot be copied: {error}") from error
+            raise CheckpointError(f"Workflow {workflow_id!r} cannot be copied: {error}") from error
     return copied
 
 
