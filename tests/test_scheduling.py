@@ -376,3 +376,24 @@ def test_a_gate_is_asked_in_every_turn_before_its_target() -> None:
     lines = parts("think(said, result=) -> plan", "?decide(plan) : pay, END", "pay(plan) -> result")
     found = turns(lines, "said", [], {"decide": [END]}, {"decide": ["pay", END]}, {"decide": [END]})
     assert found == ["think decide", "think decide pay think decide", "think decide"]
+
+
+def test_a_signal_begins_a_loop_where_the_loops_inside_it_begin() -> None:
+    lines = parts(
+        "?more(log) : act, END",
+        "+act(log) -> log; wait last",
+        "take(new) -> taken; wait looked",
+        "+note(taken) -> log",
+        "next(seen=) -> other",
+        "+hear(log) -> log",
+        "show(seen) -> last",
+        "?look(text) : print, END; emit looked",
+        "print(text=) -> page",
+        "write(log) -> text",
+        "make(other) -> new",
+        "+tell(log) -> log",
+        "?which(seen) : next, show",
+        "see(log) -> seen",
+    )
+    expected = "hear write look more see which show"
+    assert course(lines, more=[END], look=[END], which=["show"]) == expected

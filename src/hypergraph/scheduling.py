@@ -422,7 +422,7 @@ class Layout:
         for i in self._active():
             for j in self.signalled[i]:
                 entered = self._entered(i, j)
-                self.stirs[i] |= 1 << j if entered is None else self.loops[entered].begins
+                self.stirs[i] |= 1 << j if entered is None else self.loops[entered].first
         self.calling = [
             0
         ] * self.size  # nodes of loops that a node is outside of: they wait for its beginning

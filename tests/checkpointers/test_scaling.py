@@ -137,7 +137,7 @@ def test_early_steps_cost_the_same_however_long_the_history_became(loops: Any) -
 def test_the_number_of_steps_is_known_without_counting_them_all(loops: Any) -> None:
     for length, store in loops.items():
         assert store.workflow("loop").step_count == length
-        assert work(store, lambda s=store: s.workflow("loop")) < 20_000
+        assert work(store, lambda s=store: s.workflow("loop")) < 2_000
 
 
 @pytest.mark.parametrize("filters", LISTS.values(), ids=str)
@@ -200,11 +200,11 @@ def test_the_number_of_steps_is_right_in_whatever_order_they_come(
     tmp_path_factory: Any, places: list[tuple[int, int]]
 ) -> None:
     store = SqliteCheckpointer(tmp_path_factory.mktemp("store") / "a.db")
-    for position, (superstep, index) in enumerate(places):  # each thousandth index is where steps are counted
+    for position, (superstep, index) in enumerate(places):  # each hundredth index is where steps are counted
         read(
             store,
             "save_step",
-            StepRecord("w", superstep, f"n{position % 3}", 1000 * index, StepStatus.COMPLETED, {}),
+            StepRecord("w", superstep, f"n{position % 3}", 100 * index, StepStatus.COMPLETED, {}),
         )
         found = store.workflow("w")
         assert found is not None

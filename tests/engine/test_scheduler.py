@@ -483,7 +483,7 @@ def test_gates_that_choose_each_other_need_an_entry_point(run: Run) -> None:
         return "first"
 
     for nodes in ([first, second], [second, first]):
-        with pytest.raises(ValueError, match=r"could begin at .* Name one with with_entrypoint"):
+        with pytest.raises(ValueError, match=r"could begin at .* not a gate, by with_entrypoint"):
             run(Graph(nodes), {"x": 1})
 
 

@@ -385,6 +385,12 @@ def test_retry_delays_grow_up_to_the_cap() -> None:
     assert [policy.delay_before(attempt) for attempt in (2, 3, 4, 5)] == [1, 3, 9, 20]
 
 
+def test_a_first_delay_that_the_cap_would_cut_is_refused() -> None:
+    with pytest.raises(ValueError, match="initial_delay=3600 is longer than max_delay=30"):
+        RetryPolicy(initial_delay=3600)
+    assert RetryPolicy(initial_delay=3600, max_delay=3600, jitter=0).delay_before(2) == 3600
+
+
 @pytest.mark.parametrize(("initial", "expected"), [(1, 30), (0, 0)])
 def test_a_delay_beyond_all_numbers_is_capped(initial: float, expected: float) -> None:
     assert RetryPolicy(initial_delay=initial, jitter=0).delay_before(5000) == expected

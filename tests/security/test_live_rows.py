@@ -325,6 +325,10 @@ def test_a_signal_beyond_the_last_place_is_refused_by_name(path: Path) -> None:
 SIGNALS = [
     *('{"nodes": 1}', '{"nodes": [1]}', '{"nodes": [{"signal": [1]}]}', '{"nodes": [{"signal": {"a": 1}}]}'),
     *('{"nodes": [{"graph": 5}]}', '{"nodes": [{"graph": {"nodes": 5}}]}', '{"nodes": {"a": 1}}'),
+    *(
+        f'{{"nodes": [{{"signal": "order", "answer": {each}}}]}}'
+        for each in ('{"anyOf": [5]}', '{"enum": 5}')
+    ),
     *('{"nodes": [{"signal": "order", "answer": 5}]}', '{"nodes": [{"signal": "order", "answer": [1]}]}'),
 ]
 

@@ -1,6 +1,7 @@
 """hypergraph.testing.replay: stored runs walked with another graph; planted changes and refactorings."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -300,7 +301,7 @@ def test_a_value_of_another_type_is_named(store: MemoryCheckpointer) -> None:
         return sum(words)
 
     found = first(store, PLAIN.replace({"count": of_numbers}))
-    assert (found.kind, found.cause) == ("type", "its input words was list, and is list[int] now")
+    assert (found.kind, found.cause) == ("type", "its input words[0] was str, and is int now")
 
 
 # -- resume -------------------------------------------------------------------------------------------
@@ -483,3 +484,32 @@ def test_an_unfinished_run_without_the_key_of_its_store_is_named(tmp_path: Path)
     assert found.first is not None
     assert (found.first.kind, found.first.node) == ("type", "write")
     assert "its output draft cannot be read: A stored value is encrypted" in found.first.cause
+
+
+@dataclass
+class Priced:
+    price: float
+
+
+def test_a_field_of_another_type_is_found_in_values_of_changed_code(tmp_path: Path) -> None:
+    def release(number: float) -> Graph:
+        @node(output_name="orders")
+        def quote(item: str) -> list[Priced]:
+            return [Priced(number)]
+
+        return Graph([quote], name="orders")
+
+    store = SqliteCheckpointer(tmp_path / "runs.db", graphs=[release(2.5)])
+    SyncRunner(checkpointer=store).run(release(2.5), item="tea", workflow_id="w")
+    assert replay(store, release(2.5)).ok
+    Priced.__annotations__["price"] = int
+    try:
+        report = replay(store, release(2.5).replace({"quote": lambda item: [Priced(250)]}))
+    finally:
+        Priced.__annotations__["price"] = float
+    (found,) = report.runs
+    assert found.first is not None
+    assert (found.first.kind, found.first.cause) == (
+        "type",
+        "its output orders[0].price was float, and is int now",
+    )

@@ -75,6 +75,19 @@ def test_an_answer_lets_a_paused_run_go_on(server: Served) -> None:
     assert server.ask("value", id="review-1", key="sent").document["value"] == "about tea: True"
 
 
+def test_an_answer_to_a_question_that_is_not_open_does_not_count_for_the_next(server: Served) -> None:
+    server.wish("start", graph="review", values={"topic": "milk"}, id="review-2")
+    settled(server, "review-2")
+    (asked,) = server.ask("workflow", id="review-2").document["questions"]
+    late = server.wish("answer", id="review-2", answer=True, key="approved", question=asked["question"] + "0")
+    assert refused(late) == (409, "This question of 'review-2' is not open any more")
+    assert server.ask("workflow", id="review-2").document["status"] == "paused"
+    answer = server.wish("answer", id="review-2", answer=False, key="approved", question=asked["question"])
+    assert answer.status == 200
+    assert settled(server, "review-2", but="paused")["status"] == "completed"
+    assert server.ask("value", id="review-2", key="sent").document["value"] == "about milk: False"
+
+
 def test_a_failed_run_is_resumed_with_other_values(server: Served) -> None:
     assert server.wish("resume", id="inverse-1", values={"x": 4}).status == 200
     assert settled(server, "inverse-1", but="failed")["status"] == "completed"

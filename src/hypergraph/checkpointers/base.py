@@ -971,9 +971,7 @@ class Checkpointer:
             >>> runner.run(graph, workflow_id="offer")["approved"]
             True
         """
-        if self.backend.read_workflow(workflow_id) is None:
-            raise self._not_found(workflow_id)
-        record_answers(self, workflow_id, {key: value}, by, question)
+        self.answer_all(workflow_id, {key: value}, by=by, question=question)
 
     def send(self, workflow_id: str, name: str, value: Any, *, by: str | None = None) -> None:
         """Send a value to a workflow; the next `receive` node of that name gets it.
@@ -1023,7 +1021,14 @@ class Checkpointer:
         ]
         return self._known(workflow_id, found)
 
-    def answer_all(self, workflow_id: str, answers: Mapping[str, Any], *, by: str | None = None) -> None:
+    def answer_all(
+        self,
+        workflow_id: str,
+        answers: Mapping[str, Any],
+        *,
+        by: str | None = None,
+        question: str | None = None,
+    ) -> None:
         """Answer several open questions at once: all of the answers are kept, or none.
 
         An answer that was given before, and is the same, is accepted and changes nothing. Raises what
@@ -1033,6 +1038,7 @@ class Checkpointer:
             workflow_id: The workflow, or the nested graph or item that asks.
             answers: The answers, by the `response_key` of each question.
             by: Who gives them; kept in the history.
+            question: The `Question.id` if all of them belong to one question, as in `answer`.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, interrupt
@@ -1047,7 +1053,7 @@ class Checkpointer:
         """
         if self.backend.read_workflow(workflow_id) is None:
             raise self._not_found(workflow_id)
-        record_answers(self, workflow_id, answers, by)
+        record_answers(self, workflow_id, answers, by, question)
 
     def save_step(self, record: StepRecord) -> None:
         """Record a step, in place of one of the same superstep and node; an unknown workflow is created.

@@ -84,8 +84,8 @@ def _check_component(request: Request, component: Sequence[str], named: Sequence
 def _ambiguous(loop: Ambiguity) -> ValueError:
     return ValueError(
         f"Ambiguous cycle entry: the loop {' -> '.join(loop.members)} could begin at "
-        f"{' or '.join(map(repr, loop.places))}. Name one with with_entrypoint() or entrypoint=, or give "
-        "the inputs of one of them only."
+        f"{' or '.join(map(repr, loop.places))}. Name the node to begin with, not a gate, by "
+        "with_entrypoint() or entrypoint=, or give the inputs of one of them only."
     )
 
 

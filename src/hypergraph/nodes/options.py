@@ -43,6 +43,11 @@ class RetryPolicy:
         for field in ("initial_delay", "backoff_multiplier", "max_delay"):
             if not getattr(self, field) >= 0:
                 raise ValueError(f"{field} must not be negative, got {getattr(self, field)!r}")
+        if self.initial_delay > self.max_delay:
+            raise ValueError(
+                f"initial_delay={self.initial_delay} is longer than max_delay={self.max_delay}, which would "
+                f"cut it. Pass max_delay={self.initial_delay} or more."
+            )
         if not 0 <= self.jitter <= 1:
             raise ValueError(f"jitter must lie between 0 and 1, got {self.jitter!r}")
         kinds = self.retry_on if isinstance(self.retry_on, tuple) else (self.retry_on,)

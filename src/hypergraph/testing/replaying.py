@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import typing
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any, Literal
 
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
@@ -36,7 +37,7 @@ from hypergraph.runners.async_ import AsyncRunner
 from hypergraph.runners.sync import SyncRunner
 from hypergraph.scheduling import Done, Layout, Past, Standing
 from hypergraph.structure import checked_structure
-from hypergraph.values.fitting import fits
+from hypergraph.values.fitting import misfit
 from hypergraph.values.undecodable import Undecodable
 
 Kind = Literal["course", "value", "type", "refused"]
@@ -435,32 +436,40 @@ class Walk:
                     cause = f"it chose {', '.join(gone)}, which it cannot choose now"
                     yield Deviation("course", path + node.name, cause, workflow.id, record.round)
             if (is_open or record.node_name in changed) and before is not None:
-                for cause in self._types(record, node, before):
+                is_same = record.node_name not in changed
+                for cause in self._unreadable(record) if is_same else self._types(record, node, before):
                     yield Deviation("type", path + node.name, cause, workflow.id, record.round)
             if path + node.name in self.execute:
                 for cause in self._values(graph, record, node):
                     yield Deviation("value", path + node.name, cause, workflow.id, record.round)
+
+    def _unreadable(self, record: StepRecord) -> Iterator[str]:
+        for name, value in self._made(record).items():
+            if isinstance(value, Undecodable):
+                yield f"its output {name} cannot be read: {value.reason}"
 
     def _types(self, record: StepRecord, node: HyperNode, before: Any) -> Iterator[str]:
         """Yield values that cannot be read any more, or do not fit a type that has changed."""
         texts = before.get("types", {})
         made = self._made(record)
         taken: dict[str, Any] = {}
-        others = [n for n in node.inputs if _is_other_type(texts, "inputs", n, node.get_input_type(n))]
+        hints = {name: node.get_input_type(name) for name in node.inputs}
+        others = [
+            n for n, hint in hints.items() if _is_other_type(texts, "inputs", n, hint) or _has_fields(hint)
+        ]
         if others:
             taken = self.store.inputs(record.workflow_id, record)
-        for name, value in made.items():
-            if isinstance(value, Undecodable):
-                yield f"its output {name} cannot be read: {value.reason}"
+        yield from self._unreadable(record)
         for side, names, values in (("inputs", others, taken), ("outputs", node.data_outputs, made)):
             for name in names:
                 hint = node.get_input_type(name) if side == "inputs" else node.get_output_type(name)
                 value = values.get(name, _NOTHING)
                 if value is _NOTHING or isinstance(value, Undecodable):
                     continue
-                if _is_other_type(texts, side, name, hint) and not fits(value, hint):
-                    side_name = "input" if side == "inputs" else "output"
-                    yield f"its {side_name} {name} was {type(value).__name__}, and is {type_text(hint)} now"
+                found = misfit(value, hint if _is_other_type(texts, side, name, hint) else Any)
+                if found is not None:
+                    was, now = type(found.value).__name__, type_text(found.declared)
+                    yield f"its {side[:-1]} {name}{found.place} was {was}, and is {now} now"
 
     def _made(self, record: StepRecord) -> dict[str, Any]:
         found = self.store.step(record.workflow_id, record.index)
@@ -560,6 +569,10 @@ def _chosen(decision: Any) -> Collection[str]:
 def _is_other_type(texts: Any, side: str, name: str, hint: Any) -> bool:
     before = texts.get(side, {}).get(name)
     return hint is not None and before != type_text(hint)
+
+
+def _has_fields(hint: Any) -> bool:
+    return is_dataclass(hint) or any(map(_has_fields, typing.get_args(hint)))
 
 
 def _called(node: HyperNode, given: Mapping[str, Any]) -> Any:

@@ -70,6 +70,7 @@ class Answer(msgspec.Struct, forbid_unknown_fields=True):
     id: str
     answer: Any
     key: str | None = None
+    question: str | None = None  # its id; without it the answer counts for what is asked under the key now
     graph: str | None = None
 
 
@@ -167,6 +168,10 @@ class Actions:
             return self._keep_answer(action)
         if found.parent_id is not None:
             raise Problem(REFUSED, f"{action.id!r} is part of {found.parent_id!r}: resume that one")
+        if isinstance(action, Answer) and self._can_keep(action):
+            graph = self._graph_for(found, action.graph)
+            self._keep_answer(action)
+            return self._run(graph, {}, workflow_id=action.id)
         values = self._answered(found, action) if isinstance(action, Answer) else action.values
         return self._run(self._graph_for(found, action.graph), values, workflow_id=action.id)
 
@@ -204,10 +209,23 @@ class Actions:
         is_known = found.graph_name in self.graphs or (found.graph_name is None and len(self.graphs) == 1)
         return is_known and found.parent_id is None and found.step_count > 0
 
+    def _can_keep(self, action: Answer) -> bool:
+        """Say whether a step can keep the answer to a question, which closes the question to later answers.
+
+        Raises Problem for a question that is not open.
+        """
+        if action.question is None:
+            return False
+        for question in self.store.questions(action.id):
+            if question.id == action.question:
+                return not question.inner and len(question.keys) == 1
+        hint = "Load the page again to see what is asked now"
+        raise Problem(REFUSED, f"This question of {action.id!r} is not open any more", hint)
+
     def _keep_answer(self, action: Answer) -> Answered:
         key = action.key or next(iter(self._answered(require_workflow(self.store, action.id), action)))
         try:
-            self.store.answer(action.id, key, action.answer)
+            self.store.answer(action.id, key, action.answer, question=action.question)
         except (ValueError, TypeError) as error:
             raise Problem(USAGE, str(error)) from error
         return {

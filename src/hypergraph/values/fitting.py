@@ -24,11 +24,6 @@ class Misfit(NamedTuple):
     reason: str = ""  # the words of a model that refuses its fields
 
 
-def fits(value: Any, declared: Any) -> bool:
-    """Say whether a value is of a declared type, as far as that can be seen; True where it cannot."""
-    return misfit(value, declared) is None
-
-
 def misfit(value: Any, declared: Any) -> Misfit | None:
     """Return the first part of a value that is not of its declared type, None if all fit."""
     waiting = [("", value, declared)]
@@ -77,13 +72,15 @@ def _parts(value: Any, hint: Any) -> Iterator[tuple[str, Any, Any]]:
     arguments = typing.get_args(hint)
     if isinstance(value, tuple) and arguments and Ellipsis not in arguments:
         yield from ((f"[{n}]", *pair) for n, pair in enumerate(zip(value, arguments, strict=False)))
-    elif isinstance(value, Mapping) and len(arguments) == 2:
-        for key, each in value.items():
-            yield from (("", key, arguments[0]), (f"[{key!r:.50}]", each, arguments[1]))
-    elif isinstance(value, (list, tuple, set, frozenset)) and arguments:
-        yield from ((f"[{n}]", each, arguments[0]) for n, each in enumerate(value))
     elif isinstance(value, dict) and typing.is_typeddict(hint):
         yield from ((f"[{key!r}]", value[key], each) for key, each in hints_of(hint).items() if key in value)
+    elif isinstance(value, Mapping):
+        of_key, of_value = arguments if len(arguments) == 2 else (Any, Any)
+        for key, each in value.items():
+            yield from (("", key, of_key), (f"[{key!r:.50}]", each, of_value))
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        of_item = arguments[0] if arguments else Any
+        yield from ((f"[{n}]", each, of_item) for n, each in enumerate(value))
     elif kind_of(type(value)) is not None:
         yield from _fields(value)
 

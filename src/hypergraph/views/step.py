@@ -61,6 +61,7 @@ class PauseView(TypedDict):
 class QuestionView(PauseView):
     """An open question of a workflow, or of a nested run or item."""
 
+    question: str  # the id of the question: an answer that names it does not count for the next one
     workflow: str  # that asks: the workflow itself, or a part of it
     step: int  # index of the step in that workflow
     answered: bool  # an answer was given; the next run uses it
@@ -205,6 +206,7 @@ def question_view(question: Question) -> QuestionView:
     step = question.step
     return {
         **pause_view(question.pause),
+        "question": jsonable(question.id),
         "workflow": jsonable(step.workflow_id),
         "step": step.index,
         "answered": step.answer is not None,

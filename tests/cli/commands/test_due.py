@@ -104,6 +104,19 @@ def test_texts_are_read_by_the_type_of_the_answer(office: Cli) -> None:
     store.close()
 
 
+def test_an_answer_that_names_its_question_does_not_count_for_another(office: Cli) -> None:
+    import office_graphs
+
+    SyncRunner(checkpointer=(store := stored(office))).run(office_graphs.asks, draft="tea", workflow_id="w")
+    asked = {each["node"]: each["question"] for each in office.json_here("show", "w")["questions"]}
+    for question, said in (("approve:9", "is not open any more"), (asked["ask_count"], "asks for 'count'")):
+        assert said in office("answer", "w", "approved=no", "--question", question, code=4).err
+    assert store.questions("w")[0].step.answer is None
+    office("answer", "w", "approved=no", "--question", asked["approve"])
+    assert store.questions("w")[0].step.answer == {"approved": False}
+    store.close()
+
+
 def test_everything_that_is_due_is_resumed(office: Cli) -> None:
     import office_graphs
 

@@ -21,7 +21,7 @@ from hypergraph.exceptions import SchemaTooNewError, StoreUnavailableError
 OLDEST = 14  # the major release of the server
 LOST, RECORDED = "HG001", "HG002"  # why a commit is refused: another owner, a step that is there already
 _FOLDED_EVERY = 200  # workflows: so many times a few rows are added up by a list
-_MEASURED_EVERY = 1000  # steps: about so many are counted for each question
+_MEASURED_EVERY = 100  # steps: about so many are counted for each question
 _LOCK = "hypergraph migrations of "
 _THERE = """
 SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace

@@ -44,7 +44,7 @@ OUTPUT, INPUT, OTHER, INNER, SUMMARY, SIGNAL = 0, 1, 2, 3, 4, 5
 _TALLY = """INSERT INTO tallies VALUES ({row}.status, coalesce('=' || {row}.graph_name, ''), {by})
     ON CONFLICT DO UPDATE SET workflows = workflows + {by};"""
 _ADD, _TAKE_OFF = _TALLY.format(row="NEW", by=1), _TALLY.format(row="OLD", by=-1)
-_MEASURED_EVERY = 1000  # steps: about so many are counted for each question
+_MEASURED_EVERY = 100  # steps: about so many are counted for each question
 
 _FIRST = (
     """CREATE TABLE workflows (

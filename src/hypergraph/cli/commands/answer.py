@@ -24,7 +24,13 @@ _PAIRS = Option(
     many=True,
 )
 
-answer_options = (WF, _PAIRS, VALUES, Option("--by", "who gives the answers", "NAME"))
+answer_options = (
+    WF,
+    _PAIRS,
+    VALUES,
+    Option("--by", "who gives the answers", "NAME"),
+    Option("--question", "the id of the question, from `show --json`: refuse to answer a later one", "ID"),
+)
 
 
 def answer(call: Call) -> Reply:
@@ -40,7 +46,7 @@ def answer(call: Call) -> Reply:
         keys = [key for question in questions if question.pause.reason != "timer" for key in question.keys]
         raise Problem(USAGE, "Missing argument: KEY=VALUE", f"It asks for: {', '.join(keys) or 'nothing'}")
     try:
-        store.answer_all(workflow_id, given, by=call.options.by)
+        store.answer_all(workflow_id, given, by=call.options.by, question=call.options.question)
     except StoreError:
         raise
     except WorkflowError as error:

@@ -52,11 +52,15 @@ class EditTools:
             Field(description='Answers by key, as `questions` of show_workflow: {"item-3.approved": true}'),
         ],
         by: Annotated[str | None, Field(description="Who gives the answers")] = None,
+        question: Annotated[
+            str | None,
+            Field(description="The `question` of show_workflow: do not answer a later one under this key"),
+        ] = None,
     ) -> Answer:
         """Answer open questions of a workflow, its nested runs and items. Nothing runs before a resume."""
         store, wf = self._source.known(workflow_id)
         try:
-            store.answer_all(wf, answers, by=by)
+            store.answer_all(wf, answers, by=by, question=question)
         except (ValueError, TypeError) as error:
             raise Problem(USAGE, str(error)) from error
         return workflow(store, wf)

@@ -101,7 +101,7 @@ export function AnswerDialog({ workflow }) {
   const value = key in typed ? typed[key] : form ? firstAnswer(schema) : undefined;
   const problem = form ? (isAnswered(schema, value) ? null : "incomplete") : isText ? null : problemOf(text);
   const answer = async () => {
-    await post("answer", { id: workflow.id, key, answer: form ? value : isText ? text : JSON.parse(text), ...graphOf(workflow) });
+    await post("answer", { id: workflow.id, key, question: pause.question, answer: form ? value : isText ? text : JSON.parse(text), ...graphOf(workflow) });
     return () => openWorkflow(workflow.id);
   };
   const quick = (/** @type {string} */ value) => html`<button type="button" onClick=${() => { setIsText(false); setText(value); }}>${value}</button>`;
