@@ -436,11 +436,17 @@ class Walk:
                     cause = f"it chose {', '.join(gone)}, which it cannot choose now"
                     yield Deviation("course", path + node.name, cause, workflow.id, record.round)
             if (is_open or record.node_name in changed) and before is not None:
-                for cause in self._types(record, node, before):
+                is_same = record.node_name not in changed
+                for cause in self._unreadable(record) if is_same else self._types(record, node, before):
                     yield Deviation("type", path + node.name, cause, workflow.id, record.round)
             if path + node.name in self.execute:
                 for cause in self._values(graph, record, node):
                     yield Deviation("value", path + node.name, cause, workflow.id, record.round)
+
+    def _unreadable(self, record: StepRecord) -> Iterator[str]:
+        for name, value in self._made(record).items():
+            if isinstance(value, Undecodable):
+                yield f"its output {name} cannot be read: {value.reason}"
 
     def _types(self, record: StepRecord, node: HyperNode, before: Any) -> Iterator[str]:
         """Yield values that cannot be read any more, or do not fit a type that has changed."""
@@ -453,9 +459,7 @@ class Walk:
         ]
         if others:
             taken = self.store.inputs(record.workflow_id, record)
-        for name, value in made.items():
-            if isinstance(value, Undecodable):
-                yield f"its output {name} cannot be read: {value.reason}"
+        yield from self._unreadable(record)
         for side, names, values in (("inputs", others, taken), ("outputs", node.data_outputs, made)):
             for name in names:
                 hint = node.get_input_type(name) if side == "inputs" else node.get_output_type(name)
