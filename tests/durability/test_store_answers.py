@@ -127,16 +127,21 @@ def test_a_second_answer_is_refused_and_the_same_one_is_not(durable: On, store: 
     durable.run(office.graph, GIVEN, workflow_id="w")
     store.answer("w", "approved", True)
     store.answer("w", "approved", True)
-    with pytest.raises(WorkflowError, match="'approved' of workflow 'w' has been answered already"):
+    with pytest.raises(WorkflowError, match="'approved' of workflow 'w' has been answered already") as unused:
         store.answer("w", "approved", False)
+    assert str(unused.value).endswith("fork the workflow before the question.")
     with pytest.raises(WorkflowError, match="has been answered already"):
+        durable.run(office.graph, {"approved": False}, workflow_id="w", new_turn=True)
+    with pytest.raises(WorkflowError, match="has been answered already") as unused:
         durable.run(office.graph, {"approved": False}, workflow_id="w")
+    assert str(unused.value).endswith("fork the workflow before the question.")
     assert durable.run(office.graph, SIGNED, workflow_id="w")["approved"] is True
     store.answer("w", "approved", True)
-    with pytest.raises(WorkflowError, match="has been answered already"):
+    with pytest.raises(WorkflowError, match=r"has been answered already.*To ask again, pass new_turn=True"):
         store.answer("w", "approved", False)
-    with pytest.raises(WorkflowError, match="has been answered already"):
+    with pytest.raises(WorkflowError, match="has been answered already") as inside:
         store.answer("w", "signing.name", "bob")
+    assert "new_turn" not in str(inside.value)
 
 
 def test_of_two_answers_at_once_one_counts_and_the_other_is_refused(store: Checkpointer) -> None:

@@ -293,7 +293,7 @@ def record_answers(
         if question.step.answer is None:
             written.append(store.encoding.answer(question.step, own, by))
         elif any(_is_unlike(store, question.step.answer.get(n), value) for n, value in own.items()):
-            raise answered(workflow_id, given[0])
+            raise answered(workflow_id, given[0], used=False)
     if written:
         store.backend.put_answers(written)
 
@@ -379,11 +379,13 @@ def _name(child: Workflow) -> str | None:
     return child.node_name if child.item is None else f"item-{child.item}"
 
 
-def answered(workflow_id: str, key: str) -> WorkflowError:
-    """Return the error for another answer to what has been answered."""
+def answered(workflow_id: str, key: str, *, used: bool = True) -> WorkflowError:
+    """Return the error for another answer to what has been answered; a run has `used` that answer, or not."""
+    # A new turn takes the answers of the workflow itself alone, and not before a run has used the first one.
+    again = " To ask again, pass new_turn=True." if used and "." not in key else ""
     return WorkflowError(
         f"{key!r} of workflow {workflow_id!r} has been answered already, with another value. To try this "
-        "one, fork the workflow before the question. To ask again, pass new_turn=True.",
+        f"one, fork the workflow before the question.{again}",
         workflow_id=workflow_id,
     )
 

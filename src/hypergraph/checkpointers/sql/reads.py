@@ -45,7 +45,14 @@ from hypergraph.checkpointers.sql.columns import (
 )
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
-from hypergraph.checkpointers.sql.rows import extras_in, parsed, record_of, workflow_of, workflows_of
+from hypergraph.checkpointers.sql.rows import (
+    OPEN_INTENTS,
+    extras_in,
+    parsed,
+    record_of,
+    workflow_of,
+    workflows_of,
+)
 from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import StepStatus
 
@@ -607,6 +614,12 @@ def last_superstep(connection: Connection, workflow_id: str) -> int | None:
     key = key_of(connection, workflow_id)
     (found,) = connection.execute("SELECT max(superstep) FROM steps WHERE workflow = ?", (key,)).fetchone()
     return None if found is None else index(found)
+
+
+def announced(connection: Connection, workflow_id: str) -> list[tuple[int, str]]:
+    """Return the steps that were announced and have no record, as superstep and node, in order."""
+    found = connection.execute(OPEN_INTENTS, (key_of(connection, workflow_id),)).fetchall()
+    return sorted((index(superstep), str(node)) for superstep, node, _ in found)
 
 
 def following(connection: Connection, workflow_id: str, superstep: int) -> list[str]:
