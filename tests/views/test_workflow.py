@@ -11,6 +11,7 @@ import pytest
 
 from hypergraph import END, Graph, SyncRunner, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
+from hypergraph.cli.main import main
 from hypergraph.exceptions import AmbiguousStepError
 from hypergraph.testing.conformance.samples import commit, opened
 from hypergraph.views.errors import errors, failures
@@ -277,3 +278,20 @@ def test_steps_and_provenance_show_what_was_added_to_a_list(store: Checkpointer)
     assert first["made_by"] is not None
     assert first["added"] == ["'on tea'", "'more'"]
     assert why(store, "chat", "kind")["items"][0]["added"] is None
+
+
+def test_the_command_line_shows_what_left_no_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "pay.db")
+    store = SqliteCheckpointer(file)
+    claim = opened(store)
+    commit(store, claim, running="charge")
+    store.backend.release(claim)
+    with pytest.raises(AmbiguousStepError):
+        SyncRunner(checkpointer=store).run(paying, order="tea", workflow_id="w")
+    for words in (["show", "w"], ["show", "w", "--errors"]):
+        assert main(["--db", file, *words]) == 0
+        seen = capsys.readouterr().out
+        assert "w, charge: began without leaving a result\n" in seen
+        assert "on_ambiguous" in seen
