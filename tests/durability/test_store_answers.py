@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,32 @@ def test_a_second_answer_is_refused_and_the_same_one_is_not(durable: On, store: 
     with pytest.raises(WorkflowError, match="has been answered already") as inside:
         store.answer("w", "signing.name", "bob")
     assert "new_turn" not in str(inside.value)
+
+
+@pytest.mark.parametrize("module", [__name__, "__main__"])
+def test_an_answer_of_a_class_that_the_store_does_not_know_can_be_given_again(
+    durable: On, store: Checkpointer, module: str
+) -> None:
+    here, there = (
+        make_dataclass("Verdict", [("allowed", bool)], namespace={"__module__": name})
+        for name in (__name__, module)
+    )
+
+    @interrupt("verdict", answer=there)
+    def ask() -> None:
+        return None
+
+    @interrupt("more")
+    def ask_more(verdict: object) -> None:
+        return None
+
+    graph = Graph([ask, ask_more], name="asking")
+    durable.run(graph, workflow_id="w")
+    durable.run(graph, {"verdict": there(True)}, workflow_id="w")
+    store.answer("w", "verdict", here(True))
+    for other in (here(False), {"allowed": True}, True, None):
+        with pytest.raises(WorkflowError, match="has been answered already, with another value"):
+            store.answer("w", "verdict", other)
 
 
 def test_of_two_answers_at_once_one_counts_and_the_other_is_refused(store: Checkpointer) -> None:

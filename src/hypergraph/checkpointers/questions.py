@@ -18,6 +18,7 @@ from hypergraph.display import did_you_mean, preview
 from hypergraph.exceptions import WorkflowError
 from hypergraph.records import PauseInfo
 from hypergraph.structure import signals_in
+from hypergraph.values.undecodable import Undecodable
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
@@ -392,6 +393,8 @@ def answered(workflow_id: str, key: str, *, used: bool = True) -> WorkflowError:
 
 def _is_unlike(store: Checkpointer, stored: Any, given: Any) -> bool:
     """Say whether a given answer is another than the stored one, which is never the same object."""
+    if isinstance(stored, Undecodable):  # the store may not know its class
+        return not stored.is_form_of(given)
     serialize = store.encoding.serializer.serialize
     try:
         return bool(stored != given) and serialize(stored) != serialize(given)
