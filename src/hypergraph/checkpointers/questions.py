@@ -344,12 +344,15 @@ def _refuse_unasked(
 UNKNOWN: Any = object()
 
 
-def answer_at(store: Checkpointer, workflow_id: str, key: str) -> Any:
-    """Return the value that a key names, in the last visit of a nested graph, or of an item; else UNKNOWN."""
+def answer_at(store: Checkpointer, workflow_id: str, key: str, upto: int | None = None) -> Any:
+    """Return the value that a key names, in the last visit of a nested graph, or of an item; else UNKNOWN.
+
+    With a superstep, what the workflow has begun later does not count.
+    """
     *path, name = key.split(".")
     if not path:
-        return store.state(workflow_id).get(name, UNKNOWN)
-    child = child_at(store, workflow_id, path)
+        return store.state(workflow_id, superstep=upto).get(name, UNKNOWN)
+    child = child_at(store, workflow_id, path, upto)
     return UNKNOWN if child is None else store.state(child.id).get(name, UNKNOWN)
 
 
@@ -364,16 +367,25 @@ def was_answered(store: Checkpointer, workflow_id: str, key: str, answer: Any) -
     return any(name in made and not _is_unlike(store, made[name], answer) for made in found if made)
 
 
-def child_at(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> Workflow | None:
+def child_at(
+    store: Checkpointer, workflow_id: str, path: Sequence[str], upto: int | None = None
+) -> Workflow | None:
     """Return the workflow at the end of a path of nodes and items, of the last visit of each."""
     found: Workflow | None = None
     for name in path:
         children = [child for child in store.backend.children(workflow_id) if _name(child) == name]
+        if found is None:
+            children = [child for child in children if began_by(child, upto)]
         if not children:
             return None
         found = max(children, key=lambda child: child.visit)
         workflow_id = found.id
     return found
+
+
+def began_by(child: Workflow, superstep: int | None) -> bool:
+    """Say whether a nested graph began at a superstep of its parent or before, None for the last one."""
+    return superstep is None or child.parent_superstep is None or child.parent_superstep <= superstep
 
 
 def _name(child: Workflow) -> str | None:
