@@ -279,7 +279,7 @@ def test_a_nested_graph_that_waits_stands_where_it_belongs(run: Any, store: Any)
         return None
 
     @node(output_name="log", append=True)
-    def note(answer: str, log: list[str]) -> str:
+    def note(answer: str) -> str:
         return f"they said {answer}"
 
     @node(output_name="log", append=True)
@@ -295,7 +295,7 @@ def test_a_nested_graph_that_waits_stands_where_it_belongs(run: Any, store: Any)
         return "second"
 
     inner = Graph([confirm, note], name="inner")
-    nodes = [first, inner.as_node(), side, second]
+    nodes = [first, inner.as_node(append="log"), side, second]
     graph = Graph(nodes, name="outer", edges=[("first", "second")])
     paused = run(graph, x=1, log=["begin"], workflow_id="w")
     assert paused["log"] == store.state("w")["log"] == ["begin", "first", "side", "second"]

@@ -8,7 +8,7 @@ import pydantic
 import pytest
 
 from hypergraph import FunctionNode, Graph, SyncRunner
-from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph.checkpointers import MemoryCheckpointer, register
 from hypergraph.exceptions import GraphChangedError, ValueUnreadableError
 from hypergraph.migration import migrate
 
@@ -142,3 +142,16 @@ def test_the_result_of_a_completed_run_is_recalled_as_it_is() -> None:
     runner = SyncRunner(checkpointer=MemoryCheckpointer())
     runner.run(graph_of(1, int, works=True), x=1, workflow_id="w")
     assert runner.run(graph_of(1, str, works=True), workflow_id="w")["out"] == 1
+
+
+def test_an_upgrade_that_gives_a_field_another_type_is_named() -> None:
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    before = register(as_dataclass(int, list[int]))
+    with pytest.raises(Down):
+        runner.run(graph_of(before(5, [1]), before, works=False), x=1, workflow_id="w")
+    now = as_dataclass(int, list[int])
+    register(now, version=2, upgrade={1: lambda fields: {**fields, "amount": "5"}})
+    with pytest.raises(ValueUnreadableError, match=r"value\.amount is '5', of type str; .* declares int"):
+        runner.run(graph_of(None, now, works=True), workflow_id="w")
+    register(now, version=2, upgrade={1: lambda fields: {**fields, "amount": 6}})
+    assert runner.run(graph_of(None, now, works=True), workflow_id="w")["out"].amount == 6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -127,16 +128,47 @@ def test_a_second_answer_is_refused_and_the_same_one_is_not(durable: On, store: 
     durable.run(office.graph, GIVEN, workflow_id="w")
     store.answer("w", "approved", True)
     store.answer("w", "approved", True)
-    with pytest.raises(WorkflowError, match="'approved' of workflow 'w' has been answered already"):
+    with pytest.raises(WorkflowError, match="'approved' of workflow 'w' has been answered already") as unused:
         store.answer("w", "approved", False)
+    assert str(unused.value).endswith("fork the workflow before the question.")
     with pytest.raises(WorkflowError, match="has been answered already"):
+        durable.run(office.graph, {"approved": False}, workflow_id="w", new_turn=True)
+    with pytest.raises(WorkflowError, match="has been answered already") as unused:
         durable.run(office.graph, {"approved": False}, workflow_id="w")
+    assert str(unused.value).endswith("fork the workflow before the question.")
     assert durable.run(office.graph, SIGNED, workflow_id="w")["approved"] is True
     store.answer("w", "approved", True)
-    with pytest.raises(WorkflowError, match="has been answered already"):
+    with pytest.raises(WorkflowError, match=r"has been answered already.*To ask again, pass new_turn=True"):
         store.answer("w", "approved", False)
-    with pytest.raises(WorkflowError, match="has been answered already"):
+    with pytest.raises(WorkflowError, match="has been answered already") as inside:
         store.answer("w", "signing.name", "bob")
+    assert "new_turn" not in str(inside.value)
+
+
+@pytest.mark.parametrize("module", [__name__, "__main__"])
+def test_an_answer_of_a_class_that_the_store_does_not_know_can_be_given_again(
+    durable: On, store: Checkpointer, module: str
+) -> None:
+    here, there = (
+        make_dataclass("Verdict", [("allowed", bool)], namespace={"__module__": name})
+        for name in (__name__, module)
+    )
+
+    @interrupt("verdict", answer=there)
+    def ask() -> None:
+        return None
+
+    @interrupt("more")
+    def ask_more(verdict: object) -> None:
+        return None
+
+    graph = Graph([ask, ask_more], name="asking")
+    durable.run(graph, workflow_id="w")
+    durable.run(graph, {"verdict": there(True)}, workflow_id="w")
+    store.answer("w", "verdict", here(True))
+    for other in (here(False), {"allowed": True}, True, None):
+        with pytest.raises(WorkflowError, match="has been answered already, with another value"):
+            store.answer("w", "verdict", other)
 
 
 def test_of_two_answers_at_once_one_counts_and_the_other_is_refused(store: Checkpointer) -> None:

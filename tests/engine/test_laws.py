@@ -33,3 +33,15 @@ def test_the_laws_hold_on_random_graphs(chunk: int, tmp_path: Path) -> None:
         except AssertionError as failure:
             raise AssertionError(f"seed {seed}, calls=1\n{failure}") from None
     assert refused[""] > SIZE / 2, f"refused by design: {refused}"
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_the_laws_hold_where_nodes_share_names(chunk: int) -> None:
+    base = (int(os.environ.get("HYPERGRAPH_SEED", "0")) * 4 + chunk) * SIZE
+    refused: Counter[str] = Counter()
+    for seed in range(base, base + SIZE):
+        try:
+            refused[tried(seed, calls=1, shared=True)] += 1
+        except AssertionError as failure:
+            raise AssertionError(f"seed {seed}, calls=1, shared=True\n{failure}") from None
+    assert refused[""] > SIZE / 4, f"refused by design: {refused}"

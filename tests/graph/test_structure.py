@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, Literal, NewType
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from support.making import make
 from support.random_graphs import KINDS, random_case
 
 from hypergraph import END, Graph, ifelse, interrupt, node, route
-from hypergraph.graph.structure import Structure, structure_of
+from hypergraph.graph.structure import Structure, structure_of, type_text
 
 
 def node_of(graph: Graph, name: str) -> Structure:
@@ -155,3 +156,18 @@ def test_a_graph_that_contains_itself_twice_over_and_over_is_cut_too() -> None:
         left, right = graph.as_node(name="left"), graph.as_node(name="right")
         graph = Graph([left.with_outputs(y="u"), right.with_outputs(y="y")], name="g").select("y")
     assert len(json.dumps(structure_of(graph))) < 2**20
+
+
+def test_the_text_of_a_type_does_not_depend_on_the_module_of_a_class() -> None:
+    def texts(module: str) -> list[str | None]:
+        offer, inner = type("Offer", (), {"__module__": module}), type("In", (), {"__module__": module})
+        inner.__qualname__ = "Offer.In"
+        Cents = NewType("Cents", int)
+        Cents.__module__ = module
+        hints: list[Any] = [offer, list[offer], dict[str, inner | None], tuple[Cents, ...]]
+        hints += [Callable[[offer], inner], Cents]
+        return [type_text(hint) for hint in hints]
+
+    assert texts("__main__") == texts("app.desk")
+    assert texts("desk")[1:4] == ["list[Offer]", "dict[str, Offer.In | None]", "tuple[Cents, ...]"]
+    assert type_text(Literal["desk.Offer", "__main__.Offer"]) == "Literal['desk.Offer', '__main__.Offer']"

@@ -678,6 +678,20 @@ def _with_oddities(parts: list[Part], rnd: Random) -> list[Part]:
     return parts
 
 
+def sharing(case: Case, rnd: Random) -> Case:
+    """Return a case in which nodes make names that others make, too."""
+    parts = list(case.net.parts)
+    for _ in range(rnd.randint(1, 3)):
+        i = rnd.randrange(len(parts))
+        part, call = parts[i], parts[i].call
+        made = [x for p in parts for x in p.outputs if p.kind == "node" and not p.append]
+        free = [x for x in made if x not in (*part.inputs, *part.outputs)]
+        if isinstance(call, Body) and not call.lists and not part.append and free:
+            outputs = (*part.outputs, rnd.choice(free))
+            parts[i] = replace(part, outputs=outputs, call=replace(call, outputs=outputs))
+    return replace(case, net=replace(case.net, parts=tuple(parts)))
+
+
 def _declared(net: Net, rnd: Random) -> tuple[tuple[str, str], ...]:
     """All inferred edges, some left out, and an order or two."""
     edges = []

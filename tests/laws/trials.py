@@ -23,9 +23,10 @@ from laws.compare import (
     reference_runs,
     run_once,
 )
-from laws.graphs import FEATURES, Case, make, program
+from laws.graphs import FEATURES, Case, make, program, sharing
 
 Stores = Callable[[], Checkpointer]
+FLAT = tuple(name for name in FEATURES if name not in ("nested", "maps", "append", "asks"))
 
 
 # What the library refuses by design: whatever else is refused breaks a law.
@@ -46,14 +47,17 @@ def tried(
     calls: int | None = None,
     elsewhere: bool = False,
     stores: Stores = MemoryCheckpointer,
+    shared: bool = False,
 ) -> str:
     """Try the graph of a seed under every law, broken at so many of its calls, or at each of them.
+
+    If names are `shared`, nodes of the graph make names that others make, too.
 
     Return why it was refused by design, else "". Raises AssertionError with the graph and what does not hold.
     """
     rnd = Random(seed)
     features = FEATURES if rnd.random() < 0.5 else [f for f in FEATURES if rnd.random() < 0.6]
-    case = make(seed, features)
+    case = sharing(make(seed, FLAT), rnd) if shared else make(seed, features)
     with asyncio.Runner() as loop:
         try:
             subject = fitted(case)

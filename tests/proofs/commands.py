@@ -239,7 +239,7 @@ _PARTS_OF_A_SUMMARY = (
         "remembered",
         "first",
     ),
-    *("standing", "levels", "versions", "visits", "sources", "writes"),
+    *("standing", "levels", "versions", "visits", "reached", "sources", "writes"),
 )
 WRONG = (
     *(None, 5, -1, 1e308, True, "x", "\x1b[2J\u202e", [1], [[["x"]]], {"a": 1}, {"a": {"b": [1]}}),

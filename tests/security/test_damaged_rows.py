@@ -177,6 +177,27 @@ def test_large_graphs_of_a_usual_form_are_drawn() -> None:
     assert len(drawn["boxes"]) == 1000
 
 
+@pytest.mark.parametrize(
+    ("statement", "value"),
+    [
+        *(("UPDATE steps SET node = ?", value) for value in (b"\xff\xfe", b"x", 5)),
+        *(("UPDATE steps SET duration_ms = ?", value) for value in (float("inf"), "9" * 5000, "x", b"")),
+        *(("UPDATE usage SET amount = ?", value) for value in (-(2**62), float("inf"), b"x")),
+        *(("UPDATE workflows SET parent_id = ?", value) for value in (0, "w", 1e308, b"x")),
+        ("UPDATE workflows SET parent_id = id WHERE id <> ?", "done"),
+        ("UPDATE vals SET node = ?", b"\xff\xfe"),
+    ],
+)
+def test_figures_and_copies_of_damaged_steps_are_named(tmp_path: Path, statement: str, value: Any) -> None:
+    (tmp_path / "w.db").write_bytes(whole()["w.db"])
+    connection = sqlite3.connect(tmp_path / "w.db")
+    connection.execute(statement.replace("UPDATE", "UPDATE OR IGNORE"), (value,))
+    connection.commit()
+    connection.close()
+    for command in ("stats", "stats --json", "db copy w.db copy.db"):
+        assert trouble_of(tmp_path, command) is None, command
+
+
 # --- the matrix of `make prove` ---------------------------------------------------------------------
 
 

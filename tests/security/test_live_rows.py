@@ -401,7 +401,7 @@ def test_without_a_sound_summary_the_steps_are_read(path: Path, case: commands.C
         *({"sources": {"turn": [3, "zz"]}}, {"writes": {"turn": [[7777, "again"]]}}),
         *({"standing": {name: 1}} for name in ("running", "asking", "pending")),
         *({"standing": {"held": []}}, {"standing": {"decisions": [[9, 0]]}}, {"standing": {"due": 4}}),
-        *({"visits": [[2, 1]]}, {"levels": [[], [[1, 0]], [], []]}, {"begun": 99}),
+        *({"visits": [[2, 1]]}, {"reached": [[7, 1]]}, {"levels": [[], [[1, 0]], [], []]}, {"begun": 99}),
     ],
     ids=str,
 )

@@ -16,7 +16,7 @@ from support.nasty import KEY, OTHER_KEY
 from hypergraph import Graph, NodeContext, SqliteCheckpointer, SyncRunner, node, receive, route
 from hypergraph.checkpointers import AesGcmCodec, Undecodable, copy_store
 from hypergraph.checkpointers.sql import transfer
-from hypergraph.exceptions import BudgetExceededError, DecryptionError, ValueUnreadableError
+from hypergraph.exceptions import BudgetExceededError, CheckpointError, DecryptionError, ValueUnreadableError
 
 called: list[str] = []
 broken = [True]
@@ -242,7 +242,7 @@ def test_into_a_store_with_workflows_it_is_copied_with_the_key_only(tmp_path: Pa
         target = opened(tmp_path / "used.db", key)
         if key is None:
             target.create_workflow("there")
-            with pytest.raises(ValueError, match="bound to another store"):
+            with pytest.raises(CheckpointError, match="bound to another store"):
                 copy_store(source, target)
         else:
             assert copy_store(source, target) == ["w"]

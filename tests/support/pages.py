@@ -52,6 +52,12 @@ def blocks_of(page: Path) -> list[Block]:
     return blocks
 
 
+def examples() -> list[Path]:
+    """Return the programs of the examples, without their tests and their twins in another library."""
+    found = (Path(__file__).parents[2] / "examples").rglob("*.py")
+    return sorted(path for path in found if not path.name.startswith(("test_", "langgraph_")))
+
+
 def comparable(output: str) -> str:
     """Leave out what differs from run to run: durations, run ids, and the padding around them."""
     text = RUN_ID.sub("run-ID", DURATION.sub("TIME", output))

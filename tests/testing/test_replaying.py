@@ -12,6 +12,7 @@ from support.random_graphs import UNDONE, random_case
 from hypergraph import (
     END,
     AsyncRunner,
+    FunctionNode,
     Graph,
     GraphConfigError,
     NodeContext,
@@ -490,3 +491,25 @@ def test_a_field_of_another_type_is_found_in_values_of_changed_code(tmp_path: Pa
         "type",
         "its output orders[0].price was float, and is int now",
     )
+
+
+def test_an_unfinished_run_without_the_key_of_its_store_is_named(tmp_path: Path) -> None:
+    """A resume would be refused, so "all the same" would be wrong."""
+
+    @interrupt(output_name="approved")
+    def approve(draft: str) -> bool | None:
+        return None
+
+    def write(topic: str) -> str:
+        return topic
+
+    graph = Graph([FunctionNode(write, output_name="draft"), approve], name="letter")
+    file = tmp_path / "runs.db"
+    with SqliteCheckpointer(file, codec=AesGcmCodec(bytes(32))) as store:
+        SyncRunner(checkpointer=store).run(graph, topic="tea", workflow_id="w")
+        assert replay(store, graph).ok
+    with SqliteCheckpointer(file) as without:
+        (found,) = replay(without, graph).runs
+    assert found.first is not None
+    assert (found.first.kind, found.first.node) == ("type", "write")
+    assert "its output draft cannot be read: A stored value is encrypted" in found.first.cause

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.pages import blocks_of
+from support.pages import blocks_of, examples
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+EXAMPLES = examples()
 NOTEBOOKS = sorted((ROOT / "examples").rglob("*.ipynb"))
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 PYRIGHT = ROOT / "node_modules" / "pyright" / "index.js"
@@ -35,7 +35,7 @@ STRICT = [
         "--disable-error-code=import-not-found",
         "--disable-error-code=import-untyped",
     ),
-    *("--explicit-package-bases", "--hide-error-context"),
+    *("--explicit-package-bases", "--hide-error-context", "--allow-untyped-decorators"),
 ]
 SETTINGS = {
     "pythonVersion": "3.11",
@@ -138,9 +138,10 @@ def programs() -> Iterator[tuple[str, str]]:
 def as_package(path: Path) -> str:
     """Return the program of an example, with its modules imported from its own folder."""
     names = "|".join(sibling.stem for sibling in path.parent.glob("*.py"))
+    package = ".".join(path.parent.relative_to(ROOT / "examples").parts)
     text = path.read_text(encoding="utf-8")
-    text = re.sub(rf"^from ({names}) import", rf"from {path.parent.name}.\1 import", text, flags=re.MULTILINE)
-    return re.sub(rf"^import ({names})$", rf"from {path.parent.name} import \1", text, flags=re.MULTILINE)
+    text = re.sub(rf"^from ({names}) import", rf"from {package}.\1 import", text, flags=re.MULTILINE)
+    return re.sub(rf"^import ({names})$", rf"from {package} import \1", text, flags=re.MULTILINE)
 
 
 @pytest.fixture

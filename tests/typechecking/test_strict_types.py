@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.pages import blocks_of
+from support.pages import blocks_of, examples
 from support.strictness import strict_findings
 from support.tutorial import NAMED
 from support.tutorial import PAGES as TUTORIAL
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+EXAMPLES = examples()
 
 
 Execute = Callable[[Path], None]

@@ -6,6 +6,7 @@ import abc
 import enum
 import functools
 import json
+import sys
 import types
 from dataclasses import InitVar, dataclass, field, make_dataclass
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
@@ -14,7 +15,7 @@ import msgspec
 import pytest
 from support.nasty import same
 
-from hypergraph.values.classes import REGISTERED, register
+from hypergraph.values.classes import REGISTERED, fields_of, register
 from hypergraph.values.serializers import JsonSerializer, MsgpackSerializer, Serializer
 from hypergraph.values.undecodable import Undecodable
 
@@ -215,7 +216,8 @@ def test_an_unknown_object_is_undecodable_and_shows_its_fields():
     assert found.data == {"item": "a", "count": 1}
     assert found.reason == (
         f"value: the class {__name__}:Line is not known here; "
-        f"add: from {__name__} import Line; register(Line)"
+        "add: from hypergraph.checkpointers import register; "
+        f"from {__name__} import Line; register(Line)"
     )
 
 
@@ -391,3 +393,87 @@ def test_pydantic_fields_follow_the_rules_of_all_fields():
         {**tree, "private": 1},
     ):
         assert isinstance(serializer.deserialize(json.dumps(broken).encode()), Undecodable)
+
+
+# --- classes of scripts --------------------------------------------------------------------------
+
+
+def twin(module: str, name: str = "Verdict", base: type[Any] = object) -> Any:
+    """Return a new dataclass of this module and name."""
+    fields = [] if base is not object else [("allowed", bool)]
+    return make_dataclass(name, fields, bases=(base,), namespace={"__module__": module})
+
+
+def as_script(monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", file, raising=False)
+
+
+@serializers
+def test_an_object_of_a_script_is_read_where_the_script_is_imported(serializer):
+    here = twin("desk")
+    data = serializer.serialize([twin("__main__")(True)])
+    assert serializer.with_types([list[here]]).deserialize(data) == [here(True)]
+
+
+@serializers
+@pytest.mark.parametrize("module", ["desk", "app.desk"])
+def test_an_object_is_read_by_the_script_of_its_module(serializer, module, monkeypatch):
+    as_script(monkeypatch, "/home/ann/app/desk.py")
+    here = twin("__main__")
+    data = serializer.serialize(twin(module)(True))
+    assert serializer.with_types([here]).deserialize(data) == here(True)
+
+
+@pytest.mark.parametrize("module", ["shop", "other.desk", "desk.app", "home.ann.app", ""])
+def test_an_object_of_another_module_is_not_of_the_script(module, monkeypatch):
+    as_script(monkeypatch, "/home/ann/app/desk.py")
+    data = JsonSerializer().serialize(twin(module)(True))
+    assert isinstance(JsonSerializer().with_types([twin("__main__")]).deserialize(data), Undecodable)
+
+
+def test_a_class_of_another_module_does_not_stand_for_that_of_the_script(monkeypatch):
+    as_script(monkeypatch, "/home/ann/desk.py")
+    data = JsonSerializer().serialize(twin("desk")(True))
+    assert isinstance(JsonSerializer().with_types([twin("shop")]).deserialize(data), Undecodable)
+
+
+@pytest.mark.parametrize("stored", ["__main__", "desk"])
+def test_of_two_known_classes_none_stands_for_that_of_a_script(stored, monkeypatch):
+    as_script(monkeypatch, "/home/ann/desk.py")
+    known = [twin("shop"), twin("bank" if stored == "__main__" else "__main__")]
+    found = JsonSerializer().with_types(known).deserialize(JsonSerializer().serialize(twin(stored)(True)))
+    assert isinstance(found, Undecodable)
+    assert f"{stored}:Verdict is not known here; add: from hypergraph.checkpointers" in found.reason
+
+
+def test_a_class_that_was_defined_twice_is_one():
+    base = twin("desk", "Base")
+    old, new = twin("desk", "Sub", base), twin("desk", "Sub", base)
+    data = JsonSerializer().serialize(twin("__main__", "Sub")(True))
+    assert isinstance(JsonSerializer().with_types([base]).deserialize(data), new)
+    assert old is not new
+
+
+def test_a_class_of_a_script_is_found_in_the_modules_of_functions():
+    def function() -> None:
+        pass
+
+    names = {"Line": Line, "__name__": "desk"}
+    names["function"] = types.FunctionType(function.__code__, names)
+    data = JsonSerializer().serialize(twin("__main__", "Line")(True)).replace(b"allowed", b"item")
+    assert JsonSerializer().with_types([], [names["function"]]).deserialize(data) == Line(True)
+    assert isinstance(JsonSerializer().deserialize(data), Undecodable)
+
+
+def test_data_import_nothing_for_a_script(monkeypatch):
+    as_script(monkeypatch, "/usr/lib/python3/this.py")
+    for name in ("this:Verdict", "__main__:this.Verdict", "__main__:Verdict", "__main__:", ":", "__main__"):
+        data = JsonSerializer().serialize(twin("m")(True)).replace(b"m:Verdict", name.encode())
+        assert isinstance(JsonSerializer().with_types([Line]).deserialize(data), Undecodable)
+    assert "this" not in sys.modules
+
+
+def test_the_fields_of_classes_do_not_depend_on_the_name_of_a_script():
+    assert fields_of([list[twin("__main__")]]) == fields_of([list[twin("desk")]])
+    both = fields_of([twin("__main__"), twin("desk")])
+    assert both == {"Verdict": {"allowed": "bool; bool"}}

@@ -105,3 +105,16 @@ def test_the_command_line_shows_who_said_what(tmp_path: Path, capsys: pytest.Cap
     main(["--db", str(path), "state", "w", "--key", "messages", "--limit", "3"])
     lines = capsys.readouterr().out.splitlines()
     assert any("listen (step 0)" in line and "turn 0" in line for line in lines)
+
+
+def test_the_command_line_shows_what_each_step_added(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "chat.db")
+    SyncRunner(checkpointer=file).run(agent, said="tea", workflow_id="chat")
+    assert main(["--db", file, "steps", "chat", "--values"]) == 0
+    seen = capsys.readouterr().out
+    assert "messages: + 'tea'\n" in seen
+    assert "messages: + 'tool look'; 'tool read'" in seen
+    assert main(["--db", file, "why", "chat", "messages"]) == 0
+    assert "list 5: + 'reply 4'\n" in capsys.readouterr().out

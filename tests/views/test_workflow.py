@@ -11,12 +11,16 @@ import pytest
 
 from hypergraph import END, Graph, SyncRunner, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
+from hypergraph.cli.main import main
+from hypergraph.exceptions import AmbiguousStepError
+from hypergraph.testing.conformance.samples import commit, opened
 from hypergraph.views.errors import errors, failures
 from hypergraph.views.problems import Problem
 from hypergraph.views.state import state, value
 from hypergraph.views.step import step
 from hypergraph.views.steps import steps
 from hypergraph.views.watch import Follower
+from hypergraph.views.why import why
 from hypergraph.views.workflow import tree, workflow
 
 
@@ -219,3 +223,75 @@ def test_unknown_workflows_are_a_problem(store: Checkpointer) -> None:
             ask(store, "nobody")
     with pytest.raises(Problem, match="Workflow 'nobody' not found"):
         step(store, "nobody", 0)
+
+
+@node(output_name="receipt", repeatable=False)
+def charge(order: str) -> str:
+    return f"receipt for {order}"
+
+
+paying = Graph([charge], name="paying")
+buying = Graph([paying.as_node()], name="buying")
+
+
+@pytest.mark.parametrize(("graph", "run_of_charge"), [(paying, "w"), (buying, "w/paying")])
+def test_a_node_that_left_no_result_is_named(store: Checkpointer, graph: Graph, run_of_charge: str) -> None:
+    parts: dict[str, Any] = {"parent_id": "w", "node_name": "paying", "parent_superstep": 0}
+    claims = [opened(store)] if graph is paying else [opened(store), opened(store, run_of_charge, **parts)]
+    commit(store, claims[-1], running="charge")
+    for claim in claims:  # as if the process had died in the node
+        store.backend.release(claim)
+    assert workflow(store, "w")["unresolved"] == []  # it has not failed
+    with pytest.raises(AmbiguousStepError):
+        SyncRunner(checkpointer=store).run(graph, order="tea", workflow_id="w")
+    node_of = [{"workflow": run_of_charge, "node": "charge"}]
+    assert workflow(store, "w")["unresolved"] == node_of
+    assert (failures(store, "w")["items"], failures(store, "w")["unresolved"]) == ([], node_of)
+    (group,) = errors(store)["items"]
+    assert (group["node"], group["message"]) == ("charge", "began without leaving a result")
+    assert (group["workflows"], group["roots"]) == ([run_of_charge], ["w"])
+
+
+def test_steps_and_provenance_show_what_was_added_to_a_list(store: Checkpointer) -> None:
+    @node(output_name="messages", append=True)
+    def listen(said: str) -> dict[str, str]:
+        return {"role": "user", "content": said}
+
+    @node(output_name=("messages", "kind"), append="messages")
+    def reply(said: str) -> tuple[list[str], list[str]]:
+        return ([] if said == "bye" else [f"on {said}", "more"]), ["plain"]
+
+    chat = Graph([listen, reply], name="chat")
+    for said in ("tea", "bye"):
+        run(store, chat, {"said": said}, "chat", new_turn=True)
+    added = [
+        {output["name"]: output["added"] for output in found.get("outputs", [])}
+        for found in steps(store, "chat", values=True)["items"]
+    ]
+    assert added == [
+        {"messages": ["user: 'tea'"]},
+        {"messages": ["'on tea'", "'more'"], "kind": None},
+        {"messages": ["user: 'bye'"]},
+        {"messages": [], "kind": None},
+    ]
+    first = why(store, "chat", "messages", at=0)["items"][0]
+    assert first["made_by"] is not None
+    assert first["added"] == ["'on tea'", "'more'"]
+    assert why(store, "chat", "kind")["items"][0]["added"] is None
+
+
+def test_the_command_line_shows_what_left_no_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "pay.db")
+    store = SqliteCheckpointer(file)
+    claim = opened(store)
+    commit(store, claim, running="charge")
+    store.backend.release(claim)
+    with pytest.raises(AmbiguousStepError):
+        SyncRunner(checkpointer=store).run(paying, order="tea", workflow_id="w")
+    for words in (["show", "w"], ["show", "w", "--errors"]):
+        assert main(["--db", file, *words]) == 0
+        seen = capsys.readouterr().out
+        assert "w, charge: began without leaving a result\n" in seen
+        assert "on_ambiguous" in seen

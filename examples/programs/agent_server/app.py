@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 from fastapi import FastAPI, HTTPException
 from fastapi.responses import StreamingResponse
@@ -29,7 +29,8 @@ def listen(said: str) -> Message:
 @node(output_name=("messages", "calls"), append="messages")
 async def ask(messages: list[Message], context: NodeContext) -> tuple[Message, list[Message]]:
     client = context.service("openai", AsyncOpenAI)
-    async with client.chat.completions.stream(model="small", messages=messages, tools=SCHEMAS) as stream:
+    sent = cast("list[Any]", messages)
+    async with client.chat.completions.stream(model="small", messages=sent, tools=SCHEMAS) as stream:
         async for event in stream:
             if event.type == "content.delta":
                 context.stream(event.delta)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, cast
 
 Message = dict[str, Any]
 
@@ -98,7 +98,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:
         pass
 
 
@@ -106,7 +106,7 @@ class ModelServer:
     """The server on a free port of this machine, for a `with` block; `requests` has what it was asked."""
 
     def __init__(self) -> None:
-        self.http: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http = cast(Any, ThreadingHTTPServer(("127.0.0.1", 0), Handler))
         self.http.daemon_threads = True
         self.http.requests, self.http.failures = [], 0
         self.http.asked, self.http.hold = threading.Event(), threading.Event()

@@ -58,7 +58,7 @@ def run(paths: list[str], database: str, pool: Executor) -> tuple[pd.DataFrame |
     with SqliteCheckpointer(database, serializer=MsgpackSerializer()) as store:
         runner = SyncRunner(checkpointer=store, executor=pool)
         loaded = runner.map(load, path=paths, map_over="path", workflow_id="load", error_handling="continue")
-        broken = [paths[failed.failure.item_index] for failed in loaded.failures if failed.failure]
+        broken = [path for path, result in zip(paths, loaded, strict=True) if result.failed]
         if broken:
             return None, broken
         return runner.run(publish, frames=loaded["sales"], workflow_id="publish", executor={})["report"], []

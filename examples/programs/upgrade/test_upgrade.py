@@ -74,7 +74,7 @@ def test_running_work_moves_to_the_new_release(database: Path, release: Any) -> 
             runner.run(shop.orders, approved=True, workflow_id="waits")
         assert migrate(store, shop.orders, dry_run=True).ok
         assert migrate(store, shop.orders).ok
-        with pytest.warns(UserWarning, match="has changed"):
+        with pytest.warns(UserWarning, match="'offer' has changed"):
             waited = runner.run(shop.orders, approved=True, workflow_id="waits")
         assert waited["order"] == shop.Order("tea", 250)
         assert waited["mail"] == "Dear customer, tea: 250 cents"

@@ -417,6 +417,10 @@ class Backend(ABC):
         """Return what was sent to a workflow, received or not, by name and in order."""
 
     @abstractmethod
+    def read_announced(self, workflow_id: str) -> list[tuple[int, str]]:
+        """Return the steps that were announced and have no record, as superstep and node, in order."""
+
+    @abstractmethod
     def read_usage(self, workflow_id: str) -> list[Usage]:
         """Return what the nodes of a workflow have recorded; what it has copied from another is not there."""
 

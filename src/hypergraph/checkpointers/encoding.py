@@ -379,7 +379,7 @@ class Encoding:
                     raise ValueError(_DAMAGED)
                 found = self.serializer.deserialize(data)
                 if type(found) is Undecodable:
-                    found.stored_as(data, self.serializer.without_types().serialize)
+                    found.stored_as(data, self.serializer)
                 return found
             if payload.format == REFERENCE:
                 return self._referred(workflow_id, payload)
@@ -389,7 +389,7 @@ class Encoding:
             serializer = self._reader(_tag(payload.format)) or self.serializer
             found = serializer.deserialize(self.whole(workflow_id, payload))
             if type(found) is Undecodable:
-                found.stored_as(self.whole(workflow_id, payload), serializer.without_types().serialize)
+                found.stored_as(self.whole(workflow_id, payload), serializer)
             return found
         except Exception as error:  # rows may hold anything, codecs and serializers may raise anything
             ours = isinstance(error, ValueError | CheckpointError)

@@ -102,6 +102,18 @@ def additions(store: Checkpointer, workflow_id: str, name: str, superstep: int |
     return made
 
 
+def added_by(store: Checkpointer, step: StepRecord, name: str) -> list[Any] | None:
+    """Return the items that a step added to a list, None for other values and for what cannot be read."""
+    state = store.lazy_state(step.workflow_id, step.superstep)
+    found = state.segments(name) if name in state else None
+    end = 0 if found is None else len(found.items) - sum(length for _, length in found.added)
+    for payload, length in () if found is None else found.added:
+        end += length
+        if payload.idx == step.index and found is not None:
+            return found.items[end - length : end]
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Iteration:
     """One visit of a node: what it took, what it gave, and the step with its timing."""

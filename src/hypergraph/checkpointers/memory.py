@@ -118,7 +118,7 @@ class MemoryBackend(Backend):
                 row.refuse_if_owned()
             row.fence += 1
             row.owner_since = now()
-            running = tuple(sorted(row.intents - row.steps.keys()))
+            running = tuple(self.read_announced(workflow_id))
             return Ownership(workflow_id, row.fence, existing, row.key, False, running)
 
     def write(self, commit: Commit) -> None:
@@ -243,6 +243,12 @@ class MemoryBackend(Backend):
         with self._lock:
             row = self._rows.get(workflow_id)
             return [] if row is None else [sent for _, sent in sorted(row.signals.items())]
+
+    def read_announced(self, workflow_id: str) -> list[tuple[int, str]]:
+        """Return the steps that were announced and have no record, as superstep and node, in order."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            return [] if row is None else sorted(row.intents - row.steps.keys())
 
     def put_step(self, step: EncodedStep, encoding: Encoding) -> None:
         """Record a step of a workflow without an owner, in place of one of the same superstep and node."""

@@ -40,6 +40,7 @@ class Overview:
     is_map: bool  # the children are items of a map
     first_error: StepRecord | None  # in the nested run or item where it happened
     child_errors: dict[str, StepRecord]  # of listed children that failed: id -> the step that failed
+    unresolved: list[tuple[str, str]]  # of a failed run: workflow and node that began and left no result
     questions: list[Question]  # open ones, of nested runs and items too; artifacts are not fetched
     signals: list[Signal]  # values that were sent to it and wait to be received
     next: tuple[str, ...] | None  # nodes that would run next; None if the history is longer than LONG
@@ -74,6 +75,7 @@ def _overview(store: Checkpointer, workflow_id: str, steps: int) -> Overview | N
         is_map=is_map,
         first_error=_first_error(store, workflow_id, tallies),
         child_errors={child: step for child, step in errors.items() if step is not None},
+        unresolved=unresolved_in(store, workflow),
         questions=[] if workflow.status is WorkflowStatus.COMPLETED else store.questions(workflow_id),
         signals=[sent for sent in store.signals(workflow_id) if sent.received_by is None],
         next=() if is_map else _next(store, workflow, tallies),
@@ -144,6 +146,25 @@ def _first_error(
         if found is not None:
             return found
     return None
+
+
+def unresolved_in(
+    store: Checkpointer, workflow: Workflow, seen: Collection[str] = ()
+) -> list[tuple[str, str]]:
+    """Return the nodes of a failed workflow that began and left no result, each with the id of its run.
+
+    A node with repeatable=False is announced before it is called, and is refused by resumes as long as it has
+    no result. That refusal has no step. Of the runs below, some that failed are looked at.
+    """
+    if workflow.status not in _BROKEN or workflow.id in seen:  # a damaged store may have circles
+        return []
+    seen = {*seen, workflow.id}
+    announced = store.backend.read_announced(workflow.id) if workflow.status is WorkflowStatus.FAILED else []
+    found = [(workflow.id, node) for _, node in announced]
+    below, _, _ = store.backend.find(Query(_BROKEN, parent=workflow.id, limit=CHILDREN))
+    for child in sorted(below, key=_order):
+        found += unresolved_in(store, child, seen)
+    return found
 
 
 def _next(store: Checkpointer, workflow: Workflow, tallies: Sequence[StepTally]) -> tuple[str, ...] | None:

@@ -18,6 +18,7 @@ from hypergraph.display import did_you_mean, preview
 from hypergraph.exceptions import WorkflowError
 from hypergraph.records import PauseInfo
 from hypergraph.structure import signals_in
+from hypergraph.values.undecodable import Undecodable
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
@@ -293,7 +294,7 @@ def record_answers(
         if question.step.answer is None:
             written.append(store.encoding.answer(question.step, own, by))
         elif any(_is_unlike(store, question.step.answer.get(n), value) for n, value in own.items()):
-            raise answered(workflow_id, given[0])
+            raise answered(workflow_id, given[0], used=False)
     if written:
         store.backend.put_answers(written)
 
@@ -343,12 +344,15 @@ def _refuse_unasked(
 UNKNOWN: Any = object()
 
 
-def answer_at(store: Checkpointer, workflow_id: str, key: str) -> Any:
-    """Return the value that a key names, in the last visit of a nested graph, or of an item; else UNKNOWN."""
+def answer_at(store: Checkpointer, workflow_id: str, key: str, upto: int | None = None) -> Any:
+    """Return the value that a key names, in the last visit of a nested graph, or of an item; else UNKNOWN.
+
+    With a superstep, what the workflow has begun later does not count.
+    """
     *path, name = key.split(".")
     if not path:
-        return store.state(workflow_id).get(name, UNKNOWN)
-    child = child_at(store, workflow_id, path)
+        return store.state(workflow_id, superstep=upto).get(name, UNKNOWN)
+    child = child_at(store, workflow_id, path, upto)
     return UNKNOWN if child is None else store.state(child.id).get(name, UNKNOWN)
 
 
@@ -363,11 +367,15 @@ def was_answered(store: Checkpointer, workflow_id: str, key: str, answer: Any) -
     return any(name in made and not _is_unlike(store, made[name], answer) for made in found if made)
 
 
-def child_at(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> Workflow | None:
+def child_at(
+    store: Checkpointer, workflow_id: str, path: Sequence[str], upto: int | None = None
+) -> Workflow | None:
     """Return the workflow at the end of a path of nodes and items, of the last visit of each."""
     found: Workflow | None = None
     for name in path:
         children = [child for child in store.backend.children(workflow_id) if _name(child) == name]
+        if found is None:
+            children = [child for child in children if began_by(child, upto)]
         if not children:
             return None
         found = max(children, key=lambda child: child.visit)
@@ -375,21 +383,30 @@ def child_at(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> Work
     return found
 
 
+def began_by(child: Workflow, superstep: int | None) -> bool:
+    """Say whether a nested graph began at a superstep of its parent or before, None for the last one."""
+    return superstep is None or child.parent_superstep is None or child.parent_superstep <= superstep
+
+
 def _name(child: Workflow) -> str | None:
     return child.node_name if child.item is None else f"item-{child.item}"
 
 
-def answered(workflow_id: str, key: str) -> WorkflowError:
-    """Return the error for another answer to what has been answered."""
+def answered(workflow_id: str, key: str, *, used: bool = True) -> WorkflowError:
+    """Return the error for another answer to what has been answered; a run has `used` that answer, or not."""
+    # A new turn takes the answers of the workflow itself alone, and not before a run has used the first one.
+    again = " To ask again, pass new_turn=True." if used and "." not in key else ""
     return WorkflowError(
         f"{key!r} of workflow {workflow_id!r} has been answered already, with another value. To try this "
-        "one, fork the workflow before the question. To ask again, pass new_turn=True.",
+        f"one, fork the workflow before the question.{again}",
         workflow_id=workflow_id,
     )
 
 
 def _is_unlike(store: Checkpointer, stored: Any, given: Any) -> bool:
     """Say whether a given answer is another than the stored one, which is never the same object."""
+    if isinstance(stored, Undecodable):  # the store may not know its class
+        return not stored.is_form_of(given)
     serialize = store.encoding.serializer.serialize
     try:
         return bool(stored != given) and serialize(stored) != serialize(given)

@@ -10,7 +10,7 @@ from hypergraph.cli.output import duration, status, until
 from hypergraph.display import Table, bounded, execution_time, first_line, plural, run_time
 from hypergraph.runs.log import failed_status, with_usage
 from hypergraph.views.inner import InnerStepView
-from hypergraph.views.step import QuestionView, Step, StepValue
+from hypergraph.views.step import QuestionView, Step, StepValue, UnresolvedNode
 from hypergraph.views.values import TEXT, Brief, Part, StepRef, StoredValue, ValueView
 from hypergraph.views.workflow import ChildCounts, NodeRow, SignalView
 from hypergraph.views.workflows import WorkflowSummary
@@ -173,7 +173,7 @@ def step_values(title: str, values: Sequence[StepValue]) -> Table:
     for item in values:
         view, problem = item["value"], item["problem"]
         kind, size = (view["type"], _size(view["size"])) if view else ("", "")
-        shown = f"({first_line(problem)})" if view is None else view["text"]
+        shown = f"({first_line(problem)})" if view is None else added_text(item["added"]) or view["text"]
         maker = [made_by(item["made_by"])] if with_makers else []
         rows.append((item["name"], kind, size, item["version"] or "", *maker, shown))
     return Table((title, "Type", "Size", "Version", *(["Made by"] if with_makers else []), "Value"), rows)
@@ -197,8 +197,14 @@ def _outputs(step: Step) -> str:
     parts = []
     for item in step.get("outputs", []):
         view = item["value"]
-        parts.append(f"{item['name']}: {view['type']} {view['text']}" if view else f"{item['name']}: -")
+        text = view and (added_text(item["added"]) or f"{view['type']} {view['text']}")
+        parts.append(f"{item['name']}: {text or '-'}")
     return ", ".join(parts)[:TEXT]
+
+
+def added_text(added: Sequence[str] | None) -> str:
+    """Return what a step added to a list, in one line; empty for other values."""
+    return "" if added is None else bounded(f"+ {'; '.join(added) or 'nothing'}", TEXT)
 
 
 def error_lines(step: Step, most: int | None = None) -> list[str]:
@@ -206,6 +212,18 @@ def error_lines(step: Step, most: int | None = None) -> list[str]:
     what = typed(step["error_type"], step["error"] or "")
     head = f"{step['workflow']}, step {step['index']}, {step['node']}: {what}"
     return [head, *trace_lines(_of_user(step.get("traceback")), most)]
+
+
+def unresolved_lines(nodes: Sequence[UnresolvedNode]) -> list[str]:
+    """Return the nodes that began and left no result, and what to do about them."""
+    lines = [f"{each['workflow']}, {each['node']}: began without leaving a result" for each in nodes[:ROWS]]
+    left_out = len(nodes) - ROWS
+    lines += [f"... and {plural(left_out, 'more node')}"] if left_out > 0 else []
+    return [
+        *lines,
+        "  A node with repeatable=False is not called again. Find out what it did, and resume with its "
+        "on_ambiguous set.",
+    ]
 
 
 def typed(error_type: str | None, message: str) -> str:

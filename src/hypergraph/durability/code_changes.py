@@ -100,7 +100,8 @@ def outdated_nodes(graph: Graph, stored: Stored, code_change: str) -> list[str]:
     changed = changed_nodes(graph, stored)
     if not changed or code_change == "rerun":
         return changed
-    listed, workflow_id = ", ".join(map(repr, changed)), stored.workflow.id
+    names = changed if graph.renaming is None else map(graph.renaming.node, changed)  # as the code has them
+    listed, workflow_id = ", ".join(map(repr, names)), stored.workflow.id
     if code_change == "error":
         shown = "\n".join(_difference(graph, stored, name) for name in changed)
         raise GraphChangedError(
@@ -143,7 +144,10 @@ def recorded_structure(graph: Graph) -> dict[str, Any]:
         graph.memo["recorded"] = {
             **structure_of(graph),
             "rules": RULES,
-            "classes": fields_of(h for n in graph.iter_nodes() for h in _hints(n, n.data_outputs)),
+            "classes": fields_of(
+                (hint for node in graph.iter_nodes() for hint in _hints(node, node.data_outputs)),
+                versions=True,
+            ),
         }
     return graph.memo["recorded"]  # type: ignore[no-any-return]  # set one line above
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.names import moved
+from hypergraph.checkpointers.questions import began_by
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
 from hypergraph.checkpointers.references import REFERENCE
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
@@ -96,7 +97,7 @@ def begin(
     source = origin.workflow_id
     if source is not None:
         for child in store.backend.children(source):
-            if origin.upto is None or child.parent_superstep is None or child.parent_superstep <= origin.upto:
+            if began_by(child, origin.upto):
                 _copy_tree(store, child, source, workflow_id, keep_steps)
     steps = (
         []

@@ -78,7 +78,7 @@ class ResumeState:
     """Where a run stands that began earlier."""
 
     first: int = 0  # the superstep with which its turn began
-    last: int = -1  # the last superstep that has a record
+    last: int = -1  # the last superstep that has a record, or was under way when a turn gave it up
     entry: int = 0  # the superstep before which values enter that are given now
     shift: int = 0  # by how much supersteps are later than they would be without the failures so far
     next_index: int = 0

@@ -176,7 +176,7 @@ class WorkflowRecorder:
             recorded, known = produced(self.origin.records), self.origin.inputs
             given = self.origin.beyond(given)
             origin = self.origin.workflow_id or ""
-            given = without_answered(graph, self.store, origin, given, ())
+            given = without_answered(graph, self.store, origin, given, (), upto=self.origin.upto)
         else:
             stored = self.seen = stored_in(self.store, workflow_id, graph)
             self.has_seen = True
@@ -400,7 +400,7 @@ class WorkflowRecorder:
                 run.values[name] = run.answers.pop(name)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
-        left = given_up(run, stored, self.store, news, outdated)
+        left = [] if is_detached else given_up(run, stored, self.store, news, outdated)
         take_up(run, stored, given, outdated, self.store)
         run.journal = Journal(
             self.store,

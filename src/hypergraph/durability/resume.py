@@ -133,6 +133,7 @@ def _map_of(store: Checkpointer, run: Run, step: Step, workflow: Workflow) -> Ma
 
 _UNKNOWN = object()
 _LOST = Undecodable("not stored")
+_UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
 _BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
 
 
@@ -158,10 +159,17 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     replay = Replay(run.admission, stored)
     replay.run(stored.turns)
     past = run.resumed = ResumeState(first=begun_at(replay), stored=before)
-    past.last = max((record.superstep for record in stored.records), default=-1)
+    past.last = max([past.first - 1, *(record.superstep for record in stored.records)])
     past.next_index = max((record.index for record in stored.records), default=-1) + 1
     outside: set[str] = set()  # nodes that this turn does not reach
     reached = 0
+    past.visits = replay.visits
+    unfinished: list[Workflow] = []
+    if any(step.kind == "graph" for step in plan.steps):
+        _count_visits(run, stored, store)
+        unfinished = store.backend.find(Query(_UNFINISHED, parent=stored.workflow.id, limit=None))[0]
+    if news or outdated:
+        past.last = max(past.last, _last_begun(run, stored, store, unfinished))
     past.entry = past.last + 1
     if news or outdated:
         turn = Turn(past.entry, frozenset(news))
@@ -178,14 +186,12 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
     _withhold(run, replay, store)
-    past.levels, past.visits, past.versions = replay.levels, replay.visits, dict(replay.versions)
+    past.levels, past.versions = replay.levels, dict(replay.versions)
     past.begins = {name: stored.state.begin(name) for name in plan.lists if name in stored.state}
     past.begins |= dict.fromkeys(plan.lists.intersection(news), past.first)
     past.unlisted = {name for name in plan.lists if _is_unlisted(stored, name)}
     past.is_whole = stored.is_whole
-    if any(step.kind == "graph" for step in plan.steps):
-        _count_visits(run, stored, store)
-        _pass_over_given_up(run, stored, store, reached)
+    _pass_over_given_up(run, stored, store, reached, unfinished)
     for name, (version, _) in stored.inputs.items():
         past.versions[name] = max(version, past.versions.get(name, 0))
     current = [record for record in stored.records if record.superstep >= past.first]
@@ -274,16 +280,53 @@ def _reopened(run: Run, news: Collection[str], again: Sequence[int]) -> set[int]
     }
 
 
-def _pass_over_given_up(run: Run, stored: Stored, store: Checkpointer, reached: int) -> None:
-    """Count visits of nested graphs that a later turn has given up: the next one is a fresh run."""
-    others = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
+def _last_begun(run: Run, stored: Stored, store: Checkpointer, unfinished: Sequence[Workflow]) -> int:
+    """Return the last superstep in which a nested graph began that no step shows, -1 if there is none.
+
+    The process that ran it has died. A turn begins after it, so that its visit is seen to be an earlier one.
+    """
+    found = [child.parent_superstep or 0 for child in unfinished if child.node_name in run.plan.index]
+    for step in run.plan.steps:
+        if step.kind == "graph":
+            begun = [child.visit for child in unfinished if child.node_name == step.name]
+            last = max([*begun, run.resumed.visits.get(step.index, 0)])
+            while (child := _visit(store, stored, step, last + 1)) is not None:
+                found.append(child.parent_superstep or 0)
+                last += 1
+    return max(found, default=-1)
+
+
+def _visit(store: Checkpointer, stored: Stored, step: Step, number: int) -> Workflow | None:
+    """Return what is stored of a visit of a nested graph."""
+    place = f"{stored.workflow.id}/{step.name}" + (f"#{number}" if number > 1 else "")
+    return store.backend.read_workflow(place)
+
+
+def _pass_over_given_up(
+    run: Run, stored: Stored, store: Checkpointer, reached: int, unfinished: Sequence[Workflow]
+) -> None:
+    """Count visits of nested graphs that a later turn has given up: the next one is a fresh run.
+
+    One that has completed is among them if its process died before the step was written.
+    """
     past, reached_before = run.resumed, reached_at(stored, run.admission)
-    for child in store.backend.find(Query(others, parent=stored.workflow.id, limit=None))[0]:
-        index = run.plan.index.get(child.node_name or "")
-        if index is not None:
-            begun = past.first if reached >> index & 1 else reached_before.get(index, 0)
-            if (child.parent_superstep or 0) < begun:
-                past.visits[index] = max(child.visit, past.visits.get(index, 0))
+    for step in run.plan.steps:
+        begun = past.first if reached >> step.index & 1 else reached_before.get(step.index, 0)
+        if step.kind != "graph" or not begun:
+            continue
+        left = [
+            child.visit for child in unfinished if child.node_name == step.name and _is_before(child, begun)
+        ]
+        last = before = past.visits.get(step.index, 0)
+        last = max([last, *left])
+        while (child := _visit(store, stored, step, last + 1)) is not None and _is_before(child, begun):
+            last += 1
+        if last > before:
+            past.visits[step.index] = last
+
+
+def _is_before(child: Workflow, superstep: int) -> bool:
+    return (child.parent_superstep or 0) < superstep
 
 
 def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
@@ -529,19 +572,25 @@ def refuse_second_answer(graph: Graph, stored: Stored, given: Mapping[str, Any])
 
 
 def without_answered(
-    graph: Graph, store: Checkpointer, workflow_id: str, given: Mapping[str, Any], asked: Sequence[Question]
+    graph: Graph,
+    store: Checkpointer,
+    workflow_id: str,
+    given: Mapping[str, Any],
+    asked: Sequence[Question],
+    *,
+    upto: int | None = None,
 ) -> Mapping[str, Any]:
     """Return what is given without answers that were given before to questions of nested graphs and items.
 
     Raises WorkflowError for other answers than those. What is asked, or may follow what is asked, is still to
-    be answered.
+    be answered; so is what began after the superstep at which a fork leaves its workflow.
     """
     keys = {key for question in asked for key in question.keys}
     waits = {question.head for question in asked}.intersection(graph.nodes)
     coming = {*walk(waits, graph.wiring.successors)} - waits
     left = dict(given)
     for name in [name for name in given if "." in name and name not in keys]:
-        found = answer_at(store, workflow_id, name)
+        found = answer_at(store, workflow_id, name, upto)
         head, *path = name.split(".")[:-1]
         if found is UNKNOWN or (waits and head in coming):
             continue
@@ -671,14 +720,15 @@ def given_up(
 ) -> list[StepRecord]:
     """Return the questions that new values or code give up, as they are kept: with their unused answers.
 
-    Those inside nested graphs are given up at once.
+    Nested graphs that a process has left unfinished, and questions inside of them, are given up at once.
     """
-    if not (news or outdated) or not run.plan.has_interrupts:
+    if not (news or outdated):
         return []
     reached = run.admission.layout.reached_from(news, _indexes(run, outdated))
     nested = {run.plan.steps[i].name for i in bits(reached) if run.plan.steps[i].kind == "graph"}
     if nested:
-        give_up_inside(store, stored.workflow.id, nested)
+        left = _UNFINISHED if run.plan.has_interrupts else frozenset((WorkflowStatus.ACTIVE,))
+        give_up_inside(store, stored.workflow.id, left, nested)
     return [
         replace(record, status=StepStatus.STOPPED)
         for record in stored.waiting
@@ -686,13 +736,17 @@ def given_up(
     ]
 
 
-def give_up_inside(store: Checkpointer, workflow_id: str, nodes: Collection[str] | None = None) -> None:
-    """Give up the questions of the unfinished runs below a workflow, or below some nodes of it."""
-    unfinished = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
-    for child in store.backend.find(Query(unfinished, parent=workflow_id, limit=None))[0]:
+def give_up_inside(
+    store: Checkpointer,
+    workflow_id: str,
+    statuses: frozenset[WorkflowStatus],
+    nodes: Collection[str] | None = None,
+) -> None:
+    """Give up the runs of some statuses below a workflow, or below some nodes of it, with their questions."""
+    for child in store.backend.find(Query(statuses, parent=workflow_id, limit=None))[0]:
         if nodes is not None and child.node_name not in nodes:
             continue
-        give_up_inside(store, child.id)
+        give_up_inside(store, child.id, statuses)
         stored = stored_in(store, child.id)
         claim = store.backend.claim(child.id, NewWorkflow(parent_id=workflow_id), store.encoding)
         try:

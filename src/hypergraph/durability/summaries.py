@@ -50,6 +50,7 @@ class _Facts(TypedDict):
     levels: tuple[_Counts, _Counts, _Counts, _Counts]
     versions: dict[str, _Count]
     visits: _Counts
+    reached: _Counts
     sources: dict[str, _Place]
     writes: dict[str, list[_Place]]
 
@@ -66,7 +67,8 @@ def fits(stored: Stored, admission: Admission) -> bool:
         return False
     known = {(record.superstep, record.node_name) for record in stored.records}
     named = {*found["sources"].values(), *(place for each in found["writes"].values() for place in each)}
-    by_node, by_loop = (*found["levels"][::2], found["visits"]), found["levels"][1::2]
+    by_node = (*found["levels"][::2], found["visits"], found["reached"])
+    by_loop = found["levels"][1::2]
     return (
         all(place in known for place in named if place)
         and all(index < layout.size for pairs in by_node for index, _ in pairs)

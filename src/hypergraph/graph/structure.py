@@ -8,8 +8,9 @@ graph and shared: copy them before changing them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, get_origin
+from typing import TYPE_CHECKING, Any, NewType, get_args, get_origin
 
 from hypergraph.display import bounded
 from hypergraph.exceptions import safe_text
@@ -17,6 +18,7 @@ from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.gate import GateNode, IfElseNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.receive import ReceiveNode
+from hypergraph.nodes.signature import safe_getattr
 from hypergraph.structure import VERSION
 
 if TYPE_CHECKING:
@@ -64,12 +66,33 @@ def structure_of(graph: Graph) -> Structure:
 
 
 def type_text(declared: Any) -> str | None:
-    """Return a short text for a type hint, None for no hint."""
+    """Return a short text for a type hint, None for no hint. Classes are without their modules.
+
+    So it is the same where a class is of a script, and where that script is imported.
+    """
     if declared is None:
         return None
     if isinstance(declared, type) and get_origin(declared) is None:
         return "None" if declared is type(None) else declared.__name__
-    return bounded(safe_text(declared).replace("typing.", ""), _LONGEST_TYPE)
+    text = safe_text(declared).replace("typing.", "")
+    for name, short in sorted(_long_names(declared).items(), reverse=True):  # the longer of two comes first
+        text = short.join(re.split(rf"(?<![\w.'\"]){re.escape(name)}(?!\w)", text))
+    return bounded(text, _LONGEST_TYPE)
+
+
+def _long_names(declared: Any) -> dict[str, str]:
+    """Return the texts with modules of the classes in a type hint, and those without."""
+    waiting, seen, found = [declared], set[int](), dict[str, str]()
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        waiting += part if type(part) is list else [*get_args(part), get_origin(part)]
+        module, qualname = safe_getattr(part, "__module__"), safe_getattr(part, "__qualname__")
+        if isinstance(part, type | NewType) and isinstance(module, str) and isinstance(qualname, str):
+            found[f"{module}.{qualname}"] = qualname
+    return found
 
 
 def _structure(graph: Graph) -> Structure:

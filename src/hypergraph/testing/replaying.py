@@ -414,6 +414,13 @@ class Walk:
         workflow = stored.workflow
         recorded = {each["name"]: each for each in (workflow.graph or {}).get("nodes", ())}
         changed = frozenset(changed_nodes(graph, stored))
+        is_open = workflow.status is not WorkflowStatus.COMPLETED  # a resume reads what it needs
+        ended = {record.node_name for record in done}
+        taken = {n for node in graph.iter_nodes() if node.name not in ended for n in node.inputs}
+        for name in sorted(taken.intersection(stored.inputs)) if is_open else ():
+            value = stored.inputs[name][1]
+            if isinstance(value, Undecodable):
+                yield Deviation("type", None, f"its input {name} cannot be read: {value.reason}", workflow.id)
         for record in done:
             node, before = graph.wiring.nodes.get(record.node_name), recorded.get(record.node_name)
             if node is None:
@@ -428,12 +435,18 @@ class Walk:
                 if gone:
                     cause = f"it chose {', '.join(gone)}, which it cannot choose now"
                     yield Deviation("course", path + node.name, cause, workflow.id, record.round)
-            if record.node_name in changed and before is not None:
-                for cause in self._types(record, node, before):
+            if (is_open or record.node_name in changed) and before is not None:
+                is_same = record.node_name not in changed
+                for cause in self._unreadable(record) if is_same else self._types(record, node, before):
                     yield Deviation("type", path + node.name, cause, workflow.id, record.round)
             if path + node.name in self.execute:
                 for cause in self._values(graph, record, node):
                     yield Deviation("value", path + node.name, cause, workflow.id, record.round)
+
+    def _unreadable(self, record: StepRecord) -> Iterator[str]:
+        for name, value in self._made(record).items():
+            if isinstance(value, Undecodable):
+                yield f"its output {name} cannot be read: {value.reason}"
 
     def _types(self, record: StepRecord, node: HyperNode, before: Any) -> Iterator[str]:
         """Yield values that cannot be read any more, or do not fit a type that has changed."""
@@ -446,9 +459,7 @@ class Walk:
         ]
         if others:
             taken = self.store.inputs(record.workflow_id, record)
-        for name, value in made.items():
-            if isinstance(value, Undecodable):
-                yield f"its output {name} cannot be read: {value.reason}"
+        yield from self._unreadable(record)
         for side, names, values in (("inputs", others, taken), ("outputs", node.data_outputs, made)):
             for name in names:
                 hint = node.get_input_type(name) if side == "inputs" else node.get_output_type(name)

@@ -19,12 +19,14 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import PurePath
 from typing import Any, NamedTuple, TypeVar, cast, overload
 
 import msgspec
 
 C = TypeVar("C", bound=type[Any])
 _FLAG_BITS = 1024
+_MAIN = "__main__"  # the module of a script, which has another name where it is imported
 _MODEL_STATE = ("__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
 
 
@@ -245,8 +247,13 @@ def hints_of(cls: type[Any]) -> dict[str, Any]:
         return {}
 
 
-def fields_of(annotations: Iterable[Any]) -> dict[str, dict[str, str]]:
-    """Return the fields and their types of the classes in annotations, and of the classes of their fields."""
+def fields_of(annotations: Iterable[Any], *, versions: bool = False) -> dict[str, dict[str, str]]:
+    """Return the fields and their types of the classes in annotations, and of the classes of their fields.
+
+    Classes have their names without the module: that of a script differs between processes. Of classes with
+    one name, the fields are joined. With `versions`, the version of a class is under "", if it was registered
+    with one.
+    """
     waiting = [cls for annotation in annotations for cls in _classes_in(annotation)]
     found: dict[type[Any], dict[str, str]] = {}
     while waiting:
@@ -258,8 +265,16 @@ def fields_of(annotations: Iterable[Any]) -> dict[str, dict[str, str]]:
             else:
                 written = getattr(cls, "__annotations__", {})
                 found[cls] = {name: hint_text(hints.get(name, hint)) for name, hint in written.items()}
+            if versions and version_of(cls) > 1:
+                found[cls][""] = str(version_of(cls))
             waiting += [inner for hint in hints.values() for inner in _classes_in(hint)]
-    return {name_of(cls): fields for cls, fields in sorted(found.items(), key=lambda item: name_of(item[0]))}
+    joined: dict[str, dict[str, str]] = {}
+    in_order = sorted(found.items(), key=lambda one: (one[0].__qualname__, sorted(one[1].items())))
+    for cls, fields in in_order:
+        others = joined.setdefault(cls.__qualname__, {})
+        for name, text in fields.items():
+            others[name] = f"{others[name]}; {text}" if name in others else text
+    return joined
 
 
 def hint_text(hint: Any) -> str:
@@ -275,17 +290,20 @@ def hint_text(hint: Any) -> str:
         return f"{hint_text(origin)}[{', '.join(map(hint_text, arguments))}]"
     if isinstance(hint, type):
         return "None" if hint is types.NoneType else hint.__qualname__
+    if isinstance(hint, typing.NewType):
+        return hint.__name__
     return str(hint).replace("typing.", "")
 
 
 def line_for(name: str) -> str:
     """Return the line of code that makes a class of stored data known."""
     module, _, qualname = name.partition(":")
+    start = "from hypergraph.checkpointers import register; "
     if not all(part.isidentifier() for part in f"{module}.{qualname}".replace("<locals>", "x").split(".")):
-        return "register(...) with this class"  # stored data may hold any text
-    is_local = module == "__main__" or "<" in qualname
+        return f"{start}register(...) with this class"  # stored data may hold any text
+    is_local = module == _MAIN or "<" in qualname
     first = qualname.partition(".")[0]
-    return f"register({qualname})" if is_local else f"from {module} import {first}; register({qualname})"
+    return start + ("" if is_local else f"from {module} import {first}; ") + f"register({qualname})"
 
 
 _PLAIN = (str, bytes, int, float, bool, types.NoneType)
@@ -325,6 +343,16 @@ class Scope:
                 if isinstance(value, type) and name_of(value) == name and kind_of(value):
                     return value
         return None
+
+    def names_for(self, qualname: str) -> set[str]:
+        """Return the names of classes with this qualified name, in closures and modules of the functions."""
+        if self._packages is None:
+            self._packages = self._read()
+        found = list(self._held.values())
+        for names in self._modules.values():
+            found += [value for value in list(names.values()) if isinstance(value, type)]
+            found += [cls for cls in [_at(names, qualname)] if cls is not None]  # a class inside another
+        return {name_of(cls) for cls in found if cls.__qualname__ == qualname and kind_of(cls)}
 
     def _read(self) -> set[str]:
         """Look through the functions; return the packages that their modules refer to."""
@@ -385,14 +413,46 @@ def _home_of(value: Any) -> str:
 
 
 def _inside(names: Mapping[str, Any], qualname: str, name: str) -> type[Any] | None:
-    """Return the class at this path, if it calls itself so; attributes are not computed."""
+    """Return the class at this path, if it calls itself so."""
+    found = _at(names, qualname)
+    return found if found is not None and name_of(found) == name and kind_of(found) else None
+
+
+def _at(names: Mapping[str, Any], qualname: str) -> type[Any] | None:
+    """Return the class at this path; attributes are not computed."""
     found: Any = None
     for part in qualname.split("."):
         found = names.get(part)
         if not isinstance(found, type):
             return None
         names = vars(found)
-    return found if name_of(found) == name and kind_of(found) else None
+    return cast(type[Any], found)
+
+
+def _is_script(module: str) -> bool:
+    """Say whether the script of this process could be imported as this module: by the path of its file."""
+    file = getattr(sys.modules.get(_MAIN), "__file__", None)
+    parts = module.split(".")
+    return isinstance(file, str) and PurePath(file.removesuffix(".py")).parts[-len(parts) :] == tuple(parts)
+
+
+def find_class(classes: Iterable[Classes], name: str) -> type[Any] | None:
+    """Return the class of this name in stored data, None if it is not known.
+
+    A script is the module `__main__`, and has its own name where it is imported. So a class of the one is
+    found under the name of the other, if a single known class has its qualified name.
+    """
+    known = tuple(classes)
+    if exact := next(filter(None, (some.find(name) for some in known)), None):
+        return exact
+    module, _, qualname = name.partition(":")
+    if "<" in qualname or not (module == _MAIN or _is_script(module)):
+        return None
+    found = {cls for some in known for other in some.names_for(qualname) if (cls := some.find(other))}
+    if len(found) != 1:
+        return None
+    (only,) = found
+    return only if _MAIN in (module, only.__module__) else None
 
 
 class Classes:
@@ -438,6 +498,12 @@ class Classes:
                         self._named.setdefault(name_of(cls), cls)
         return self._named.get(name) or self._scope.find(name) or self._subclass(name)
 
+    def names_for(self, qualname: str) -> set[str]:
+        """Return the names of the known classes with this qualified name, whatever their module."""
+        below = {name_of(cls) for cls in self._subclasses() if cls.__qualname__ == qualname and kind_of(cls)}
+        named = {name for name in self._named if name.partition(":")[2] == qualname}
+        return below | named | self._scope.names_for(qualname)
+
     def versioned(self, name: str) -> type[Any] | None:
         """Return the class of this name if it was registered with a version, which says how to read it."""
         found = self._named.get(name)
@@ -450,17 +516,18 @@ class Classes:
         """
         if "<locals>" in name:
             return None
+        return next((cls for cls in self._subclasses() if name_of(cls) == name and kind_of(cls)), None)
+
+    def _subclasses(self) -> Iterator[type[Any]]:
+        """Yield the classes that are derived from known ones; of those below one class the newest first."""
         waiting: list[type[Any]] = list(self._named.values())
         seen = set(waiting)
         while waiting:
             below: list[type[Any]] = type.__subclasses__(waiting.pop())
             fresh: list[type[Any]] = [cls for cls in below if cls not in seen]
-            for cls in reversed(fresh):
-                if name_of(cls) == name and kind_of(cls):
-                    return cls  # type: ignore[no-any-return]  # a class: `below` has nothing else
+            yield from reversed(fresh)
             seen.update(fresh)
             waiting += fresh
-        return None
 
 
 # --- versions ------------------------------------------------------------------------------------

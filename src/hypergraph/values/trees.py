@@ -17,7 +17,16 @@ from typing import Any, cast
 
 from hypergraph.exceptions import safe_text
 from hypergraph.values import arrays, frames, tags
-from hypergraph.values.classes import REGISTERED, Classes, kind_of, line_for, name_of, rebuilt, version_of
+from hypergraph.values.classes import (
+    REGISTERED,
+    Classes,
+    find_class,
+    kind_of,
+    line_for,
+    name_of,
+    rebuilt,
+    version_of,
+)
 from hypergraph.values.limits import LONGEST_TEXT, check_hashes
 from hypergraph.values.tags import HIGHEST, LOWEST
 from hypergraph.values.undecodable import Undecodable, UnknownClassError, with_public_text
@@ -315,8 +324,7 @@ class Reader:
         if self._classes is None:
             raise ValueError(f"an object of {name}; objects are not built for viewing")
         if name not in self._found:
-            found = next(filter(None, (known.find(name) for known in self._classes)), None)
-            self._found[name] = REGISTERED.versioned(name) or found
+            self._found[name] = REGISTERED.versioned(name) or find_class(self._classes, name)
         cls = self._found[name]
         kind = kind_of(cls) if cls else None
         if kind is None:

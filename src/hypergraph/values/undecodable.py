@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from hypergraph.values.serializers import Serializer
 
 Error = TypeVar("Error", bound=Exception)
 _PUBLIC = "without_content"  # the attribute of an error that says why a value was not stored
@@ -39,20 +41,27 @@ class Undecodable:
         self.data = data  # the readable part
         self.of = of  # the name of the class, if it is an object
         self.classes: tuple[str, ...] = ()  # the classes of objects in it that could not be built
-        self._form: tuple[bytes, Callable[[Any], bytes]] | None = None
+        self._form: tuple[bytes, Serializer] | None = None
 
-    def stored_as(self, raw: bytes, serialize: Callable[[Any], bytes]) -> Undecodable:
+    def stored_as(self, raw: bytes, serializer: Serializer) -> Undecodable:
         """Keep the stored bytes, for a comparison with another value."""
-        self._form = (raw, serialize)
+        self._form = (raw, serializer)
         return self
 
     def is_form_of(self, value: Any) -> bool | None:
-        """Return whether this value would be stored with the same bytes, None if that is not known."""
+        """Return whether this value would be stored with the same bytes, None if that is not known.
+
+        The name of its class may differ in the module, where the bytes are of a script or are read by one.
+        """
         if self._form is None:
             return None
-        raw, serialize = self._form
+        raw, serializer = self._form
+        plain = serializer.without_types()
         try:
-            return serialize(value) == raw
+            form = plain.serialize(value)
+            return form == raw or form == plain.serialize(
+                serializer.with_types([type(value)]).deserialize(raw)
+            )
         except Exception:  # a value that cannot be stored
             return False
 

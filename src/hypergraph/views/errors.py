@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import islice
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow, WorkflowStatus
+from hypergraph.checkpointers.overview import unresolved_in
 from hypergraph.checkpointers.query import Moment, Query, moment
 from hypergraph.display import first_line, iso, jsonable
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import USAGE, Problem
-from hypergraph.views.step import Step, shown_step
+from hypergraph.views.step import Step, UnresolvedNode, shown_step, unresolved_nodes
 
 _PAGE = 500  # workflows read at once
 _MOST = 5000  # workflows read in all, the newest ones
 _SAMPLES = 5  # workflows named with each error
 _ROOTS = 200  # workflows that can be resumed together
 _FAILED = frozenset({WorkflowStatus.FAILED})
+_NO_RESULT = "began without leaving a result"
+
+Failure = tuple[str, str | None, str]  # the node, the type of the error and its first line
 
 
 class FailurePage(TypedDict):
@@ -26,6 +31,7 @@ class FailurePage(TypedDict):
     schema: str  # hypergraph.failures/1
     workflow: str
     items: list[Step]  # with their tracebacks
+    unresolved: list[UnresolvedNode]  # began and left no result: a resume that is refused there adds no step
     complete: bool
 
 
@@ -57,11 +63,13 @@ def failures(store: Checkpointer, wf: str, *, limit: int = 20) -> FailurePage:
     Raises:
         Problem: the workflow does not exist.
     """
-    found = list(islice(_failures_below(store, require_workflow(store, wf)), limit + 1))
+    workflow = require_workflow(store, wf)
+    found = list(islice(_failures_below(store, workflow), limit + 1))
     return {
         "schema": "hypergraph.failures/1",
         "workflow": jsonable(wf),
         "items": [shown_step(step, failure=True) for step in found[:limit]],
+        "unresolved": unresolved_nodes(unresolved_in(store, workflow)),
         "complete": len(found) <= limit,
     }
 
@@ -86,15 +94,20 @@ def errors(
         query = Query(frozenset() if resolved else _FAILED, since=moment(since), top_level=False, limit=_PAGE)
     except ValueError as error:
         raise Problem(USAGE, str(error)) from error
-    groups: dict[tuple[str, str | None, str], ErrorGroup] = {}
+    groups: dict[Failure, ErrorGroup] = {}
     count = 0
     for found in _failed_workflows(store, query):
         count += 1
         if count > _MOST:
             break
         if graph is None or graph in _graphs(store, found):
-            for step in _failures(store, found.id):
-                _add(groups, step)
+            failed = list(_failures(store, found.id))
+            for step in failed:
+                failure = step.node_name, step.error_type, first_line(step.error or "", 200)
+                _add(groups, failure, found.id, step.completed_at or step.created_at)
+            if not failed and found.status is WorkflowStatus.FAILED:
+                for _, node in store.backend.read_announced(found.id):
+                    _add(groups, (node, None, _NO_RESULT), found.id, found.completed_at)
     return {
         "schema": "hypergraph.errors/1",
         "items": list(groups.values())[:limit],
@@ -141,23 +154,22 @@ def _failures(store: Checkpointer, wf: str) -> Iterator[StepRecord]:
                 yield step
 
 
-def _add(groups: dict[tuple[str, str | None, str], ErrorGroup], step: StepRecord) -> None:
-    message = first_line(step.error or "", 200)
-    key = step.node_name, step.error_type, message
+def _add(groups: dict[Failure, ErrorGroup], failure: Failure, workflow_id: str, at: datetime | None) -> None:
+    node, error_type, message = failure
     group = groups.setdefault(
-        key,
+        failure,
         {
-            "node": jsonable(step.node_name),
-            "error_type": jsonable(step.error_type),
+            "node": jsonable(node),
+            "error_type": jsonable(error_type),
             "message": message,
             "count": 0,
-            "last_at": iso(step.completed_at or step.created_at),
+            "last_at": iso(at),
             "workflows": [],
             "roots": [],
         },
     )
     group["count"] += 1
-    wf = jsonable(step.workflow_id)
+    wf = jsonable(workflow_id)
     if wf not in group["workflows"] and len(group["workflows"]) < _SAMPLES:
         group["workflows"].append(wf)
     root = wf.split("/")[0]

@@ -23,6 +23,7 @@ from hypergraph.views.values import (
     Makers,
     StepRef,
     ValueView,
+    added_lines,
     describe,
     is_at_hand,
     step_ref,
@@ -41,6 +42,7 @@ class StepValue(TypedDict):
     stored: bool
     problem: str | None  # why it is not stored, or not here
     value: ValueView | None
+    added: list[str] | None  # of an output: what the step added to a list, a line for each item
 
 
 class PauseView(TypedDict):
@@ -96,6 +98,13 @@ class Step(TypedDict):
     traceback: NotRequired[str | None]  # if failures were asked for
 
 
+class UnresolvedNode(TypedDict):
+    """A node of a failed run that began and left no result."""
+
+    workflow: str  # whose node it is
+    node: str
+
+
 class StepDetail(Step):
     """One step with its values."""
 
@@ -141,6 +150,11 @@ def shown_step(step: StepRecord, *, failure: bool = False) -> Step:
     if failure:
         shown["error"], shown["traceback"] = jsonable(step.error or ""), jsonable(step.traceback)
     return shown
+
+
+def unresolved_nodes(found: Iterable[tuple[str, str]]) -> list[UnresolvedNode]:
+    """Return nodes that began and left no result as answers show them."""
+    return [{"workflow": jsonable(wf), "node": jsonable(node)} for wf, node in found]
 
 
 class Limits(TypedDict, total=False):
@@ -233,7 +247,7 @@ def pause_view(pause: PauseInfo, limits: Limits | None = None) -> PauseView:
 
 
 def _outputs(store: Checkpointer, found: StepRecord, limits: Limits) -> list[StepValue]:
-    values, wf = found.values or {}, found.workflow_id
+    values, wf, plain = found.values or {}, found.workflow_id, store.view(artifacts=False)
     payloads = {
         payload.name: payload
         for payload in store.backend.read_outputs(wf, upto=found.superstep)
@@ -246,7 +260,10 @@ def _outputs(store: Checkpointer, found: StepRecord, limits: Limits) -> list[Ste
         if name in payloads and not is_at_hand(payloads[name]):
             problem = problem or NOT_FETCHED
         view = describe(values[name], **limits) if name in values and problem is None else None
-        made.append(_step_value(name, version, None, problem, view, stored=name not in found.lost))
+        shown = _step_value(name, version, None, problem, view, stored=name not in found.lost)
+        if view is not None and isinstance(values[name], list):
+            shown["added"] = added_lines(plain, found, name)
+        made.append(shown)
     return made
 
 
@@ -303,6 +320,7 @@ def _step_value(
         "stored": stored,
         "problem": jsonable(problem),
         "value": view,
+        "added": None,
     }
 
 

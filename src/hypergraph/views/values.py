@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord
 from hypergraph.checkpointers.artifacts import ArtifactRef
+from hypergraph.checkpointers.history import added_by
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import bounded, closest, jsonable, preview
 from hypergraph.exceptions import CheckpointError
@@ -258,6 +259,12 @@ def speech(message: Any) -> str | None:
     if said is None or not isinstance(role, str):
         return None
     return bounded(f"{short_text(role)[1:-1]}: {short_text(said)}", TEXT)
+
+
+def added_lines(store: Checkpointer, step: StepRecord, name: str) -> list[str] | None:
+    """Return what a step added to a list, a line for each item; None for other values."""
+    items = added_by(store, step, name)
+    return None if items is None else [speech(item) or short_text(item) for item in items[:ITEMS]]
 
 
 def size_of(value: Any) -> int | None:

@@ -16,7 +16,7 @@ from hypergraph.views.inner import call_text
 from hypergraph.views.lookup import last_superstep, require_workflow
 from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.timeline import Waits
-from hypergraph.views.values import Brief, StepRef, brief, step_ref
+from hypergraph.views.values import Brief, StepRef, added_lines, brief, step_ref
 
 _MOST = 100  # values in one answer
 _LISTED = 20  # names that an error lists
@@ -48,6 +48,7 @@ class WhyValue(TypedDict):
     depth: int  # steps between it and the value asked for
     given: bool  # as an input
     value: Brief | None  # null if it is no longer stored
+    added: list[str] | None  # what its step added to a list, a line for each item; null for other values
     made_by: StepRef | None
     child: str | None  # the nested run that made it, which has more
     decided_by: StepRef | None  # the gate that let the step run
@@ -142,6 +143,7 @@ class _Descent:
             "depth": level,
             "given": False,
             "value": None,
+            "added": None,
             "made_by": None,
             "child": None,
             "decided_by": None,
@@ -156,6 +158,8 @@ class _Descent:
         values = (self.store.step(self.workflow.id, maker.index) or maker).values or {}
         gate = self.waits.gate(maker)
         shown["value"] = brief(values[name]) if name in values else None
+        if isinstance(values.get(name), list):
+            shown["added"] = added_lines(self.store, maker, name)
         shown["made_by"] = step_ref(maker)
         shown["child"] = jsonable(maker.child_workflow_id)
         shown["decided_by"] = step_ref(gate) if gate is not None else None

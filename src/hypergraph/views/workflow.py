@@ -18,7 +18,16 @@ from hypergraph.checkpointers.backend import StepTally
 from hypergraph.checkpointers.overview import Overview, some_children
 from hypergraph.display import iso, jsonable
 from hypergraph.views.lookup import missing_workflow, require_workflow
-from hypergraph.views.step import PauseView, QuestionView, Step, pause_view, question_view, shown_step
+from hypergraph.views.step import (
+    PauseView,
+    QuestionView,
+    Step,
+    UnresolvedNode,
+    pause_view,
+    question_view,
+    shown_step,
+    unresolved_nodes,
+)
 from hypergraph.views.values import ValueView, describe
 from hypergraph.views.workflows import WorkflowSummary, workflow_summary
 
@@ -75,6 +84,7 @@ class WorkflowDetail(WorkflowSummary):
     counts: dict[str, int]  # steps by status
     nodes: list[NodeRow]  # in order of first execution; of a map those of its items, unless they are too many
     first_error: Step | None  # with its traceback; in the nested run or item where it happened
+    unresolved: list[UnresolvedNode]  # of a failed run: they began and left no result
     pause: PauseView | None  # the first question without an answer
     questions: list[QuestionView]  # all open ones, with their paths from this workflow
     signals: list[SignalView]  # values that were sent to it and wait to be received
@@ -132,6 +142,7 @@ def workflow_view(found: Overview) -> WorkflowDetail:
         "counts": _by_status(found.tallies),
         "nodes": list(_node_rows(found.tallies or found.item_tallies, found.node_usage)),
         "first_error": None if found.first_error is None else shown_step(found.first_error, failure=True),
+        "unresolved": unresolved_nodes(found.unresolved),
         "pause": next((pause_view(q.pause) for q in _asking(found)), None),
         "questions": [question_view(question) for question in found.questions[:_QUESTIONS]],
         "signals": [signal_view(sent) for sent in found.signals[:_QUESTIONS]],

@@ -442,6 +442,10 @@ class SqlBackend(Backend):
         """Return what was sent to a workflow, by name and in order."""
         return self._read(reads.signals, workflow_id)
 
+    def read_announced(self, workflow_id: str) -> list[tuple[int, str]]:
+        """Return the steps that were announced and have no record, as superstep and node, in order."""
+        return self._read(reads.announced, workflow_id)
+
     def settle_map(self, workflow_id: str) -> None:
         """Bring a paused map up to date after one of its items ran by itself, in one statement."""
         database = self.database

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from itertools import starmap
+from math import isfinite
 from operator import index, itemgetter
 from types import NoneType
 from typing import Any
@@ -44,7 +45,14 @@ from hypergraph.checkpointers.sql.columns import (
 )
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
-from hypergraph.checkpointers.sql.rows import extras_in, parsed, record_of, workflow_of, workflows_of
+from hypergraph.checkpointers.sql.rows import (
+    OPEN_INTENTS,
+    extras_in,
+    parsed,
+    record_of,
+    workflow_of,
+    workflows_of,
+)
 from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import StepStatus
 
@@ -524,6 +532,7 @@ def item_tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
     return [StepTally(node, StepStatus(status), bool(cached), *rest) for node, status, cached, *rest in rows]
 
 
+@or_corrupt
 def survey(
     connection: Connection, graph: str | None, node: str | None, since: datetime | None
 ) -> list[NodeSurvey]:
@@ -545,8 +554,12 @@ def survey(
     if connection.dialect.survey is not None:
         statement = connection.dialect.survey.format(found=f"steps WHERE {where}", timed=_TIMED)
         rows = connection.execute(statement, values).fetchall()
-        return [NodeSurvey._make((*row, used.get(row[0], {}))) for row in rows]
-    return _surveyed(connection.execute(f"{_SURVEYED} WHERE {where}", values), used)
+        found = [NodeSurvey._make((*row, used.get(row[0], {}))) for row in rows]
+    else:
+        found = _surveyed(connection.execute(f"{_SURVEYED} WHERE {where}", values), used)
+    if not all(isinstance(each.node, str) and isfinite(each.total_ms or 0) for each in found):
+        raise ValueError("steps without a name, or of endless duration")
+    return found
 
 
 def _surveyed(rows: Iterable[Row], used: dict[str, dict[str, float]]) -> list[NodeSurvey]:
@@ -601,6 +614,12 @@ def last_superstep(connection: Connection, workflow_id: str) -> int | None:
     key = key_of(connection, workflow_id)
     (found,) = connection.execute("SELECT max(superstep) FROM steps WHERE workflow = ?", (key,)).fetchone()
     return None if found is None else index(found)
+
+
+def announced(connection: Connection, workflow_id: str) -> list[tuple[int, str]]:
+    """Return the steps that were announced and have no record, as superstep and node, in order."""
+    found = connection.execute(OPEN_INTENTS, (key_of(connection, workflow_id),)).fetchall()
+    return sorted((index(superstep), str(node)) for superstep, node, _ in found)
 
 
 def following(connection: Connection, workflow_id: str, superstep: int) -> list[str]:

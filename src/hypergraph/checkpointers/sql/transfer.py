@@ -19,6 +19,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, taken
 from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.columns import (
+    NONSENSE,
     STEP_COLUMNS,
     STEP_EXTRAS,
     STEP_KEY,
@@ -91,8 +92,12 @@ def copy_store(
     copied = []
     for workflow_id in missing:
         parts = dump(source, workflow_id, children=False)
-        if parts:  # else it was deleted meanwhile
+        if not parts:
+            continue  # it was deleted meanwhile
+        try:
             copied += load(target, parts)
+        except (ValueError, *NONSENSE) as error:
+            raise CheckpointError(f"Workflow {workflow_id!r} cannot be copied: {error}") from error
     return copied
 
 

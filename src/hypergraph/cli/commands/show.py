@@ -21,6 +21,7 @@ from hypergraph.cli.tables import (
     question_lines,
     signal_lines,
     step_table,
+    unresolved_lines,
 )
 from hypergraph.display import Block, plural
 from hypergraph.runs.log import amount_text, failed_status
@@ -101,6 +102,8 @@ def _blocks(read: Overview, found: WorkflowDetail, steps: list[Step]) -> Iterato
             yield f"First error (resolved): {first}"
         else:
             yield [f"First error: {first}", *trace]
+    if found["unresolved"]:
+        yield unresolved_lines(found["unresolved"])
     if found["progress"]:
         yield ["  ".join(filter(None, progress_parts(progress))) for progress in found["progress"][:ROWS]]
     if found["questions"]:
@@ -180,10 +183,14 @@ def _tree(found: TreeView) -> Reply:
 def _failures(found: FailurePage) -> Reply:
     def blocks() -> Iterator[Block]:
         yield from (error_lines(step) for step in found["items"])
+        if found["unresolved"]:
+            yield unresolved_lines(found["unresolved"])
         if not found["complete"]:
             yield "... and more"
 
     header = [f"Workflow: {found['workflow']}", plural(len(found["items"]), "error")]
+    if found["unresolved"]:
+        header.append(plural(len(found["unresolved"]), "node") + " without a result")
     first = found["items"][0] if found["items"] else None
     following = [suggested("step", first["workflow"], first["index"])] if first else []
     return Reply(found, blocks, header, following)

@@ -8,7 +8,7 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import Branch, suggested, tree_lines
 from hypergraph.cli.stores import WF, answer
-from hypergraph.cli.tables import brief_text, made_by
+from hypergraph.cli.tables import added_text, brief_text, made_by
 from hypergraph.display import Block, plural
 from hypergraph.views.why import InnerCall, WhyValue, WhyView
 from hypergraph.views.why import why as explained
@@ -68,6 +68,8 @@ def _name(item: WhyValue) -> str:
 
 def _line(item: WhyValue) -> str:
     value = "not stored" if item["value"] is None else brief_text(item["value"])
+    if item["value"] is not None and item["added"] is not None:
+        value = f"{item['value']['type']} {item['value']['size']}: {added_text(item['added'])}"
     return f"{_name(item)}  {_origin(item)}  {value}"
 
 

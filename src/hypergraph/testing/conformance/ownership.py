@@ -148,6 +148,8 @@ class OwnershipTests:
         store.backend.write(store.encoding.commit(claim, running="b", at=2))
         commit(store, claim, step(2, "b"))
         store.backend.release(claim)
+        assert store.backend.read_announced("w") == [(2, "a")]
+        assert store.backend.read_announced("none") == []
         assert opened(store).running == ((2, "a"),)
 
 
