@@ -236,8 +236,11 @@ buying = Graph([paying.as_node()], name="buying")
 
 @pytest.mark.parametrize(("graph", "run_of_charge"), [(paying, "w"), (buying, "w/paying")])
 def test_a_node_that_left_no_result_is_named(store: Checkpointer, graph: Graph, run_of_charge: str) -> None:
-    parts: dict[str, Any] = {"parent_id": "w", "node_name": "paying", "parent_superstep": 0}
-    claims = [opened(store)] if graph is paying else [opened(store), opened(store, run_of_charge, **parts)]
+    given: dict[str, Any] = {"inputs": {"order": "tea"}}
+    parts = {**given, "parent_id": "w", "node_name": "paying", "parent_superstep": 0}
+    claims = [opened(store, **given)]
+    if graph is buying:
+        claims.append(opened(store, run_of_charge, **parts))
     commit(store, claims[-1], running="charge")
     for claim in claims:  # as if the process had died in the node
         store.backend.release(claim)

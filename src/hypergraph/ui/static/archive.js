@@ -206,7 +206,7 @@ export class Archive {
       const tree = entry ? run.treeOf(entry) : null;
       const missing = version === 0 ? "bound or a default, not stored" : "it is not stored any more";
       const problem = tree ? null : entry ? run.problemOf(entry) : missing;
-      return { name, version, made_by: entry && isInput ? run.makerOf(entry) : null, stored: tree !== null, problem, value: tree ? viewOf(tree, "", 0) : null };
+      return { name, version, made_by: entry && isInput ? run.makerOf(entry) : null, stored: tree !== null, added: null, problem, value: tree ? viewOf(tree, "", 0) : null };
     };
     const inputs = (told.in ?? []).map((/** @type {any[]} */ [name, version]) => valueOf(run.byVersion.get(`${version} ${name}`), name, version, true));
     const made = run.made.filter((entry) => entry.index === index);
