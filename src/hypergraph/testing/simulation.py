@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import copy
 import datetime as dates
+import gc
 import os
 import random
 import re
@@ -868,6 +869,11 @@ class _Guard:
             ):
                 undo.callback(setattr, place, name, getattr(place, name))
                 setattr(place, name, value)
+            if (
+                gc.isenabled()
+            ):  # a collection calls hooks of others, in whatever node it begins
+                gc.disable()
+                undo.callback(gc.enable)
             trial.trace = self._trace if trial.crash_at or trial.is_calm else None
             profile = sys.getprofile()
             try:
