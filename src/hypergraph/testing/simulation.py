@@ -869,9 +869,7 @@ class _Guard:
             ):
                 undo.callback(setattr, place, name, getattr(place, name))
                 setattr(place, name, value)
-            if (
-                gc.isenabled()
-            ):  # a collection calls hooks of others, in whatever node it begins
+            if gc.isenabled():  # a collection calls hooks of others, in whatever node it begins
                 gc.disable()
                 undo.callback(gc.enable)
             trial.trace = self._trace if trial.crash_at or trial.is_calm else None
