@@ -13,7 +13,7 @@ from laws.trials import tried
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
 
 pytestmark = pytest.mark.slow
-CHUNKS, SIZE = 40, 25
+CHUNKS, SIZE = 40, 15
 OPEN = {79}  # of shared names: the reference counts more rounds of a loop with two choices in series
 
 
