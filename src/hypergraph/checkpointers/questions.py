@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hypergraph.answers import check, checked_signal, stored_schema
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Workflow
-from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.checkpointers.status import UNFINISHED, StepStatus, WorkflowStatus
 from hypergraph.clock import now
 from hypergraph.display import did_you_mean, preview
 from hypergraph.exceptions import WorkflowError
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _LONGEST = 10_000_000  # characters of the ids of all runs around a run
 _NEAR = timedelta(seconds=60)  # a timer that is due so soon is waited for in the process
 _ITEM = re.compile(r"item-(0|[1-9][0-9]*)")
-_UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +83,7 @@ def awaited(pauses: Iterable[PauseInfo]) -> dict[str, int]:
 def around(workflow_id: str) -> list[str]:
     """Return a workflow and those that it is part of, from the inside out."""
     parts = workflow_id.split("/")
-    if (
-        len(parts) * len(workflow_id) > _LONGEST
-    ):  # a stored id may be anything: together they would be endless
+    if len(parts) * len(workflow_id) > _LONGEST:  # a stored id may be anything
         return [workflow_id]
     return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
 
@@ -188,8 +185,8 @@ def _below(store: Checkpointer, workflow: Workflow, items: Collection[str] | Non
     """Return the unfinished runs below a workflow, or the items of a map that are asked for."""
     if items is not None and not workflow.step_count:
         named = [store.backend.read_workflow(f"{workflow.id}/{item}") for item in sorted(items)]
-        return [child for child in named if child is not None and child.status in _UNFINISHED]
-    found, _, _ = store.backend.find(Query(_UNFINISHED, parent=workflow.id, limit=None))
+        return [child for child in named if child is not None and child.status in UNFINISHED]
+    found, _, _ = store.backend.find(Query(UNFINISHED, parent=workflow.id, limit=None))
     return found
 
 

@@ -23,3 +23,6 @@ class WorkflowStatus(Enum):
     PAUSED = "paused"
     STOPPED = "stopped"
     PARTIAL = "partial"
+
+
+UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}

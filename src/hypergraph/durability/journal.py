@@ -638,8 +638,7 @@ class Journal:
     def _added(self, step: Step, superstep: int, results: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a step made, of lists only what it adds; what is made again adds nothing."""
         past, made = self.run.resumed, dict(results)
-        asked = self.waiting.get(step.name) if self.waiting else None
-        recorded = superstep if asked is None else asked.superstep
+        recorded = self._recorded_at(step, superstep)
         late = 0 if past is None else max(recorded - (superstep - past.shift), 0)
         for name in step.appends.intersection(made):
             result = [] if self._is_remade(step) else made[name]

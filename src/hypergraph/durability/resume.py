@@ -22,7 +22,7 @@ from hypergraph.checkpointers.questions import (
     was_answered,
 )
 from hypergraph.checkpointers.records import NewWorkflow, Payload, StepRecord, Turn, Workflow
-from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.checkpointers.status import UNFINISHED, StepStatus, WorkflowStatus
 from hypergraph.durability.code_changes import has_grown, refuse_other_types
 from hypergraph.durability.history import (
     EARLIER,
@@ -133,7 +133,6 @@ def _map_of(store: Checkpointer, run: Run, step: Step, workflow: Workflow) -> Ma
 
 _UNKNOWN = object()
 _LOST = Undecodable("not stored")
-_UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
 _BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
 
 
@@ -167,7 +166,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     unfinished: list[Workflow] = []
     if any(step.kind == "graph" for step in plan.steps):
         _count_visits(run, stored, store)
-        unfinished = store.backend.find(Query(_UNFINISHED, parent=stored.workflow.id, limit=None))[0]
+        unfinished = store.backend.find(Query(UNFINISHED, parent=stored.workflow.id, limit=None))[0]
     if news or outdated:
         past.last = max(past.last, _last_begun(run, stored, store, unfinished))
     past.entry = past.last + 1
@@ -727,7 +726,7 @@ def given_up(
     reached = run.admission.layout.reached_from(news, _indexes(run, outdated))
     nested = {run.plan.steps[i].name for i in bits(reached) if run.plan.steps[i].kind == "graph"}
     if nested:
-        left = _UNFINISHED if run.plan.has_interrupts else frozenset((WorkflowStatus.ACTIVE,))
+        left = UNFINISHED if run.plan.has_interrupts else frozenset((WorkflowStatus.ACTIVE,))
         give_up_inside(store, stored.workflow.id, left, nested)
     return [
         replace(record, status=StepStatus.STOPPED)

@@ -87,7 +87,7 @@ class InterruptNode(FunctionNode[P, R_co]):
     def get_output_type(self, output: str) -> Any:
         """Return the type of an answer, as written if it cannot be resolved; None if unknown.
 
-        It is what the handler declares to return without None, which means that there is no answer yet.
+        It is the return type of the handler without None: None means that no answer is given yet.
         """
         declared = self.signature.declared.get("return") if self.answer is MISSING else self.answer
         if declared is NoneType:

@@ -354,12 +354,8 @@ def payload_of(kind: int, row: Sequence[Any]) -> Payload:
 
 _right: set[tuple[type, ...]] = set()  # types of rows that are right
 _PAYLOAD_KINDS = ((str,), (int,), (str,), (int,), (bytes, NoneType), (int,), (int,), (int, NoneType))
-_FORMAT, _DATA, _INDEX, _BASE = (
-    2,
-    4,
-    6,
-    7,
-)  # columns of which a value that is damaged concerns that value only
+_FORMAT, _DATA, _BASE = 2, 4, 7  # columns of which a value that is damaged concerns that value only
+_INDEX = 6  # the column of the step that made it
 DAMAGED = "a damaged row"  # the format of such a value
 
 
