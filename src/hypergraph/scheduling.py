@@ -890,6 +890,7 @@ class Standing:
         "ran",
         "running",
         "said",
+        "unrun",
     )
 
     def __init__(self, layout: Layout) -> None:
@@ -903,6 +904,7 @@ class Standing:
         self.owed = 0  # what a decision named that has not started since
         self.ended = 0  # gates that have decided END
         self.held = [0] * len(layout.loops)  # by loop: heads chosen for its next round
+        self.unrun = [loop.cut for loop in layout.loops]  # by loop: its heads that have not run in this entry
         self.partial: dict[int, int] = {}  # by node that did not make everything: the slots it has filled
         self.quiet: dict[int, int] = {}  # by node: what it does not make run again
         self.events: list[tuple[int, bool]] = []  # loops that were entered, or (True) that began a round
@@ -932,7 +934,7 @@ class Standing:
             self.coming,
             self.pending,
         )
-        return (*masks, self.asking, decisions, tuple(self.quiet.items()), *self.held)
+        return (*masks, self.asking, decisions, tuple(self.quiet.items()), *self.held, *self.unrun)
 
     def to_data(self) -> dict[str, object]:
         """Return it as plain data, for `from_data`."""
@@ -959,7 +961,7 @@ class Standing:
             if kind is dict and any(type(i) is not int or not 0 <= i < layout.size for i in value):
                 raise ValueError(f"{name} of a standing has other nodes")
             setattr(found, name, value)
-        if len(found.held) != len(layout.loops) or found.running | found.asking | found.pending:
+        if {len(found.held), len(found.unrun)} != {len(layout.loops)} or found.running | found.asking | found.pending:
             raise ValueError("a standing of other loops, or within a superstep")
         return found
 
@@ -969,7 +971,7 @@ class Standing:
         for name in Standing.__slots__:
             setattr(other, name, getattr(self, name))
         other.decisions, other.held, other.events = dict(self.decisions), list(self.held), []
-        other.said = dict(self.said)
+        other.said, other.unrun = dict(self.said), list(self.unrun)
         return other
 
     # -- what comes next -------------------------------------------------------------------------------
@@ -1002,6 +1004,8 @@ class Standing:
 
     def _begin_round(self, loop: Loop, heads: int) -> None:
         chosen, layout = self.held[loop.index], self.layout
+        if loop.whole:
+            heads = chosen  # one that waits for a signal of the round runs later in it
         self.held[loop.index] = chosen & ~heads & loop.cut
         for i in bits(chosen & ~loop.cut):  # chosen with a head of this loop: they start rounds of inner ones
             inner = [k for k in layout.home[i] if layout.loops[k].cut >> i & 1]
@@ -1033,7 +1037,8 @@ class Standing:
             self.entered &= ~bit
             self.open &= ~bit
         for k in layout.home[index]:
-            if layout.loops[k].kept and layout.loops[k].cut & bit:
+            if layout.loops[k].cut & bit:
+                self.unrun[k] &= ~bit
                 awaited = layout.awaited[index] & layout.loops[k].kept
                 self.have = self.have & ~awaited | self.coming & awaited
                 self.coming &= ~awaited
@@ -1064,11 +1069,11 @@ class Standing:
                     fed |= back
                     for k in layout.home[index]:
                         if not layout.loops[k].whole:  # it goes round inside of that round
-                            self.held[k] |= layout.loops[k].cut & back & ~self.idle
+                            self.held[k] |= layout.loops[k].cut & back & ~self.unrun[k]
         if again := fed & layout.restarts[index]:
             for k in layout.home[index]:
                 if layout.loops[k].whole:
-                    self.held[k] |= layout.loops[k].cut & again & ~self.idle
+                    self.held[k] |= layout.loops[k].cut & again & ~self.unrun[k]
         if index in self.quiet:
             fed &= ~self.quiet[index]
         self.have |= gives
@@ -1153,6 +1158,7 @@ class Standing:
         for k in loop.inner:
             inner = layout.loops[k]
             self.held[k] = 0
+            self.unrun[k] = inner.cut
             self.entered |= inner.opened if self._is_called(inner) else inner.unaided
             self.events.append((k, False))
             self.have = self.have & ~inner.signals | layout.at_start & inner.signals
@@ -1228,7 +1234,7 @@ class Standing:
         for loop in self.layout.loops:
             known = [other.index for other in layout.loops if other.members == loop.members]
             if known and not loop.members & reached:
-                new.held[known[0]] = self.held[loop.index]
+                new.held[known[0]], new.unrun[known[0]] = self.held[loop.index], self.unrun[loop.index]
         for gate, mask in new.said.items():  # what it chose begins anew, by the decision that stands
             new._choose(gate, bits(mask & reached))
         new.events.clear()
