@@ -404,8 +404,6 @@ class Layout:
                             self.loops[k].signals |= slot
                             if (i, j) in self.severed:
                                 self.loops[k].kept |= slot
-        for i in bits(self.scope & self.named):
-            self.at_start |= sum(slots.get((i, name, True), 0) for name in self.parts[i].waits)
 
     def _counts(self, index: int, name: str) -> bool:
         """Say whether a given value counts: not if a loop brings another one before any choice."""
@@ -520,6 +518,11 @@ class Layout:
                     coming.append(j)
         return _mask(found)
 
+    def missing(self, index: int, have: int, *, idle: bool) -> int:
+        """Return the slots that a node lacks; a named entry point waits for no signal in its first run."""
+        found = self.need[index] & ~have | _union(m for m in self.either.get(index, ()) if not m & have)
+        return found & ~self.awaited[index] if idle and self.named >> index & 1 else found
+
     def able(self, waits: bool = True) -> int:
         """Return what may run with what is given, if every gate agrees; without `waits` no node waits."""
         have, ran, grown = self.at_start, 0, True
@@ -527,7 +530,7 @@ class Layout:
         while grown:
             grown = False
             for i in bits(self.scope & ~ran):
-                lacks = self.need[i] & ~have | _union(m for m in self.either.get(i, ()) if not m & have)
+                lacks = self.missing(i, have, idle=True)
                 chosen = (
                     not self.controllers[i]
                     or self.unasked >> i & 1
@@ -1180,11 +1183,14 @@ class Standing:
         able = self.fresh & self.open & ~self.ended & ~self.running & touched
         due &= ~(touched & ~able)
         for i in bits(able):
-            if need[i] & ~have or (i in either and not all(mask & have for mask in either[i])):
+            if (need[i] & ~have or i in either) and self._missing(i):
                 due &= ~(1 << i)
             else:
                 due |= 1 << i
         self.due = due
+
+    def _missing(self, index: int) -> int:
+        return self.layout.missing(index, self.have, idle=bool(self.idle >> index & 1))
 
     # -- what happened before ----------------------------------------------------------------------------
 
@@ -1267,8 +1273,7 @@ class Standing:
 
     def lacks(self, index: int) -> list[str]:
         """Return the names without which a node cannot run."""
-        missing = self.layout.need[index] & ~self.have
-        missing |= _union(mask for mask in self.layout.either.get(index, ()) if not mask & self.have)
+        missing = self._missing(index)
         return [name for (i, name, _), slot in self.layout.slots.items() if i == index and slot & missing]
 
     def unmet(self) -> list[tuple[int, int]]:

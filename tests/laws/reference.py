@@ -151,6 +151,9 @@ class Interpreter:
         self.loops = {c: loop for c, loop in self.loops.items() if not c <= members}
         begun = {n for loop in self.loops.values() for n in loop.places} - members  # with a round around it
         self.opens = {(g, t): s for (g, t), s in self.opens.items() if g not in members or t in begun}
+        closed = {n for n in members if self.gates[n]} - {t for _, t in self.opens}
+        for loop in self.loops.values():
+            loop.places -= closed
 
     # ---------------------------------------------------------------- one superstep
 
