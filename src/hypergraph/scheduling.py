@@ -964,8 +964,10 @@ class Standing:
             if kind is dict and any(type(i) is not int or not 0 <= i < layout.size for i in value):
                 raise ValueError(f"{name} of a standing has other nodes")
             setattr(found, name, value)
-        if {len(found.held), len(found.unrun)} != {len(layout.loops)} or found.running | found.asking | found.pending:
-            raise ValueError("a standing of other loops, or within a superstep")
+        if {len(found.held), len(found.unrun)} != {len(layout.loops)}:
+            raise ValueError("a standing of other loops")
+        if found.running | found.asking | found.pending:
+            raise ValueError("a standing within a superstep")
         return found
 
     def copy(self) -> Standing:
