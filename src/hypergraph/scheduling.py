@@ -665,6 +665,8 @@ class _Places:
         """
         direct = begins & self.heads
         last = direct | {head for head in self.heads if self._leads_freely(head, begins - direct, direct)}
+        if not begins:  # a gate outside says where it begins
+            last = set(self.heads)
         chosen = {(gate, i) for gate, i in self.choices if i in last}
         if chosen:
             inner = self._inner(begins)
@@ -1347,10 +1349,14 @@ class Supersteps(dict[int, int]):
 
         What leads to them in the same round says as much; a way from one round to the next does not.
         """
-        layout = standing.layout
-        for slot in bits(standing.have & ~before) if layout.severed else ():
-            owner = layout.owners[slot]
-            self.since[owner] = max(self.since.get(owner, 0), self[index] + 1)
+        layout, after = standing.layout, self[index] + 1
+        if not layout.severed:
+            return
+        later = [layout.owners[slot] for slot in bits(standing.have & ~before)]
+        for k in layout.enters[index]:  # a loop inside of the next round begins after what it was given
+            later += bits(layout.loops[k].first)
+        for i in later:
+            self.since[i] = max(self.since.get(i, 0), after)
 
     def _next(self, nodes: int) -> int:
         return max((superstep + 1 for i, superstep in self.items() if nodes >> i & 1), default=0)
