@@ -1120,9 +1120,14 @@ class Standing:
             k = layout.calls[gate].get(i)
             if k is not None:
                 touched |= self._enter(k)
-                if layout.heads >> i & 1:  # the loops inside that it is in begin, too
-                    self.fresh |= _union(layout.loops[n].first for n in layout.home[i] if n > k)
+                if layout.heads >> i & 1:
+                    self._begin_inside(i, k)
         return touched
+
+    def _begin_inside(self, head: int, number: int) -> None:
+        """Begin the loops inside of a loop that a chosen head is in."""
+        layout = self.layout
+        self.fresh |= _union(layout.loops[k].first for k in layout.home[head] if k > number)
 
     def ask(self, index: int) -> None:
         """Note that a node that has started waits for an answer."""
@@ -1170,7 +1175,10 @@ class Standing:
             self.events.append((k, False))
             self.have = self.have & ~inner.signals | layout.at_start & inner.signals
             self.coming &= ~inner.signals
-        self.fresh = self.fresh & ~loop.members | loop.first | self.owed & loop.members
+        owed = self.owed & loop.members  # by gates outside
+        self.fresh = self.fresh & ~loop.members | loop.first | owed
+        for i in bits(owed & layout.heads):
+            self._begin_inside(i, number)
         self._reopen(concerned)
         return concerned
 
