@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
 from hypergraph.checkpointers.backend import StepTally
-from hypergraph.checkpointers.history import History, additions
+from hypergraph.checkpointers.history import Addition, History, additions
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import jsonable
 from hypergraph.views.lookup import last_superstep, require_workflow
@@ -19,7 +19,7 @@ from hypergraph.views.values import (
     StoredValue,
     ValueView,
     describe,
-    speech,
+    name_makers,
     stored_value,
 )
 
@@ -87,15 +87,7 @@ def value(
     found = store.encoding.value(wf, payload)
     view = describe(found, path=path, offset=offset, limit=limit, characters=characters)
     if payload.is_added and not path and isinstance(found, list):
-        added = additions(store, wf, key, at)[offset:]
-        for part, item in zip(view["items"], added, strict=False):
-            part["text"] = speech(item.value) or part["text"]
-            if item.node is not None and item.index is not None and item.superstep is not None:
-                part["by"] = {
-                    "index": item.index,
-                    "node": jsonable(item.node),
-                    "superstep": item.superstep,
-                }
+        name_makers(view, additions(store, wf, key, at))
     return view
 
 
@@ -109,6 +101,11 @@ def conversations(store: Checkpointer, wf: str, *, limit: int) -> dict[str, Valu
             if size:
                 found[name] = value(store, wf, name, offset=max(0, size - limit), limit=limit)
     return found
+
+
+def state_additions(store: Checkpointer, wf: str, key: str, *, at: int | None = None) -> list[Addition]:
+    """Return the items of an appended list with the steps that added them; [] for other values."""
+    return additions(store, wf, key, at) if _payload(store, wf, key, at).is_added else []
 
 
 def raw_value(store: Checkpointer, wf: str, key: str, *, at: int | None = None) -> Any:
