@@ -263,8 +263,8 @@ def speech(message: Any) -> str | None:
 
 def added_lines(store: Checkpointer, step: StepRecord, name: str) -> list[str] | None:
     """Return what a step added to a list, a line for each item; None for other values."""
-    items = added_by(store, step, name)
-    return None if items is None else [speech(item) or short_text(item) for item in items[:ITEMS]]
+    found = added_by(store, step, name)
+    return None if found is None else [speech(item) or short_text(item) for item in found.items[:ITEMS]]
 
 
 def size_of(value: Any) -> int | None:
