@@ -12,6 +12,7 @@ from support.running import On, OnSync
 from hypergraph import Graph, node
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
 from hypergraph.exceptions import GraphChangedError, WorkflowError
+from hypergraph.views.diff import diff
 
 __all__ = ["durable", "store"]  # fixtures
 
@@ -106,3 +107,108 @@ def test_another_graph_is_not_advised_to_fork_a_map(durable: On) -> None:
         durable.map(other, half=[1.0], map_over="half", workflow_id="a")
     assert "another workflow_id" in str(caught.value)
     assert "fork_from" not in str(caught.value)
+
+
+# -- differences -------------------------------------------------------------------------------------------
+
+
+def test_maps_are_compared_item_by_item(durable: On, store: Checkpointer) -> None:
+    mapped(durable, [2, 4, 6], "a")
+    mapped(durable, [2, 8, 6], "b")
+    found = store.diff("a", "b")
+    assert found is not None
+    assert found.first is not None
+    assert (found.first.kind, found.first.names) == ("values", ("half",))
+    assert found.first.a is not None
+    assert found.first.a.workflow_id == "a/item-1"
+    (inner,) = found.inside
+    assert (inner.a, inner.b) == ("a/item-1", "b/item-1")
+    assert inner.changed == {"x": (4, 8), "half": (2, 4), "y": (2, 4)}
+    assert repr(found) == "<Difference: a, b | values differ at position 0 in halve of item-1>"
+    lines = str(found).splitlines()
+    assert any(line.split()[:3] == ["item-1", "values", "differ"] for line in lines)
+    assert found.timing.keys() == {"halve", "scale"}
+    assert found.to_dict()["inside"][0]["a"] == "a/item-1"
+    view = diff(store, "a", "b")
+    assert (view["same"], view["first"]) == (False, None)
+    assert [(each["path"], each["kind"], each["position"], each["node"]) for each in view["inside"]] == [
+        ("item-1", "values", 0, "halve")
+    ]
+    assert set(view["inside"][0]["values"]) == {"x", "half", "y"}
+    assert [(row["node"], row["a_runs"], row["b_runs"]) for row in view["timing"]].count(("halve", 3, 3)) == 1
+
+
+def test_items_that_one_map_lacks_are_named(durable: On, store: Checkpointer) -> None:
+    mapped(durable, [2, 4, 6], "a")
+    mapped(durable, [2], "b")
+    found = store.diff("a", "b")
+    assert found is not None
+    assert found.unmatched == (("a/item-1", "a/item-2"), ())
+    assert found.inside == ()
+    assert found.first is not None
+    assert (found.first.kind, found.first.b) == ("path", None)
+    assert "only in a: item-1, item-2" in str(found)
+    view = diff(store, "b", "a")
+    assert (view["same"], view["only_a"], view["only_b"]) == (False, [], ["a/item-1", "a/item-2"])
+
+
+def test_items_with_keys_are_matched_by_key(durable: On, store: Checkpointer) -> None:
+    mapped(durable, [2, 4, 6], "a", key="x")
+    mapped(durable, [6, 2, 8], "b", key="x")
+    found = store.diff("a", "b")
+    assert found is not None
+    assert (found.inside, found.unmatched) == ((), (("a/item-1",), ("b/item-2",)))
+    mapped(durable, [6, 4, 2], "c", key="x")
+    same = store.diff("a", "c")
+    assert same is not None
+    assert same.is_empty
+    assert diff(store, "a", "c")["same"]
+    assert repr(same) == "<Difference: a, c | every step is alike>"
+
+
+def test_equal_maps_are_alike(durable: On, store: Checkpointer) -> None:
+    for name in ("a", "b"):
+        mapped(durable, [2, 3], name)
+    found = store.diff("a", "b")
+    assert found is not None
+    assert found.is_empty
+    assert diff(store, "a", "b")["same"]
+
+
+@pytest.mark.parametrize("is_mapped", [False, True], ids=["nested", "mapped"])
+def test_a_difference_inside_of_a_run_is_found(durable: On, store: Checkpointer, is_mapped: bool) -> None:
+    """The outputs of the nested graph are the same, and what it did to make them is not."""
+
+    @node(output_name="z")
+    def sign(half: float) -> bool:
+        return half > 0
+
+    inner = Graph([halve, sign], name="inner").select("z").as_node(name="each")
+    graph = Graph([inner.map_over("x") if is_mapped else inner], name="outer")
+    for name, x in (("a", 2), ("b", 4)):
+        durable.run(graph.bind(x=[2, x] if is_mapped else x), workflow_id=name)
+    place = "each/item-1" if is_mapped else "each"
+    found = store.diff("a", "b")
+    assert found is not None
+    assert found.changed == {}
+    assert found.first is not None
+    assert found.first.a is not None
+    assert (found.first.names, found.first.a.workflow_id) == (("half",), f"a/{place}")
+    assert f"in halve of {place}>" in repr(found)
+    view = diff(store, "a", "b")
+    assert (view["same"], view["first"]) == (False, None)
+    assert place in [each["path"] for each in view["inside"]]
+
+
+def test_a_difference_before_one_inside_is_the_first(durable: On, store: Checkpointer) -> None:
+    @node(output_name="x")
+    def begin(n: int) -> int:
+        return 2 * n
+
+    graph = Graph([begin, GRAPH.as_node(name="inner")], name="outer")
+    for name, n in (("a", 1), ("b", 2)):
+        durable.run(graph, n=n, workflow_id=name)
+    found = store.diff("a", "b")
+    assert found is not None
+    assert repr(found) == "<Difference: a, b | values differ at position 0 in begin>"
+    assert [each.a for each in found.inside] == ["a/inner"]
