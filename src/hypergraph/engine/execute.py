@@ -271,10 +271,12 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         if run.inner is not None:
             run.leave(step, outcome)
         run.ask(step, superstep, signal.pauses)
-        if journal is not None:
+        if journal is not None and signal.is_away:
+            journal.left(step)
+        elif journal is not None:
             journal.paused(step, superstep, signal.pause, outcome)
         run.land(step, ASKED)
-        if observer is not None:
+        if observer is not None and not signal.is_away:
             await observer.interrupted(run, step, outcome.span_id, signal.pause)
         return
     except BaseException as raised:

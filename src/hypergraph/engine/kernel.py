@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from hypergraph.records import PauseInfo
 
 
+AWAY = "remote"  # why a run waits for a nested graph on another worker
+
+
 class Expired(Exception):
     """A call took longer than its timeout."""
 
@@ -32,6 +35,11 @@ class PauseExecution(BaseException):
         super().__init__(*pauses)
         self.pauses = pauses  # what the run waits for
         self.pause = pauses[0]  # the first of them
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it waits for a run on another worker: nothing has to be asked, and nothing recorded."""
+        return any(pause.reason == AWAY for pause in self.pauses)
 
 
 class Carried(Exception):
