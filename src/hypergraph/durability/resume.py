@@ -42,7 +42,13 @@ from hypergraph.engine.lists import Mark
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import CallContext, Run
-from hypergraph.exceptions import HypergraphError, NodeError, ValueUnreadableError, WorkflowError
+from hypergraph.exceptions import (
+    HypergraphError,
+    NodeError,
+    RemoteError,
+    ValueUnreadableError,
+    WorkflowError,
+)
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.records import PauseInfo, RunStatus
@@ -778,7 +784,7 @@ def ended_elsewhere(run: Run, stored: Stored) -> bool:
 def failed_elsewhere(run: Run, stored: Stored) -> bool:
     """End a run with the error of its failed step, as another worker has stored it; False without one.
 
-    The error is one of Python's own where it was one; of other classes there is only the text.
+    The error is one of Python's own where it was one; for other classes there is a RemoteError.
     """
     failed = _failed_step(stored)
     if failed is None or stored.workflow.status is not WorkflowStatus.FAILED:
@@ -793,7 +799,8 @@ def failed_elsewhere(run: Run, stored: Stored) -> bool:
             error = None
     if error is None or str(error) != text:
         shown = f"{name}: {text}" if name else text
-        error = WorkflowError(f"{shown} (in {stored.workflow.id!r})", workflow_id=stored.workflow.id)
+        kept = {"type_name": failed.error_type or "", "text": text, "traceback": failed.traceback or ""}
+        error = RemoteError(shown, **kept)
     end_with(run, RunStatus.FAILED, failed, error)
     return True
 

@@ -36,11 +36,6 @@ class PauseExecution(BaseException):
         self.pauses = pauses  # what the run waits for
         self.pause = pauses[0]  # the first of them
 
-    @property
-    def is_away(self) -> bool:
-        """Whether it waits for a run on another worker: nothing has to be asked, and nothing recorded."""
-        return any(pause.reason == AWAY for pause in self.pauses)
-
 
 class Carried(Exception):
     """A StopIteration wrapped to leave a coroutine, which cannot raise it itself."""

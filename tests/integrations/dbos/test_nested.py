@@ -83,7 +83,8 @@ def test_each_item_of_a_mapped_graph_is_a_call_also_inside_of_another_one(cluste
     assert cluster.runner.run("deep_apart", given, workflow_id="deep")["sums"] == 6
     names = ["", "/mapped_apart", *(f"/mapped_apart/short/item-{number}" for number in range(3))]
     assert calls(cluster, "deep") == [(f"deep{name}", "SUCCESS") for name in names]
-    assert set(cluster.recorded().values()) == {1}
+    recorded = {step: count for step, count in cluster.recorded().items() if step[0].startswith("deep")}
+    assert set(recorded.values()) == {1}
 
 
 def test_a_run_whose_nested_graph_runs_is_cancelled_with_it(cluster: TestCluster) -> None:

@@ -8,7 +8,6 @@ nested run in the store, as after a crash.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +24,6 @@ from hypergraph.integrations.dbos.cluster import Cluster
 _ITEM = re.compile(r"(.*)/item-\d+")
 _CHUNK = 500  # runs that are submitted at once
 _FALLBACK = 30.0  # seconds until a run looks for itself, should the call that has to wake it up be lost
-_PATIENCE = 5.0  # seconds for DBOS to write the end of a call
 _INHERITED = ("code_change", "max_iterations", "max_concurrency")  # options of the call around
 _AROUND = """
 SELECT status, queue_name, priority, queue_partition_key FROM {}.workflow_status
@@ -52,7 +50,7 @@ class Outgoing:
         calls = {attempt_id(run.workflow_id or "", self._call.attempt): run for run in runs}
         is_new = recorder.is_new(runs[0])
         found = {} if is_new else self._cluster.statuses(calls)
-        if self._is_any_away(calls, found):
+        if any(status.status in IN_FLIGHT for status in found.values()):
             return self._left(calls)
         here: list[Run] = []
         new: dict[str, Run] = {}
@@ -70,15 +68,6 @@ class Outgoing:
         if not self._submit(recorder, new):
             runs[0].context.stop()
         return self._left(calls)
-
-    def _is_any_away(self, calls: dict[str, Run], found: dict[str, Any]) -> bool:
-        """Return whether a call is in flight; one whose run has ended well in the store is not."""
-        running = [dbos_id for dbos_id, status in found.items() if status.status in IN_FLIGHT]
-        for dbos_id in running:
-            stored = self._store.backend.read_workflow(calls[dbos_id].workflow_id or "")
-            if stored is None or stored.status not in {WorkflowStatus.COMPLETED, WorkflowStatus.PAUSED}:
-                return True
-        return False
 
     def _left(self, calls: dict[str, Run]) -> list[Run]:
         self.groups.append(list(calls))
@@ -149,24 +138,12 @@ class Outgoing:
                 self._store.backend.stop_all([self._call.workflow_id])
             return
         # One that ended before the call was delayed found nothing to wake up.
-        out = self._cluster.statuses([each for group in self.groups for each in group], status=IN_FLIGHT)
+        out = self._cluster.statuses([each for group in self.groups for each in group], status=[*IN_FLIGHT])
         if not all(any(each in out for each in group) for group in self.groups):
             self._cluster.wake(self._dbos_id)
 
 
-async def wake_parent(cluster: Cluster, store: PostgresCheckpointer, dbos_id: str, call: Call) -> None:
-    """Wake up the call that waits for a nested one, once DBOS has written how that ended."""
-    pause = 0.01
-    while (is_over := await asyncio.to_thread(_ended, cluster, store, dbos_id, call)) is None:
-        if pause > _PATIENCE:
-            return  # another worker has it by now
-        await asyncio.sleep(pause)
-        pause *= 1.5
-    if is_over:
-        await asyncio.to_thread(cluster.wake, call.parent)
-
-
-def _ended(cluster: Cluster, store: PostgresCheckpointer, dbos_id: str, call: Call) -> bool | None:
+def have_ended(cluster: Cluster, store: PostgresCheckpointer, dbos_id: str, call: Call) -> bool | None:
     """Return whether all calls that are waited for together have ended, None while this one has not."""
     status = cluster.statuses([dbos_id]).get(dbos_id)
     if status is None or status.status in IN_FLIGHT:

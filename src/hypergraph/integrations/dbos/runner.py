@@ -19,7 +19,6 @@ from hypergraph.integrations.dbos.cluster import Cluster, map_queue
 from hypergraph.integrations.dbos.submissions import ErrorHandling, Submissions, Submitted
 from hypergraph.integrations.dbos.worker import Worker, WorkerSettings, graphs_by_name
 
-
 _ATTEMPT = re.compile(r"/\d+$")  # of a DBOS id
 
 

@@ -30,13 +30,14 @@ from hypergraph.integrations.dbos.execution import (
     run_map,
 )
 from hypergraph.integrations.dbos.metrics import Metrics, series, serve
-from hypergraph.integrations.dbos.nested import wake_parent
+from hypergraph.integrations.dbos.nested import have_ended
 from hypergraph.integrations.dbos.presence import ExecutorInUseError, Presence, session_name
 from hypergraph.integrations.dbos.submissions import Submissions
 
 logger = logging.getLogger("hypergraph.worker")
 _HAND_OVER = 10  # seconds for running nodes to end, after the drain time
 _STARTING = 2.0  # seconds within which a claimed run is started
+_ENDING = 5.0  # seconds for DBOS to write the end of a run
 _PASS_ON = 1.0  # seconds until a run of an unknown graph is offered to other workers
 _MAX_DUE = 300.0  # seconds between two submissions of a run that stays due
 _AWAKE = 0.5  # seconds until a signal that did not wake the main thread is handled
@@ -366,8 +367,19 @@ class Worker:
 
     def _wake_parent(self, dbos_id: str, call: Call) -> None:
         """Wake up the call that waits for a nested one, after DBOS has written how that ended."""
+
+        async def wake() -> None:
+            pause, known = 0.01, (self._cluster, self._store, dbos_id, call)
+            while (is_over := await asyncio.to_thread(have_ended, *known)) is None:
+                if pause > _ENDING:
+                    return  # another worker has it by now
+                await asyncio.sleep(pause)
+                pause *= 1.5
+            if is_over:
+                await asyncio.to_thread(self._cluster.wake, call.parent)
+
         if call.parent:
-            task = asyncio.create_task(wake_parent(self._cluster, self._store, dbos_id, call))
+            task = asyncio.create_task(wake())
             self._waking.add(task)
             task.add_done_callback(self._waking.discard)
 
