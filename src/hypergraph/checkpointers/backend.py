@@ -277,7 +277,7 @@ class Backend(ABC):
 
     @abstractmethod
     def settle_map(self, workflow_id: str) -> None:
-        """Bring a paused map up to date after an item ran by itself: its status, and when it is due."""
+        """Bring a map up to date after an item ran by itself: its status, and when it is due."""
 
     @abstractmethod
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:

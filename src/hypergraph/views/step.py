@@ -14,7 +14,7 @@ from hypergraph.display import bounded, closest, iso, jsonable
 from hypergraph.records import PauseInfo
 from hypergraph.values.undecodable import Undecodable
 from hypergraph.views.inner import InnerStepView, add_inner
-from hypergraph.views.lookup import require_workflow
+from hypergraph.views.lookup import map_hint, require_workflow
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
 from hypergraph.views.values import (
     CHARACTERS,
@@ -183,7 +183,8 @@ def step(
     found = store.view(artifacts=False).step(wf, index)
     if found is None:
         count = step_count
-        hint = f"It has {count} steps, see hypergraph steps" if count else "It has no steps"
+        known = f"It has {count} steps, see hypergraph steps" if count else "It has no steps"
+        hint = map_hint(store, wf, "step", str(index)) or known
         raise Problem(NOT_FOUND, f"Workflow {wf!r} has no step {index}", hint)
     limits: Limits = {"limit": limit, "characters": characters}
     shown = shown_step(found, failure=True)

@@ -277,8 +277,8 @@ def maker_of(item: Addition) -> StepRef | None:
 
 def added_lines(store: Checkpointer, step: StepRecord, name: str) -> list[str] | None:
     """Return what a step added to a list, a line for each item; None for other values."""
-    items = added_by(store, step, name)
-    return None if items is None else [line_of(item) for item in items[:ITEMS]]
+    found = added_by(store, step, name)
+    return None if found is None else [line_of(item) for item in found.items[:ITEMS]]
 
 
 def line_of(item: Any) -> str:

@@ -452,7 +452,7 @@ class SqlBackend(Backend):
         return self._read(reads.announced, workflow_id)
 
     def settle_map(self, workflow_id: str) -> None:
-        """Bring a paused map up to date after one of its items ran by itself, in one statement."""
+        """Bring a map up to date after one of its items ran by itself."""
         database = self.database
         database.write(lambda connection: writes.settle_map(connection, workflow_id, database.now))
 
