@@ -501,6 +501,7 @@ def test_a_warning_of_changed_code_names_what_is_kept_and_points_at_the_call(dur
     assert (result["sent"], result["other"]) == ("milk!", "home")
     durable.run(changed("old"), {"topic": "tea", "place": "home"}, workflow_id="v")
     durable.run(changed("new"), {"topic": "tea", "place": "home"}, workflow_id="v", new_turn=True)
+    durable.run(changed("new"), workflow_id="v")  # what is stored comes from this code
     assert [Path(one.filename).name for one in told] == [
         "running.py"
     ]  # which calls the runner in these tests
