@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.history import added_by
 from hypergraph.checkpointers.names import moved
 from hypergraph.checkpointers.questions import began_by
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
@@ -111,11 +112,12 @@ def begin(
         for child in store.backend.children(source):
             if began_by(child, origin.upto):
                 _copy_tree(store, child, source, workflow_id, keep_steps)
-    steps = (
-        []
-        if not origin.handed_over
-        else [store.encoding.encode(_copied(record, workflow_id)) for record in origin.records]
-    )
+    steps = []
+    if origin.handed_over:
+        chosen = _is_chosen(store, origin)
+        for record in origin.records:
+            kept = _with_items(store, record) if chosen else record
+            steps.append(store.encoding.encode(_copied(kept, workflow_id)))
     # What is given to the fork of a known workflow is news, whichever step had taken a default for it.
     inputs = {} if source is not None and origin.is_known else dict(new.inputs)
     described = replace(
@@ -152,6 +154,27 @@ def _exists(workflow_id: str) -> ValueError:
         f"Workflow {workflow_id!r} exists already; a fork needs a new workflow_id. "
         "To continue it, leave out history, checkpoint and fork_from."
     )
+
+
+def _is_chosen(store: Checkpointer, origin: Origin) -> bool:
+    """Say whether a caller has left out stored steps in the middle of the history that is passed."""
+    if not origin.is_known or origin.workflow_id is None:
+        return False
+    stored = store.steps(origin.workflow_id, superstep=origin.upto, values=False)
+    done = {record.index for record in stored if record.status is StepStatus.COMPLETED}
+    return not done <= {record.index for record in origin.records}
+
+
+def _with_items(store: Checkpointer, record: StepRecord) -> StepRecord:
+    """Return a step with what it added to lists: a list holds what the steps left out have added, too."""
+    values = dict(record.values or {})
+    lists = [name for name, value in values.items() if isinstance(value, list)]
+    known = store.step(record.workflow_id, record.index) if lists else None
+    before = {} if known is None else known.values or {}
+    for name in lists:
+        if name in before and not is_other(before[name], values[name]):
+            values[name] = added_by(store, record, name) or values[name]
+    return replace(record, values=values) if lists else record
 
 
 def _copied(record: StepRecord, workflow_id: str) -> StepRecord:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -43,7 +43,9 @@ from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.live import live_of
 from hypergraph.durability.resume import (
     canonical,
+    end_with,
     ended_elsewhere,
+    failed_elsewhere,
     given_up,
     lacks_results,
     recall,
@@ -125,6 +127,8 @@ class WorkflowRecorder:
         self.has_seen = False  # whether that was read, also if there was nothing
         self.questions: list[Question] = []  # what the caller may answer
         self.batch: str | None = None  # the map whose item is resumed by itself
+        self.around: str | None = None  # the workflow whose part is resumed by itself
+        self.may_be_inner = False  # whether a run inside of another one may be resumed by itself
         self.has_waited = self.has_forked = False
         self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
         try:
@@ -167,8 +171,9 @@ class WorkflowRecorder:
 
     def _merged(self, graph: Graph, workflow_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
         is_inner = isinstance(workflow_id, str) and "/" in workflow_id
-        self.batch = self._map_of(check_workflow_id(workflow_id, child=True)) if is_inner else None
-        check_workflow_id(workflow_id, child=self.batch is not None)
+        if is_inner:
+            self._find_around(check_workflow_id(workflow_id, child=True))
+        check_workflow_id(workflow_id, child=self.around is not None)
         if self.options.checkpoint is not None:
             point = self.options.checkpoint
             self.options = self.options.replace(history=point.steps)
@@ -190,7 +195,8 @@ class WorkflowRecorder:
                         "new_turn=True counts the values that are given now as new, and none are given. Pass "
                         "some, or leave new_turn out to resume the workflow."
                     )
-                refuse_other_version(graph, stored.workflow)
+                if not self._is_nested:  # else the version is that of the graph around it
+                    refuse_other_version(graph, stored.workflow)
                 refuse_other_graph(graph, stored.workflow, self.options)
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
@@ -210,10 +216,17 @@ class WorkflowRecorder:
         earlier = {n: value for n, (_, value) in known.items() if n in inputs or n in unmade}
         return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
 
-    def _map_of(self, workflow_id: str) -> str | None:
-        """Return the map that there is an item of under this id: the item can be resumed by itself."""
+    def _find_around(self, workflow_id: str) -> None:
+        """Find the map whose item, or the workflow whose nested run, is resumed by itself."""
         stored = self.store.backend.read_workflow(workflow_id)
-        return stored.parent_id if stored is not None and stored.item is not None else None
+        if stored is not None and (stored.item is not None or self.may_be_inner):
+            self.around = stored.parent_id
+            self.batch = stored.parent_id if stored.item is not None else None
+
+    @property
+    def _is_nested(self) -> bool:
+        """Whether the run of a nested graph, or an item of one, is resumed by itself."""
+        return self.around is not None and (self.batch is None or "/" in self.batch)
 
     # -- around a run -----------------------------------------------------------------------------------
 
@@ -266,6 +279,47 @@ class WorkflowRecorder:
                 )
             self.store.backend.release(claim)
             raise
+
+    # -- runs on other workers --------------------------------------------------------------------------
+
+    def can_leave(self, run: Run) -> bool:
+        """Return whether another worker can execute a run inside of another one: its history is stored."""
+        renaming = run.context.root.admission.graph.renaming if run.context.root is not None else None
+        # Other workers do not know the names before a renaming, nor values that the store hides.
+        if not self._keeps(run) or renaming is not None or self.store.encoding.redact is not None:
+            return False
+        run.workflow_id = run.place()
+        return True
+
+    def is_new(self, run: Run) -> bool:
+        """Return whether nothing can be stored of a run yet."""
+        return self._must_be_new(run)
+
+    def restore(self, run: Run) -> bool:
+        """Put a run where its history ends, if it has nothing to do; return whether that is so."""
+        stored = self._stored(run)
+        return stored is not None and self._is_over(run, stored)
+
+    def fail(self, run: Run, why: str) -> None:
+        """End a run as another worker has ended it; `why` is for a run that has no failed step."""
+        stored = self._stored(run)
+        if stored is None or not failed_elsewhere(run, stored):
+            end_with(run, RunStatus.FAILED, None, WorkflowError(why, workflow_id=run.workflow_id))
+
+    def announce(self, runs: Iterable[Run]) -> dict[str, NewWorkflow]:
+        """Return the workflows of runs that others are to execute, by id.
+
+        Raises TypeError for a value that cannot be stored.
+        """
+        found = {run.workflow_id or "": self._described(run) for run in runs}
+        for name, new in found.items():
+            for payload in self.store.encoding.inputs(name, new.inputs):
+                if payload.data is None:
+                    raise TypeError(
+                        f"{payload.name!r} cannot be stored, so it cannot be sent to a worker: "
+                        f"{payload.format[1:]}"
+                    )
+        return found
 
     def _unrecorded(self, run: Run, stored: Stored | None) -> bool:
         """Start a run that cannot be recorded, or continue it after what is stored, without a claim."""
@@ -483,7 +537,8 @@ class WorkflowRecorder:
             full = _is_outermost(run) or bool(run.asked)
             code = self._code_since(run) if run in self.reruns else None
             started = perf_counter()
-            status, due, awaits = WorkflowStatus(run.status.value), next_due(run.pauses), awaited(run.pauses)
+            status = WorkflowStatus.ACTIVE if run.is_away else WorkflowStatus(run.status.value)
+            due, awaits = next_due(run.pauses), awaited(run.pauses)
             saved = journal.close(status, full=full, code=code, due=due, awaits=awaits)
             if full:
                 self.store.backend.commit_seconds = perf_counter() - started
@@ -538,7 +593,7 @@ class WorkflowRecorder:
         elif run.map_run is not None:
             inputs |= self.maps.shared.get(run.map_run, {})
         if run.map_run is None:
-            return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
+            return replace(new, inputs=inputs, parent_id=new.parent_id or self.around)
         number, key = run.map_run.number_of(run.item_index), self.maps.key_of(run)
         return replace(
             new, inputs=inputs, parent_id=run.map_run.workflow_id, item=number, fingerprint=key, tags={}
@@ -990,6 +1045,8 @@ def _status(map_run: MapRun, others: Collection[WorkflowStatus]) -> WorkflowStat
     """Return how a map ended; recorded items that this call did not name count as they are."""
     found = {run.status for run in map_run.runs if run is not None}
     found |= {RunStatus.STOPPED if one is WorkflowStatus.ACTIVE else RunStatus(one.value) for one in others}
+    if any(run is not None and run.is_away for run in map_run.runs):
+        return WorkflowStatus.ACTIVE
     asks = RunStatus.PAUSED in found and None not in map_run.runs and RunStatus.STOPPED not in found
     if RunStatus.FAILED in found and not (asks and map_run.keep_going):
         return WorkflowStatus.PARTIAL if RunStatus.COMPLETED in found else WorkflowStatus.FAILED

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
 from hypergraph.checkpointers.backend import StepTally
-from hypergraph.checkpointers.history import History, additions
+from hypergraph.checkpointers.history import Addition, History, additions
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import jsonable
 from hypergraph.views.lookup import last_superstep, map_hint, map_size, require_workflow
@@ -19,7 +19,7 @@ from hypergraph.views.values import (
     StoredValue,
     ValueView,
     describe,
-    speech,
+    name_makers,
     stored_value,
 )
 
@@ -90,15 +90,7 @@ def value(
     found = payload if isinstance(payload, list) else store.encoding.value(wf, payload)
     view = describe(found, path=path, offset=offset, limit=limit, characters=characters)
     if not isinstance(payload, list) and payload.is_added and not path and isinstance(found, list):
-        added = additions(store, wf, key, at)[offset:]
-        for part, item in zip(view["items"], added, strict=False):
-            part["text"] = speech(item.value) or part["text"]
-            if item.node is not None and item.index is not None and item.superstep is not None:
-                part["by"] = {
-                    "index": item.index,
-                    "node": jsonable(item.node),
-                    "superstep": item.superstep,
-                }
+        name_makers(view, additions(store, wf, key, at))
     return view
 
 
@@ -112,6 +104,12 @@ def conversations(store: Checkpointer, wf: str, *, limit: int) -> dict[str, Valu
             if size:
                 found[name] = value(store, wf, name, offset=max(0, size - limit), limit=limit)
     return found
+
+
+def state_additions(store: Checkpointer, wf: str, key: str, *, at: int | None = None) -> list[Addition]:
+    """Return the items of an appended list with the steps that added them; [] for other values."""
+    payload = _payload(store, wf, key, at)
+    return additions(store, wf, key, at) if not isinstance(payload, list) and payload.is_added else []
 
 
 def raw_value(store: Checkpointer, wf: str, key: str, *, at: int | None = None) -> Any:
