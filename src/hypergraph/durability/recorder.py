@@ -169,9 +169,10 @@ class WorkflowRecorder:
 
     def _merged(self, graph: Graph, workflow_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
         is_inner = isinstance(workflow_id, str) and "/" in workflow_id
+        stored = None
+        check_workflow_id(workflow_id, child=is_inner)
         if is_inner:
-            self._find_around(check_workflow_id(workflow_id, child=True))
-        check_workflow_id(workflow_id, child=self.around is not None)
+            stored = self._part(workflow_id, graph)
         if self.options.checkpoint is not None:
             point = self.options.checkpoint
             self.options = self.options.replace(history=point.steps)
@@ -183,7 +184,7 @@ class WorkflowRecorder:
             origin = self.origin.workflow_id or ""
             given = without_answered(graph, self.store, origin, given, (), upto=self.origin.upto)
         else:
-            stored = self.seen = stored_in(self.store, workflow_id, graph)
+            stored = self.seen = stored if is_inner else stored_in(self.store, workflow_id, graph)
             self.has_seen = True
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
@@ -214,12 +215,17 @@ class WorkflowRecorder:
         earlier = {n: value for n, (_, value) in known.items() if n in inputs or n in unmade}
         return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
 
-    def _find_around(self, workflow_id: str) -> None:
-        """Find the map whose item, or the workflow whose nested run, is resumed by itself."""
-        stored = self.store.backend.read_workflow(workflow_id)
-        if stored is not None and (stored.item is not None or self.may_be_inner):
-            self.around = stored.parent_id
-            self.batch = stored.parent_id if stored.item is not None else None
+    def _part(self, workflow_id: str, graph: Graph) -> Stored | None:
+        """Return what is stored of an item, or of a nested run, that is resumed by itself.
+
+        Raises InvalidWorkflowIdError for an id that is neither.
+        """
+        stored = stored_in(self.store, workflow_id, graph)
+        if stored is not None and (stored.workflow.item is not None or self.may_be_inner):
+            self.around = stored.workflow.parent_id
+            self.batch = self.around if stored.workflow.item is not None else None
+        check_workflow_id(workflow_id, child=self.around is not None)
+        return stored
 
     @property
     def _is_nested(self) -> bool:
