@@ -18,6 +18,7 @@ from hypergraph.values.undecodable import Undecodable
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
+    from hypergraph.checkpointers.deltas import Added
 
 Version = tuple[str, int]  # a name and which of its values
 Source = Literal["step", "given", "bound", "default"]
@@ -102,16 +103,10 @@ def additions(store: Checkpointer, workflow_id: str, name: str, superstep: int |
     return made
 
 
-def added_by(store: Checkpointer, step: StepRecord, name: str) -> list[Any] | None:
-    """Return the items that a step added to a list, None for other values and for what cannot be read."""
+def added_by(store: Checkpointer, step: StepRecord, name: str) -> Added | None:
+    """Return what a step added to a list, None for other values and for what cannot be read."""
     state = store.lazy_state(step.workflow_id, step.superstep)
-    found = state.segments(name) if name in state else None
-    end = 0 if found is None else len(found.items) - sum(length for _, length in found.added)
-    for payload, length in () if found is None else found.added:
-        end += length
-        if payload.idx == step.index and found is not None:
-            return found.items[end - length : end]
-    return None
+    return state.added(name, step.index) if name in state else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +194,11 @@ class History:
     def maker(self, name: str, version: int) -> StepRecord | None:
         """Return the step that made a version of a value, None if that was given or is not known."""
         return self._makers.get((name, version))
+
+    def value(self, name: str, version: int, superstep: int | None = None) -> Any:
+        """Return a version of a value that a step at a superstep may have seen; None if it is not known."""
+        origin = self._origin((name, version), superstep)
+        return None if origin is None else origin.value
 
     def step(self, which: int | str) -> StepRecord | None:
         """Return the step with that index, or the last one of the node with that name."""

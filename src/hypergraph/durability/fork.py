@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.history import added_by
 from hypergraph.checkpointers.names import moved
 from hypergraph.checkpointers.questions import began_by
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
@@ -41,7 +42,7 @@ def origin_of(store: Checkpointer, options: RunOptions) -> Origin:
     """Return the history to start from.
 
     Raises:
-        WorkflowError: the workflow or the superstep does not exist.
+        WorkflowError: the workflow or the superstep does not exist, or the workflow is a map.
     """
     if options.fork_from is None:
         return _handed_over(store, options.history or ())
@@ -50,6 +51,7 @@ def origin_of(store: Checkpointer, options: RunOptions) -> Origin:
         raise WorkflowError(
             f"Cannot fork from workflow {workflow_id!r}: not found in {store!r}.", workflow_id=workflow_id
         )
+    refuse_map(store, workflow_id)
     records = store.steps(workflow_id, superstep=upto, values=False)
     found = store.backend.last_superstep(workflow_id)
     last = -1 if found is None else found
@@ -60,6 +62,17 @@ def origin_of(store: Checkpointer, options: RunOptions) -> Origin:
         )
     inputs = store.encoding.versioned(workflow_id, store.backend.read_inputs(workflow_id, upto=upto))
     return Origin(workflow_id, last if upto is None else upto, records, inputs, handed_over=False)
+
+
+def refuse_map(store: Checkpointer, workflow_id: str) -> None:
+    """Raise WorkflowError for a workflow that is a map: it has items, and no steps that a fork could copy."""
+    items = store.backend.read_items(workflow_id)
+    if items:
+        raise WorkflowError(
+            f"Workflow {workflow_id!r} is a map, and a map cannot be forked. Fork one of its items, as in "
+            f"fork_from=({items[0].id!r}, None), or map the list under another workflow_id.",
+            workflow_id=workflow_id,
+        )
 
 
 def _handed_over(store: Checkpointer, history: Sequence[StepRecord]) -> Origin:
@@ -99,11 +112,12 @@ def begin(
         for child in store.backend.children(source):
             if began_by(child, origin.upto):
                 _copy_tree(store, child, source, workflow_id, keep_steps)
-    steps = (
-        []
-        if not origin.handed_over
-        else [store.encoding.encode(_copied(record, workflow_id)) for record in origin.records]
-    )
+    steps = []
+    if origin.handed_over:
+        chosen = _is_chosen(store, origin)
+        for record in origin.records:
+            kept = _with_items(store, record) if chosen else record
+            steps.append(store.encoding.encode(_copied(kept, workflow_id)))
     # What is given to the fork of a known workflow is news, whichever step had taken a default for it.
     inputs = {} if source is not None and origin.is_known else dict(new.inputs)
     described = replace(
@@ -140,6 +154,27 @@ def _exists(workflow_id: str) -> ValueError:
         f"Workflow {workflow_id!r} exists already; a fork needs a new workflow_id. "
         "To continue it, leave out history, checkpoint and fork_from."
     )
+
+
+def _is_chosen(store: Checkpointer, origin: Origin) -> bool:
+    """Say whether a caller has left out stored steps in the middle of the history that is passed."""
+    if not origin.is_known or origin.workflow_id is None:
+        return False
+    stored = store.steps(origin.workflow_id, superstep=origin.upto, values=False)
+    done = {record.index for record in stored if record.status is StepStatus.COMPLETED}
+    return not done <= {record.index for record in origin.records}
+
+
+def _with_items(store: Checkpointer, record: StepRecord) -> StepRecord:
+    """Return a step with what it added to lists: a list holds what the steps left out have added, too."""
+    values = dict(record.values or {})
+    lists = [name for name, value in values.items() if isinstance(value, list)]
+    known = store.step(record.workflow_id, record.index) if lists else None
+    before = {} if known is None else known.values or {}
+    for name in lists:
+        if name in before and not is_other(before[name], values[name]):
+            values[name] = added_by(store, record, name) or values[name]
+    return replace(record, values=values) if lists else record
 
 
 def _copied(record: StepRecord, workflow_id: str) -> StepRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -77,6 +78,7 @@ from hypergraph.values.undecodable import Undecodable, public_text
 
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))  # values that every serializer stores
 _LONG, _MANY = 256, 4  # characters of a text and items of a collection that nested runs do not copy
+_BY_POSITION = "Leave out key to match items by position, or use another workflow_id."
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
 
 
@@ -846,8 +848,7 @@ class MapRecorder:
             if changed and stored.inputs:
                 raise ItemChangedError(
                     f"Item {item.item} of {map_run.workflow_id!r} was recorded with other values of "
-                    f"{', '.join(map(repr, changed))}. Map the same list again, match items by key=..., "
-                    "or use another workflow_id.",
+                    f"{', '.join(map(repr, changed))}. {_remedy(map_run, item)}",
                     workflow_id=item.id,
                 )
 
@@ -873,7 +874,7 @@ class MapRecorder:
             if isinstance(value, Undecodable) and value.is_form_of(None) is None:
                 raise ItemChangedError(
                     f"Item {item.item} of {map_run.workflow_id!r} cannot be compared with the recorded one: "
-                    f"its {name!r} is {value.reason}. Match items by key=..., or use another workflow_id.",
+                    f"its {name!r} is {value.reason}. {_remedy(map_run, item, is_known=False)}",
                     workflow_id=item.id,
                 )
 
@@ -892,9 +893,73 @@ class MapRecorder:
         double = [key for key, count in Counter(keys).items() if count > 1]
         if double:
             raise ValueError(f"Several items have the key {double[0]!r}; key=... must tell them apart.")
-        known = {item.fingerprint: item.item for item in items if item.item is not None}
-        unused = iter(range(max(known.values(), default=-1) + 1, len(keys) + len(known) + 1))
+        numbered = [(item.item, item) for item in items if item.item is not None]
+        known = {item.fingerprint: number for number, item in numbered if item.fingerprint is not None}
+        others = [item for _, item in numbered if item.fingerprint is None]
+        wanted = set(keys).difference(known)
+        if wanted and others:
+            known |= self._numbers_without_key(map_run, others, wanted)
+        unused = itertools.count(max((number for number, _ in numbered), default=-1) + 1)
         return [known[key] if key in known else next(unused) for key in keys]
+
+    def _numbers_without_key(
+        self, map_run: MapRun, items: Sequence[Workflow], wanted: Collection[str]
+    ) -> dict[str, int]:
+        """Return by key the numbers of items that were recorded without one: their stored inputs have it.
+
+        Raises ItemChangedError if an item cannot be told from those that are wanted.
+        """
+        self._refuse_redacted(map_run)
+        found: dict[str, Workflow] = {}
+        for item in items:
+            key = self._key_of_stored(map_run, item)
+            if key in found and key in wanted:
+                raise ItemChangedError(
+                    f"Items {found[key].item} and {item.item} of {map_run.workflow_id!r} were recorded "
+                    f"without a key, and both have the key {key!r}; key=... must tell them apart. "
+                    f"{_BY_POSITION}",
+                    workflow_id=item.id,
+                )
+            found[key] = item
+        return {key: item.item or 0 for key, item in found.items() if key in wanted}
+
+    def _key_of_stored(self, map_run: MapRun, item: Workflow) -> str:
+        """Return the key that the stored inputs of an item have; raises ItemChangedError."""
+        stored = {name: value for name, (_, value) in inputs_in(self.store, item).inputs.items()}
+        lost = {name: value for name, value in stored.items() if isinstance(value, Undecodable)}
+        readable = {name: value for name, value in stored.items() if name not in lost}
+        cause: Exception | None = None
+        try:
+            found = _value_of(self.options.key, readable)
+            why = f"it gives {type(found).__name__}, not a text or an int"
+        except Exception as error:  # of the function, which expects all that an item was given
+            found, why, cause = None, public_text(error), error
+        if isinstance(found, (str, int)):
+            return str(found)
+        if lost:
+            name, value = next(iter(lost.items()))
+            why = f"its {name!r} is {value.reason}"
+        raise ItemChangedError(
+            f"Item {item.item} of {map_run.workflow_id!r} was recorded without a key, and key=... cannot be "
+            f"computed from its stored inputs: {why}. {_BY_POSITION}",
+            workflow_id=item.id,
+        ) from cause
+
+    def _refuse_redacted(self, map_run: MapRun) -> None:
+        """Raise ItemChangedError for keys that stored inputs do not have, because they are redacted."""
+        redact = self.store.encoding.redact
+        for index, item in enumerate(map_run.items if redact is not None else ()):
+            try:
+                kept = {name: redact(None, name, value) for name, value in item.items()} if redact else item
+                shown = str(_value_of(self.options.key, kept))
+            except Exception:  # the function does not work with what is redacted
+                shown = ""
+            if shown != self.keys[map_run][index]:
+                raise ItemChangedError(
+                    f"Items of {map_run.workflow_id!r} were recorded without a key, and the store redacts "
+                    f"what key=... is computed from. {_BY_POSITION}",
+                    workflow_id=map_run.workflow_id,
+                )
 
 
 def _refuse_unrecorded(graph: Graph, granularity: str) -> None:
@@ -957,8 +1022,26 @@ def _refuse_run(stored: Workflow) -> None:
         )
 
 
+def _remedy(map_run: MapRun, item: Workflow, *, is_known: bool = True) -> str:
+    """Return what to do about an item that differs from the recorded one, or cannot be compared with it."""
+    if map_run.parent is not None:
+        return "Run it with the same list again, or use another workflow_id."
+    if item.fingerprint is not None:
+        return "Items were recorded with a key: pass the same key=..., or use another workflow_id."
+    if not is_known:
+        return "Use another workflow_id."
+    return (
+        "Map the same list again, or use another workflow_id. To run the item with its new values, pass "
+        "key=..., the name of an input that stays the same or a function of the inputs."
+    )
+
+
+def _value_of(key: Any, item: Mapping[str, Any]) -> Any:
+    return key(dict(item)) if callable(key) else item.get(key)
+
+
 def _key(key: Any, index: int, item: dict[str, Any]) -> str:
-    found = key(dict(item)) if callable(key) else item.get(key)
+    found = _value_of(key, item)
     if not isinstance(found, (str, int)):
         raise ValueError(f"key=... gives {found!r} for item {index}; it must be a text or an int.")
     return str(found)

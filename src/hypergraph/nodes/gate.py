@@ -218,7 +218,8 @@ class RouteNode(GateNode[P, R_co]):
             if not isinstance(result, list):
                 kind = "END" if result is END else type(result).__name__
                 raise TypeError(
-                    f"Gate {self.name!r} has multi_target=True but returned {kind}; return a list."
+                    f"Gate {self.name!r} has multi_target=True but returned {kind}; return a list"
+                    + (": [END]." if result is END else ".")
                 )
             return Decision(dict.fromkeys(map(self._check_target, result)))
         if result is None:

@@ -107,9 +107,10 @@ class BaseRunner(ABC):
         services: Mapping[str, Any] | None = None,
     ) -> None:
         checkpointer = _store_of(type(self).__name__, checkpointer)
-        if cache is not None and hasattr(cache, "save_step"):
+        if cache is not None and (hasattr(cache, "save_step") or isinstance(cache, (str, PathLike))):
+            found = f"the store {type(cache).__name__}" if hasattr(cache, "save_step") else repr(cache)
             raise TypeError(
-                f"cache must have get(key) and set(key, value), got the store {type(cache).__name__}. "
+                f"cache must have get(key) and set(key, value), got {found}. "
                 f"Write {type(self).__name__}(checkpointer=...) to record runs."
             )
         self.checkpointer = checkpointer

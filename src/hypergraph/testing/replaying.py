@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import typing
 import warnings
@@ -13,6 +14,7 @@ from typing import Any, Literal
 
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
 from hypergraph.checkpointers.analysis import same
+from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Workflow
 from hypergraph.checkpointers.sql.columns import NONSENSE, corrupt
@@ -21,6 +23,7 @@ from hypergraph.display import Block, Table, as_text, did_you_mean, first_line, 
 from hypergraph.durability.code_changes import changed_nodes, refuse_other_graph, refuse_other_rules
 from hypergraph.durability.history import Replay, Stored, stored_in
 from hypergraph.engine.admission import Admission, admit
+from hypergraph.engine.lists import items_of
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import graph_inside
 from hypergraph.exceptions import GraphConfigError, HypergraphError, WorkflowNotFoundError
@@ -33,10 +36,12 @@ from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.gate import GateNode
 from hypergraph.nodes.names import got
+from hypergraph.nodes.options import Replace
 from hypergraph.runners.async_ import AsyncRunner
 from hypergraph.runners.sync import SyncRunner
 from hypergraph.scheduling import Done, Layout, Past, Standing
 from hypergraph.structure import checked_structure
+from hypergraph.testing.fixtures import returned, taken_by
 from hypergraph.values.fitting import misfit
 from hypergraph.values.undecodable import Undecodable
 
@@ -206,7 +211,7 @@ def replay(
 def _checked(graph: Graph, execute: Iterable[str]) -> frozenset[str]:
     """Return the paths of the nodes to call. Raises GraphConfigError."""
     paths = {path: _node_at(graph, path) for path in node_paths(graph)}
-    wanted = {path for path, node in paths.items() if getattr(node, "pure", False) and not node.append}
+    wanted = {path for path, node in paths.items() if getattr(node, "pure", False)}
     for name in execute:
         found = [path for path in paths if path == name or path.rpartition("/")[2] == name]
         if not found:
@@ -214,10 +219,9 @@ def _checked(graph: Graph, execute: Iterable[str]) -> frozenset[str]:
             raise GraphConfigError(f"Cannot execute {name!r}: no node has this name or path. {hint}")
         for path in found:
             node = paths[path]
-            if not isinstance(node, CallableNode) or node.is_interrupt or node.append:
+            if not isinstance(node, CallableNode) or node.is_interrupt:
                 raise GraphConfigError(
-                    f"Cannot execute {path!r}: only functions and gates are called, "
-                    "and not those that ask or append."
+                    f"Cannot execute {path!r}: only functions and gates are called, and not those that ask."
                 )
         wanted.update(found)
     return frozenset(wanted)
@@ -475,16 +479,24 @@ class Walk:
         found = self.store.step(record.workflow_id, record.index)
         return dict(found.values or {}) if found is not None else {}
 
+    def _history(self, workflow_id: str) -> History:
+        found: History | None = self.known.get("history")
+        if found is None or found.workflow_id != workflow_id:
+            found = self.known["history"] = History(self.store, workflow_id)
+        return found
+
     def _values(self, graph: Graph, record: StepRecord, node: HyperNode) -> Iterator[str]:
         """Call a node with its recorded inputs, and yield how the outcome differs."""
-        given = self.store.inputs(record.workflow_id, record, graph=graph)
+        history = self._history(record.workflow_id)
+        given = taken_by(history, graph, record, node)
         needed = [
             name
             for name in node.inputs
             if name in given or record.input_versions.get(name) or not node.has_default_for(name)
         ]
         lost = any(isinstance(given.get(name, _LOST), Undecodable) for name in needed)
-        made = {n: value for n, value in self._made(record).items() if not isinstance(value, Undecodable)}
+        found = returned(history, record, node) if node.append else self._made(record)
+        made = {name: value for name, value in found.items() if not isinstance(value, Undecodable)}
         if lost or (node.data_outputs and not made):  # retention has dropped it, or the key is not there
             self.uncalled += 1
             return
@@ -500,8 +512,16 @@ class Walk:
                 yield f"it chose {was}, and chooses {is_now} now"
             return
         for name, value in made.items():
-            if name in now and not same(value, now[name]):
+            if name in node.append and name in now:
+                if not _adds_same(value, now[name]):
+                    yield f"it adds other items to {name}"
+            elif name in now and not same(value, now[name]):
                 yield f"it makes another {name}"
+
+
+def _adds_same(before: Any, now: Any) -> bool:
+    """Say whether two results of a node do the same to a list."""
+    return isinstance(before, Replace) == isinstance(now, Replace) and same(items_of(before), items_of(now))
 
 
 _NOTHING: Any = object()
@@ -583,12 +603,40 @@ def _called(node: HyperNode, given: Mapping[str, Any]) -> Any:
         )
         return node.decide(_values_of(maker, given)["decision"])
     if isinstance(node, FunctionNode):
-        plain = FunctionNode(node.func, node.name, node.data_outputs)
+        plain = FunctionNode(_boxing(node) if node.append else node.func, node.name, node.data_outputs)
         renamed = {
             old.name: new for old, new in zip(node.params, node.inputs, strict=True) if old.name != new
         }
-        return _values_of(plain.with_inputs(renamed), given)
+        made = _values_of(plain.with_inputs(renamed), given)
+        return {name: value[0] if isinstance(value, _Box) else value for name, value in made.items()}
     return {}
+
+
+class _Box(tuple[Replace]):
+    """A result that starts a list anew, as a value: the node is called where nothing is appended."""
+
+    __slots__ = ()
+
+
+def _boxing(node: FunctionNode) -> Callable[..., Any]:
+    """Return the function of a node, with boxes around what starts a list anew."""
+
+    def boxed(made: Any) -> Any:
+        if isinstance(made, tuple):
+            return tuple(map(boxed, made))
+        return _Box((made,)) if isinstance(made, Replace) else made
+
+    @functools.wraps(node.func)
+    def call(*args: Any, **keywords: Any) -> Any:
+        return boxed(node.func(*args, **keywords))
+
+    @functools.wraps(node.func)
+    async def call_later(*args: Any, **keywords: Any) -> Any:
+        return boxed(await node.func(*args, **keywords))
+
+    if node.is_generator:  # what it yields are items
+        return node.func
+    return call_later if node.is_async else call
 
 
 def _values_of(node: FunctionNode, given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -55,6 +55,8 @@ _START = dates.datetime(2030, 1, 1, tzinfo=dates.UTC)  # of every simulated run,
 _ID = "simulated"
 _THREAD = "hypergraph-simulation"
 _CRASHES = ((0, 1, 2, 3), (2, 5, 2, 1))  # how many of a run, and how often each number comes up
+_INSIDE = 0.6  # of the crashes are at a line of a node, the others so many turns of the event loop later:
+_TURNS = (2, 8, 30)  # up to one of these
 _ROUNDS = 50  # pauses of one run before it counts as endless
 _TWICE = 0.3  # of the runs are delivered a second time
 _FAULT = 0.2  # of the attempts fail
@@ -103,6 +105,8 @@ class SimulatedRun:
     faults: int = 0  # attempts that failed or timed out because the seed said so
     deliveries: int = 1  # how often it was delivered
     workflow_id: str = _ID  # its id in the store
+    killed: Counter[str] = field(default_factory=Counter)  # by path: how often the process died in the node
+    calls: Counter[str] = field(default_factory=Counter)  # by path: how often each node was called
 
     @property
     def values(self) -> dict[str, Any]:
@@ -123,6 +127,18 @@ class SimulationReport:
     crashes: int = 0  # of all runs
     faults: int = 0  # failed attempts of all runs
     duplicates: int = 0  # runs that were delivered twice
+    killed: Mapping[str, int] = field(default_factory=dict)  # by path: how often the process died in the node
+    calls: Mapping[str, int] = field(default_factory=dict)  # by path: how often each node was called
+
+    @property
+    def never_killed(self) -> list[str]:
+        """The nodes that were called, and in which the process never died: what they do is not tested."""
+        return [path for path, calls in self.calls.items() if calls and not self.killed.get(path)]
+
+    @property
+    def never_called(self) -> list[str]:
+        """The nodes that no run has called."""
+        return [path for path, calls in self.calls.items() if not calls]
 
     @property
     def ok(self) -> bool:
@@ -136,9 +152,10 @@ class SimulationReport:
 
     def __str__(self) -> str:
         facts = [
-            ", ".join(f"{count} {status}" for status, count in sorted(self.endings.items())),
+            ", ".join(f"{number} {status}" for status, number in sorted(self.endings.items())),
             f"{self.crashes} crashes, {plural(self.faults, 'failed attempt')}, "
             f"{self.duplicates} delivered twice",
+            *self._coverage(),
         ]
         if self.failure is None:
             return as_text((f"Simulation: {plural(self.seeds, 'seed')}", "all passed"), facts)
@@ -148,6 +165,19 @@ class SimulationReport:
         return as_text(
             (f"Simulation: {plural(self.seeds, 'seed')}", verdict), facts, why, self.failure.course
         )
+
+    def _coverage(self) -> Iterator[str]:
+        """Yield lines about the nodes in which the process died, and those in which it did not."""
+        if self.crashes:
+            yield f"Died in: {_listed({path: self.killed.get(path, 0) for path in self.calls})}"
+            if self.never_killed:
+                yield f"Never died in: {', '.join(self.never_killed)}. What a crash there does is not tested."
+        if self.never_called:
+            yield f"Never called: {', '.join(self.never_called)}"
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{path} {number}" for path, number in counts.items())
 
 
 def _reason(error: BaseException | None) -> str:
@@ -207,7 +237,7 @@ def simulate(
             run must end with the status and the values of a run without disturbances
         services: makes the services of a run: the world outside, which crashes do not reset
         answers: answers to questions, by name; a question without one is left to its deadline
-        crashes: whether the process dies, up to three times per run, and is resumed
+        crashes: whether the process dies, up to three times per run and in any call, and is resumed
         faults: whether attempts fail and time out where a retry policy would repeat them
         duplicates: whether some runs are delivered twice, at the same time or after their end
         store: makes the store of a run
@@ -274,15 +304,28 @@ def _check_answers(graph: Graph, answers: Any) -> None:
     names = [name for node in _nodes(graph) if node.is_interrupt for name in node.data_outputs]
     for key in answers:
         if key.rpartition(".")[2] not in names:
-            hint = did_you_mean(key, names)
-            raise GraphConfigError(f"answers names {key!r}, which no question asks for. {hint}".strip())
+            asked = f"The questions ask for: {', '.join(names)}." if names else "The graph has no questions."
+            hint = did_you_mean(key, names) or asked
+            raise GraphConfigError(f"answers names {key!r}, which no question asks for. {hint}")
 
 
 def _nodes(graph: Graph) -> Iterator[Any]:
+    return (node for _, node in _paths(graph))
+
+
+def _paths(graph: Graph, before: str = "") -> Iterator[tuple[str, Any]]:
     for each in graph.iter_nodes():
-        yield each
+        yield before + each.name, each
         if each.nested_graph is not None:
-            yield from _nodes(each.nested_graph)
+            yield from _paths(each.nested_graph, f"{before}{each.name}/")
+
+
+@dataclass(frozen=True, slots=True)
+class _Death:
+    """Where a process dies: at a line of a node, or some turns of the event loop after it."""
+
+    line: int  # counted from 1 in one process; 0 for its beginning
+    turns: int  # 0 to die at the line
 
 
 # -- one run ------------------------------------------------------------------------------------------
@@ -317,7 +360,8 @@ class _Simulation:
         self.strict = strict
         self.codes = dict(_codes(graph))  # of the functions of nodes, with the names of their nodes
         self.calm: SimulatedRun | None = None  # the run without disturbances
-        self.span = 1  # places in it at which a process can die
+        self.lines: list[int] = []  # of nodes that it passes, by call of the runner: there a process can die
+        self.paths = [path for path, node in _paths(graph) if isinstance(node, CallableNode)]
         self.moves = 0  # grows with everything that happens; watched from another thread
         self.is_over = False  # the watcher has given up
         self.replaced = ExitStack()  # puts back what a run has replaced, if its thread is not going to
@@ -329,6 +373,8 @@ class _Simulation:
             raise SimulationError(f"The graph cannot be simulated: {self.calm.error}.")
         endings: Counter[str] = Counter()
         runs = crashes = faults = duplicates = 0
+        killed: Counter[str] = Counter()
+        calls: Counter[str] = Counter(dict.fromkeys(self.paths, 0))
         failure = None
         for seed in seeds:
             trial = _Trial(self, seed, watch=self.strict and runs < _FIRST)
@@ -336,11 +382,14 @@ class _Simulation:
             runs += 1
             crashes, faults = crashes + run.crashes, faults + run.faults
             duplicates += run.deliveries > 1
+            killed.update(run.killed)
+            calls.update(run.calls)
             endings["stuck" if run.result is None else run.result.status.value] += 1
             if trial.failed:
                 failure = self._twice(seed, run)
                 break
-        return SimulationReport(runs, failure, dict(endings), crashes, faults, duplicates)
+        counts = runs, failure, dict(endings), crashes, faults, duplicates
+        return SimulationReport(*counts, killed=dict(killed), calls=dict(calls))
 
     def _twice(self, seed: int, first: SimulatedRun | None = None) -> SimulatedRun:
         """Play a seed again, to be sure that it takes the same course. Raises SimulationError."""
@@ -427,7 +476,10 @@ class _Trial:
         self.clock = FakeClock(_START, skip=True)
         self.store = simulation.store()
         self.is_dead = False  # the process has died, and what it leaves cannot write
-        self.point, self.crash_at = 0, 0  # places passed since the process began, and the one where it dies
+        self.death: _Death | None = None  # of the process that is under way
+        self.lines = 0  # of nodes that it has passed
+        self.turns: int | None = None  # of its event loop until it dies, once they are counted
+        self.under_way: Counter[str] = Counter()  # by path: calls of nodes
         self.left: list[_Loop] = []  # event loops of processes that died, kept as they were
         self.run_ = SimulatedRun(seed, None, None, dict(simulation.services()), self.store)
         self.failed = False
@@ -455,9 +507,7 @@ class _Trial:
     def run(self) -> SimulatedRun:
         """Play to the end, and check."""
         run = self.run_
-        crashes = self.simulation.crashes and not self.is_calm
-        plan = [self.rng.randint(1, self.simulation.span) for _ in range(self.rng.choices(*_CRASHES)[0])]
-        plan = plan if crashes else []
+        plan = self._plan() if self.simulation.crashes and not self.is_calm else {}
         twice = self.simulation.duplicates and not self.is_calm and self.rng.random() < _TWICE
         together = twice and self.rng.random() < 1 / 2
         state = random.getstate()
@@ -469,15 +519,35 @@ class _Trial:
                 if twice and not together and run.result is not None:
                     run.deliveries += 1
                     self.tell("delivered again")
-                    self._again(self.simulation.inputs())
-                if self.is_calm:
-                    self.simulation.span = max(self.point + self.point // 4, 1)
+                    last = plan.get(len(self.simulation.lines))
+                    try:
+                        self._again(self.simulation.inputs(), last[0] if last else None)
+                    except _Stuck as error:
+                        run.error = error
                 self._check()
         finally:
             random.setstate(state)
             self.simulation.replaced.pop_all()
             self._discard()
         return run
+
+    def _plan(self) -> dict[int, list[_Death]]:
+        """Return where processes die, by call of the runner: the first, those with answers, those of timers.
+
+        Every line of a node that the undisturbed run passes is as likely as every other.
+        """
+        rng, lines = self.rng, self.simulation.lines
+        plan: dict[int, list[_Death]] = {}
+        for _ in range(rng.choices(*_CRASHES)[0]):
+            # After the last call the run may be delivered again, which calls what has failed.
+            call = rng.choices(range(len(lines) + 1), [*(each + 1 for each in lines), 1])[0]
+            most = lines[min(call, len(lines) - 1)]
+            line = rng.randint(0, most + most // 4)  # attempts that fail add some
+            inside = line > 0 and rng.random() < _INSIDE
+            plan.setdefault(call, []).append(
+                _Death(line, 0 if inside else rng.randint(1, rng.choice(_TURNS)))
+            )
+        return plan
 
     def _check(self) -> None:
         run = self.run_
@@ -494,36 +564,45 @@ class _Trial:
             self.failed, run.error = True, error
             self.tell(f"the check fails: {_reason(error)}")
 
-    def _deliver(self, plan: list[int], together: bool) -> None:
+    def _deliver(self, plan: dict[int, list[_Death]], together: bool) -> None:
         """Call the runner until the run has ended: after crashes and pauses again."""
-        given, force, calls = self.simulation.inputs(), False, 0
-        answers = self.simulation.answers()
-        while calls < _ROUNDS:
-            self.crash_at, self.point = (plan.pop(0) if plan else 0), 0
+        simulation, given, crashed = self.simulation, self.simulation.inputs(), False
+        answers, stage, asked = simulation.answers(), 0, [""]
+        while True:
+            deaths = plan.get(stage)
             try:
-                result = self._process(given, force=force, twice=together and not calls)
+                death = deaths.pop(0) if deaths else None
+                result = self._process(given, death, force=crashed, twice=together and not stage)
             except _Crash:
                 self.run_.crashes += 1
-                self.is_dead, force = False, True
+                self.is_dead, crashed = False, True
+                if stage:  # an answer that is stored counts; if it is not, the question is open again
+                    given = {} if simulation.mapping is None else simulation.inputs()
                 continue
             except _Stuck as error:
                 self.run_.error = error
                 self.tell(_reason(error))
                 return
-            calls += 1
-            self.run_.result, force = result, False
+            before, asked = asked, [f"{pause.node_name} {pause.value!r}" for pause in result.pauses]
+            stage += not (crashed and asked == before)
+            if self.is_calm:
+                simulation.lines[stage - 1 :] = [self.lines]
+            self.run_.result, crashed = result, False
             if result.status is not RunStatus.PAUSED or (more := self._answers(result, answers)) is None:
                 return
-            given = more if self.simulation.mapping is None else {**self.simulation.inputs(), **more}
+            given = more if simulation.mapping is None else {**simulation.inputs(), **more}
+            if stage >= _ROUNDS:
+                break
         self.run_.error = _Stuck(f"it pauses again and again, {_ROUNDS} times")
 
-    def _again(self, given: Mapping[str, Any]) -> None:
+    def _again(self, given: Mapping[str, Any], death: _Death | None) -> None:
         """Deliver a run that has ended once more."""
-        self.crash_at = self.point = 0
         try:
-            self._process(given)
-        except _Stuck as error:
-            self.run_.error = error
+            self._process(given, death)
+        except _Crash:
+            self.run_.crashes += 1
+            self.is_dead = False
+            self._process(given, force=True)
 
     def _answers(self, result: RunResult | MapResult, answers: dict[str, Any]) -> dict[str, Any] | None:
         """Return answers to what is asked; without one, wait for what is due. None if there is neither."""
@@ -545,9 +624,16 @@ class _Trial:
         return {}
 
     def _process(
-        self, given: Mapping[str, Any], *, force: bool = False, twice: bool = False
+        self,
+        given: Mapping[str, Any],
+        death: _Death | None = None,
+        *,
+        force: bool = False,
+        twice: bool = False,
     ) -> RunResult | MapResult:
         """Run in an event loop of its own until the end of the call. Raises _Crash and _Stuck."""
+        self.death, self.lines, self.turns = death, 0, None if death is None or death.line else death.turns
+        self.under_way.clear()
         options: dict[str, Any] = {"workflow_id": _ID, "error_handling": "continue"}
         services = self.run_.services
 
@@ -602,17 +688,36 @@ class _Trial:
         finally:
             sys.settrace(before)
 
-    def pass_point(self, what: Callable[[], str]) -> None:
-        """Count a place at which a process can die, and die if this is the one."""
-        simulation = self.simulation
-        simulation.moves += 1
-        if simulation.is_over:
+    def pass_line(self, what: Callable[[], str]) -> None:
+        """Count a line of a node, and die if this is the one."""
+        self._move()
+        self.lines += 1
+        if self.death is not None and self.lines == self.death.line:
+            if not self.death.turns:
+                self._die(what())
+            self.turns = self.death.turns
+
+    def pass_turn(self) -> None:
+        """Count a turn of the event loop, and die if this is the one."""
+        self._move()
+        if self.turns is not None:
+            self.turns -= 1
+            if self.turns <= 0:
+                self.turns = None
+                self._die("between two steps")
+
+    def _move(self) -> None:
+        self.simulation.moves += 1
+        if self.simulation.is_over:
             raise _Refused("the simulation was given up")
-        self.point += 1
-        if self.point == self.crash_at and not self.is_dead:
-            self.tell(f"the process dies {what()}")
-            self.is_dead = True
-            raise _Crash
+
+    def _die(self, where: str) -> None:
+        if self.is_dead:
+            return
+        self.tell(f"the process dies {where}")
+        self.run_.killed.update(path for path, calls in self.under_way.items() if calls)
+        self.is_dead = True
+        raise _Crash
 
     def _discard(self) -> None:
         """Close what crashed processes have left; nothing of it can write."""
@@ -642,21 +747,27 @@ class _SimulatedKernel(AsyncKernel):
     async def limited(self, call: Callable[[], Awaitable[T]]) -> T:
         """Await one attempt of a node, disturbed."""
         run, step, _, outcome, _ = call.args  # type: ignore[attr-defined]  # see engine.execute._attempts
-        trial, name = self.trial, run.path_of(step.name)
+        trial, path = self.trial, run.path_of(step.name)
+        name = path
         if trial.simulation.mapping is not None:  # "simulated/item-1"
-            name = f"{run.workflow_id.split('/')[1]}/{name}"
+            name = f"{run.workflow_id.split('/')[1]}/{path}"
         await self._pause()
         early = self._fault(name, step.node, outcome)
         if early is not None:
             raise await self._late(early, step.node, f"{name} fails before its call")
         trial.tell(f"{name} begins" + (f", attempt {outcome.attempts}" if outcome.attempts > 1 else ""))
+        trial.run_.calls[path] += 1
+        trial.under_way[path] += 1
         try:
-            result = await call()
-        except Exception as error:
-            trial.tell(f"{name} raises {type(error).__name__}: {first_line(error)}")
-            raise
-        trial.tell(f"{name} returns {preview(result)}")
-        await self._pause()
+            try:
+                result = await call()
+            except Exception as error:
+                trial.tell(f"{name} raises {type(error).__name__}: {first_line(error)}")
+                raise
+            trial.tell(f"{name} returns {preview(result)}")
+            await self._pause()
+        finally:
+            trial.under_way[path] -= 1
         late = None if step.node.transaction else self._fault(name, step.node, outcome)
         if late is not None:
             raise await self._late(late, step.node, f"{name} fails after its call")
@@ -742,7 +853,7 @@ class _Loop(asyncio.SelectorEventLoop):
         return task
 
     def _run_once(self) -> None:
-        self.trial.pass_point(lambda: "between two steps")
+        self.trial.pass_turn()
         super()._run_once()  # type: ignore[misc]  # every loop of asyncio has it
 
     def _in_place(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
@@ -872,7 +983,7 @@ class _Guard:
             if gc.isenabled():  # a collection calls hooks of others, in whatever node it begins
                 gc.disable()
                 undo.callback(gc.enable)
-            trial.trace = self._trace if trial.crash_at or trial.is_calm else None
+            trial.trace = self._trace if trial.death is not None or trial.is_calm else None
             profile = sys.getprofile()
             try:
                 if trial.is_watched:
@@ -965,7 +1076,7 @@ class _Guard:
                 inner = inner(frame, event, arg)
             if event in ("line", "return") and not self.trial.is_dead:
                 name, place = self.codes[frame.f_code], "before" if event == "line" else "after"
-                self.trial.pass_point(lambda: f"in {name}, {place} line {frame.f_lineno}")
+                self.trial.pass_line(lambda: f"in {name}, {place} line {frame.f_lineno}")
             return at
 
         return at

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
+from hypergraph.checkpointers.history import added_by
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import Block, Table, as_html, as_text, did_you_mean, first_line, plural, preview
@@ -244,9 +245,8 @@ class _Past:
     kept: Sequence[StepRecord]
     inputs: dict[str, Any]
     upstream: frozenset[str] = frozenset()  # nodes that must not be called
-    turns: Sequence[
-        tuple[int, dict[str, tuple[int, Any]]]
-    ] = ()  # inputs by superstep, if it had several turns
+    # Inputs by superstep, if it had several turns or has lists that nodes append to.
+    turns: Sequence[tuple[int, dict[str, tuple[int, Any]]]] = ()
     workflow: Workflow | None = None  # as it is stored
     problem: str | None = None  # why the run cannot be continued there
 
@@ -281,10 +281,12 @@ class _Past:
         lost = [name for name, value in values.items() if isinstance(value, Undecodable)]
         if lost:
             return cls(workflow_id, (), {}, problem=f"its input {lost[0]} cannot be read")
+        by_turns = len(turns) > 1 or any(node.append for node in graph.iter_nodes())
+        kept = [_as_stored(store, graph, record) for record in kept]
         after = _after(graph, beginning)
         upstream = frozenset(record.node_name for record in kept) - after
         workflow = store.backend.read_workflow(workflow_id)
-        return cls(workflow_id, kept, values, upstream, turns if len(turns) > 1 else (), workflow)
+        return cls(workflow_id, kept, values, upstream, turns if by_turns else (), workflow)
 
     def changed(self, values: Mapping[str, Any]) -> tuple[list[StepRecord], dict[str, Any]]:
         """Return steps and inputs as if these values had been made or given."""
@@ -309,6 +311,17 @@ class _Past:
         steps = tuple(scratch.encoding.encode(record) for record in records)
         scratch.backend.write(scratch.encoding.commit(claim, steps=steps, status=WorkflowStatus.STOPPED))
         scratch.backend.release(claim)
+
+
+def _as_stored(store: Checkpointer, graph: Graph, record: StepRecord) -> StepRecord:
+    """Return a step with what it added to lists: the lists themselves hold what steps beside it added."""
+    node = graph.wiring.nodes.get(record.node_name)
+    added = {
+        name: found
+        for name in (node.append if node is not None and record.values else ())
+        if (found := added_by(store, record, name)) is not None
+    }
+    return replace(record, values={**(record.values or {}), **added}) if added else record
 
 
 def _after(graph: Graph, names: Iterable[str]) -> frozenset[str]:
