@@ -1,4 +1,4 @@
-"""A notebook session: fifty orders, three mended, two prices compared, one run forked."""
+"""A notebook session: fifty orders, three corrected, two prices compared, one run forked."""
 
 from __future__ import annotations
 
