@@ -557,6 +557,11 @@ def _() -> Any:
     return command("shwo")
 
 
+@mistake("a path in the place of a cache")
+def _() -> Any:
+    return SyncRunner("runs.db")  # type: ignore[arg-type]
+
+
 @mistake("hypergraph: an unknown option")
 def _() -> Any:
     return command("ls", "--statsu", "failed")

@@ -404,8 +404,6 @@ class Layout:
                             self.loops[k].signals |= slot
                             if (i, j) in self.severed:
                                 self.loops[k].kept |= slot
-        for i in bits(self.scope & self.named):
-            self.at_start |= sum(slots.get((i, name, True), 0) for name in self.parts[i].waits)
 
     def _counts(self, index: int, name: str) -> bool:
         """Say whether a given value counts: not if a loop brings another one before any choice."""
@@ -520,6 +518,11 @@ class Layout:
                     coming.append(j)
         return _mask(found)
 
+    def missing(self, index: int, have: int, *, idle: bool) -> int:
+        """Return the slots that a node lacks; a named entry point waits for no signal in its first run."""
+        found = self.need[index] & ~have | _union(m for m in self.either.get(index, ()) if not m & have)
+        return found & ~self.awaited[index] if idle and self.named >> index & 1 else found
+
     def able(self, waits: bool = True) -> int:
         """Return what may run with what is given, if every gate agrees; without `waits` no node waits."""
         have, ran, grown = self.at_start, 0, True
@@ -527,7 +530,7 @@ class Layout:
         while grown:
             grown = False
             for i in bits(self.scope & ~ran):
-                lacks = self.need[i] & ~have | _union(m for m in self.either.get(i, ()) if not m & have)
+                lacks = self.missing(i, have, idle=True)
                 chosen = (
                     not self.controllers[i]
                     or self.unasked >> i & 1
@@ -662,6 +665,8 @@ class _Places:
         """
         direct = begins & self.heads
         last = direct | {head for head in self.heads if self._leads_freely(head, begins - direct, direct)}
+        if not begins:  # a gate outside says where it begins
+            last = set(self.heads)
         chosen = {(gate, i) for gate, i in self.choices if i in last}
         if chosen:
             inner = self._inner(begins)
@@ -961,8 +966,10 @@ class Standing:
             if kind is dict and any(type(i) is not int or not 0 <= i < layout.size for i in value):
                 raise ValueError(f"{name} of a standing has other nodes")
             setattr(found, name, value)
-        if {len(found.held), len(found.unrun)} != {len(layout.loops)} or found.running | found.asking | found.pending:
-            raise ValueError("a standing of other loops, or within a superstep")
+        if {len(found.held), len(found.unrun)} != {len(layout.loops)}:
+            raise ValueError("a standing of other loops")
+        if found.running | found.asking | found.pending:
+            raise ValueError("a standing within a superstep")
         return found
 
     def copy(self) -> Standing:
@@ -1113,9 +1120,14 @@ class Standing:
             k = layout.calls[gate].get(i)
             if k is not None:
                 touched |= self._enter(k)
-                if layout.heads >> i & 1:  # the loops inside that it is in begin, too
-                    self.fresh |= _union(layout.loops[n].first for n in layout.home[i] if n > k)
+                if layout.heads >> i & 1:
+                    self._begin_inside(i, k)
         return touched
+
+    def _begin_inside(self, head: int, number: int) -> None:
+        """Begin the loops inside of a loop that a chosen head is in."""
+        layout = self.layout
+        self.fresh |= _union(layout.loops[k].first for k in layout.home[head] if k > number)
 
     def ask(self, index: int) -> None:
         """Note that a node that has started waits for an answer."""
@@ -1163,7 +1175,10 @@ class Standing:
             self.events.append((k, False))
             self.have = self.have & ~inner.signals | layout.at_start & inner.signals
             self.coming &= ~inner.signals
-        self.fresh = self.fresh & ~loop.members | loop.first | self.owed & loop.members
+        owed = self.owed & loop.members  # by gates outside
+        self.fresh = self.fresh & ~loop.members | loop.first | owed
+        for i in bits(owed & layout.heads):
+            self._begin_inside(i, number)
         self._reopen(concerned)
         return concerned
 
@@ -1180,11 +1195,14 @@ class Standing:
         able = self.fresh & self.open & ~self.ended & ~self.running & touched
         due &= ~(touched & ~able)
         for i in bits(able):
-            if need[i] & ~have or (i in either and not all(mask & have for mask in either[i])):
+            if (need[i] & ~have or i in either) and self._missing(i):
                 due &= ~(1 << i)
             else:
                 due |= 1 << i
         self.due = due
+
+    def _missing(self, index: int) -> int:
+        return self.layout.missing(index, self.have, idle=bool(self.idle >> index & 1))
 
     # -- what happened before ----------------------------------------------------------------------------
 
@@ -1267,8 +1285,7 @@ class Standing:
 
     def lacks(self, index: int) -> list[str]:
         """Return the names without which a node cannot run."""
-        missing = self.layout.need[index] & ~self.have
-        missing |= _union(mask for mask in self.layout.either.get(index, ()) if not mask & self.have)
+        missing = self._missing(index)
         return [name for (i, name, _), slot in self.layout.slots.items() if i == index and slot & missing]
 
     def unmet(self) -> list[tuple[int, int]]:
@@ -1340,10 +1357,14 @@ class Supersteps(dict[int, int]):
 
         What leads to them in the same round says as much; a way from one round to the next does not.
         """
-        layout = standing.layout
-        for slot in bits(standing.have & ~before) if layout.severed else ():
-            owner = layout.owners[slot]
-            self.since[owner] = max(self.since.get(owner, 0), self[index] + 1)
+        layout, after = standing.layout, self[index] + 1
+        if not layout.severed:
+            return
+        later = [layout.owners[slot] for slot in bits(standing.have & ~before)]
+        for k in layout.enters[index]:  # a loop inside of the next round begins after what it was given
+            later += bits(layout.loops[k].first)
+        for i in later:
+            self.since[i] = max(self.since.get(i, 0), after)
 
     def _next(self, nodes: int) -> int:
         return max((superstep + 1 for i, superstep in self.items() if nodes >> i & 1), default=0)

@@ -13,7 +13,7 @@ from laws.trials import tried
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
 
 pytestmark = pytest.mark.slow
-CHUNKS, SIZE = 40, 15
+CHUNKS, SIZE = 40, 50
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

@@ -234,7 +234,8 @@ def whole_rounds(net: Net, given: Iterable[str], out: Outcome) -> str | None:
                     _, choice = decisions.pop(0)
                     chosen |= {t: now for t in choice if choice != END and n in loop and t in loop}
             there |= {x for _, x in out.wrote[now]}
-        asked = [n for n in loop if not set(out.questions).isdisjoint(parts[n].outputs)]
+        asking = [n for n in loop if parts[n].kind == "ask"]
+        asked = [n for n in asking if not set(out.questions).isdisjoint(parts[n].outputs)]
         if any(begin in step for n in asked for step in out.supersteps[_last(n, out) :]):
             return f"{begin} ran while {asked} waited for an answer in {out.supersteps}"
     return None
@@ -408,4 +409,7 @@ def fresh_run(run: Interpreter, given: dict[str, Any]) -> Fresh:
     again.written = {x: [(KEPT, value)] for x, value in handed.items() if x not in run.ever}
     values = {**{x: v for x, v in handed.items() if x in run.ever}, **given}
     out = again.turn(values)
+    # A question that is open again has an answer of an earlier round.
+    before = {x for p in net.parts if p.name in set(run.asked) - anew for x in p.outputs}
+    out.values |= {x: v for x, (_, v) in latest.items() if x in before}
     return Fresh(still, set(values), out, anew, {x for p in net.parts for x in p.outputs})

@@ -153,14 +153,14 @@ def _real(part: Part, record: Record, prefix: str, is_async: bool) -> Any:
         return made
 
     async def async_body(**inputs: Any) -> Any:
-        for _ in range(digest(path, sorted(inputs)) % 4):
+        for _ in range(digest(path, sorted(inputs.items())) % 7):
             await asyncio.sleep(0)
         return body(**inputs)
 
     inputs = [f"{x}=_defaults[{x!r}]" if x in part.defaults else x for x in part.inputs]
     inputs.sort(key=lambda text: "=" in text)
     names = ", ".join(f"{x}={x}" for x in part.inputs)
-    is_async = is_async and part.kind == "node"
+    is_async = is_async and part.kind in ("node", "gate")
     scope = {"_body": async_body if is_async else body, "_defaults": part.defaults, "__name__": __name__}
     text = f"def {part.name}({', '.join(inputs)}): return {'await ' if is_async else ''}_body({names})"
     exec(f"async {text}" if is_async else text, scope)

@@ -18,6 +18,7 @@ D2  A loop is cut where its rounds begin: not at all heads (`plan -> decide -> t
     the ways from choices into it are cut and, where a cycle with a last choice is left, what it brings to
     gates that follow the place before any choice. Not if a gate controls the place, or if such a cycle is
     left even so.
+    A loop that begins nowhere by itself, because only gates outside of it open it, is cut at all heads.
 D3  Cut are the gates' edges into these heads and, where a cycle is left, the other edges of that cycle into
     them. A gate that chooses [a, b] where a feeds b: a, then b, in one round.
 D4  A loop without a gate that chooses within it begins, and goes round, at the first node in graph order that
@@ -204,7 +205,7 @@ class Shape:
     ) -> set[str]:
         """D2: where the rounds of a loop begin that began here; D4: without a gate, where it began."""
         control = {e for e in edges if e.kind == "control"}
-        if not control or not begin:
+        if not control:
             called = {n for n in members if self.gates[n]}
             finding = _Beginning(self, members, edges, given, strict=False)
             return {n for n in called if finding.able(n, ())} or set(self._first(begin)) or called
@@ -214,7 +215,9 @@ class Shape:
         last = {
             e
             for e in control
-            if e.target in begin or reach([e.target], free, controlled - {e.target}) & (begin - controlled)
+            if not begin
+            or e.target in begin
+            or reach([e.target], free, controlled - {e.target}) & (begin - controlled)
         }
         heads = {e.target for e in last if not any({*e[:2]} <= c for c in inner)} or {e.target for e in last}
         choosing = {e.source for e in control if e.target in heads}

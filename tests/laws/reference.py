@@ -10,8 +10,9 @@ D11 A node takes the latest value of a name. With declared edges it runs when th
     it takes, and takes the latest value that any node made.
 D12 Heads that were chosen are pending until nothing else of their loop is due, then all of them begin the
     next round together. Where rounds begin at the place itself (D2), it is pending when something came back
-    to it, and what that round still keeps waiting for a signal is of the round, too. From then on they are nodes of this round: a join waits for each of them. If a gate chooses the
-    head of a loop and one of a loop inside of it, the inner one waits for the outer round.
+    to it, and what came back to others is of that round, too, also if they wait for a signal in it. From then
+    on they are nodes of this round: a join waits for each of them. If a gate chooses the head of a loop and
+    one of a loop inside of it, the inner one waits for the outer round.
 D13 A beginning that a gate outside of the loop controls, too, is open when a gate outside has named any node
     of the loop (R6): `start -> head d gate` does not begin when start chooses otherwise, and a corrective
     loop that is entered at its repair goes on to its beginning.
@@ -151,6 +152,9 @@ class Interpreter:
         self.loops = {c: loop for c, loop in self.loops.items() if not c <= members}
         begun = {n for loop in self.loops.values() for n in loop.places} - members  # with a round around it
         self.opens = {(g, t): s for (g, t), s in self.opens.items() if g not in members or t in begun}
+        closed = {n for n in members if self.gates[n]} - {t for _, t in self.opens}
+        for loop in self.loops.values():
+            loop.places -= closed
 
     # ---------------------------------------------------------------- one superstep
 
@@ -307,7 +311,9 @@ class Interpreter:
 
     def _fed(self, level: Level, loop: Standing) -> set[str]:
         """D12: to what something came back, where rounds begin at the place itself."""
-        return {e.target for e in level.cut if self._is_new(e) and self.last.get(e.target, -1) >= loop.entered}
+        return {
+            e.target for e in level.cut if self._is_new(e) and self.last.get(e.target, -1) >= loop.entered
+        }
 
     def _advance(self, due: set[str]) -> list[frozenset[str]]:
         """R4: a round at rest gives way to the next. Returns the loops that go round."""

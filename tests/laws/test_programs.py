@@ -860,3 +860,28 @@ def test_a_given_value_counts_in_a_loop_that_begins_elsewhere(call: Call) -> Non
     result = call(graph.with_entrypoint("look_up"), text="a b", on_internal_override="ignore")
     assert course(result)[:4] == ["look_up", "count", "judge", "is_good"]
     assert result["text"] == "text on topic 2"
+
+
+def test_an_entry_point_waits_for_its_signal_from_its_second_run_on(call: Call) -> None:
+    @node(output_name="draft")
+    def write(topic: str, polished: str = "", checked: str = "") -> str:
+        return "a draft"
+
+    @node(output_name="polished", wait_for="is_checked")
+    def polish(draft: str) -> str:
+        return f"{draft}, polished"
+
+    @node(output_name="checked", emit="is_checked")
+    def check(draft: str) -> str:
+        return "checked"
+
+    asked: list[str] = []
+
+    @route(targets=["check", END])
+    def needs_check(draft: str) -> Any:
+        asked.append(draft)
+        return "check" if len(asked) == 1 else END
+
+    graph = Graph([write, polish, check, needs_check], name="desk").with_entrypoint("polish")
+    result = call(graph, topic="tea", draft="mine", on_internal_override="ignore")
+    assert course(result) == ["polish", "write", "needs_check", "check", "polish", "write", "needs_check"]

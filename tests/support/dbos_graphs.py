@@ -150,7 +150,34 @@ asking_2 = Graph(
     version="2",
     formerly={"double": "twice", "doubled": "twofold"},
 )
+
+
+@node(output_name="total")
+def add(quotient: float, doubled: int) -> float:
+    """A node after two nested graphs."""
+    return quotient + doubled
+
+
+@node(output_name="sums")
+def add_all(v2: list[int]) -> int:
+    """A node after a mapped graph."""
+    return sum(v2)
+
+
+short = Graph([_link(0), _link(1)], name="short")
+apart = Graph([dividing.as_node(remote=True), doubling.as_node(remote=True), add], name="apart")
+asking_apart = Graph([asking.as_node(name="inner", remote=True)], name="asking_apart")
+mapped_apart = Graph([short.as_node(remote=True).map_over("run"), add_all], name="mapped_apart")
+deep_apart = Graph([mapped_apart.as_node(remote=True)], name="deep_apart")
+chain_apart = Graph([chain.as_node(remote=True)], name="chain_apart")
+held_apart = Graph([holding.as_node(remote=True)], name="held_apart")
 graphs = [
+    apart,
+    asking_apart,
+    mapped_apart,
+    deep_apart,
+    chain_apart,
+    held_apart,
     killing,
     chain,
     doubling,

@@ -21,7 +21,7 @@ from hypergraph.ui.export import Trees, inert, packed, page
 from hypergraph.views.diff import changes
 from hypergraph.views.problems import Problem
 from hypergraph.views.state import state, value
-from hypergraph.views.step import step
+from hypergraph.views.step import step, step_value
 from hypergraph.views.workflow import workflow
 
 __all__ = ["browser", "stories"]  # fixtures
@@ -104,6 +104,40 @@ def test_inputs_of_later_turns_and_artifacts_are_told_alike(browser: Browser, tm
     file.write_bytes(page(store, "chat"))
     opened = Opened(browser, file)
     assert_same_answers(opened, store, "chat")
+    opened.page.context.close()
+    assert opened.troubles == []
+
+
+@node(output_name="log", append=True)
+def listen(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+@node(output_name="log", append=True)
+def note(text: str) -> list[Any]:
+    return [] if text == "nothing" else [f"noted {text}", {"of": text}]
+
+
+@pytest.mark.slow
+def test_who_added_what_to_a_list_is_told_alike(browser: Browser, tmp_path: Path) -> None:
+    store = SqliteCheckpointer(tmp_path / "log.db")
+    graph, runner = Graph([listen, note], name="log"), SyncRunner(checkpointer=store)
+    runner.run(graph, {"log": ["begun"], "text": "tea"}, workflow_id="log")
+    for text in ("nothing", "milk"):
+        runner.run(graph, {"text": text}, workflow_id="log")
+    runner.run(graph, {"log": ["begun anew"], "text": "cups"}, workflow_id="log")
+    file = tmp_path / "log.html"
+    file.write_bytes(page(store, "log"))
+    opened = Opened(browser, file)
+    assert_same_answers(opened, store, "log")
+    for at in range((state(store, "log")["last"] or 0) + 1):
+        theirs, ours = opened.ask("value", id="log", key="log", at=at), value(store, "log", "log", at=at)
+        assert [part["by"] for part in theirs["items"]] == [part["by"] for part in ours["items"]]
+        assert [part["text"] for part in theirs["items"]] == [part["text"] for part in ours["items"]]
+    for index in range(workflow(store, "log")["steps"]):
+        theirs = opened.ask("value", id="log", key="log", step=index)
+        ours = step_value(store, "log", index, "log")
+        assert [part["by"] for part in theirs["items"]] == [part["by"] for part in ours["items"]]
     opened.page.context.close()
     assert opened.troubles == []
 

@@ -192,3 +192,54 @@ def test_a_search_of_very_many_words_is_refused(store: MemoryCheckpointer, index
     assert ids(index.find("te " * 100)) == ["one"]
     with pytest.raises(Problem, match="at most 100 words, got 5000"):
         index.find("tea " * 5000)
+
+
+@node(output_name="log", append=True)
+def note(question: str) -> str:
+    return f"noted {question}"
+
+
+noting = Graph([note, answer], name="noting")
+
+
+def test_runs_are_read_together_and_grown_values_as_they_are(
+    tmp_path: Path, searching: Searching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SqliteCheckpointer(tmp_path / "w.db") as store:
+        for question in ("red wine", "white wine"):
+            SyncRunner(checkpointer=store).run(noting, question=question, workflow_id="notes")
+    index = searching(tmp_path, "SELECT 1")
+    read: list[str] = []
+    steps = index._store.steps
+    monkeypatch.setattr(
+        type(index._store), "steps", lambda _, wf, **more: (read.append(wf), steps(wf, **more))[1]
+    )
+    assert ids(index.find("it depends tea")) == ["newest", "two", "one"]
+    assert read == ["notes"]  # its list is stored as what was added
+    assert ids(index.find("noted red")) == ["notes"]
+    assert index.find("red wine")["matches"]["notes"]["where"] == "input question"  # of an earlier turn
+
+
+def test_a_server_reads_the_runs_before_anything_is_searched_for(
+    store: MemoryCheckpointer, index: SearchIndex
+) -> None:
+    for number in range(3):
+        ask(store, f"run-{number}", "tea")
+    index.begin()
+    with index._settled:
+        assert index._settled.wait_for(lambda: index._round > 0, 60)
+        assert len(index._known) == 3
+    assert len(ids(index.find("tea"))) == 3
+
+
+def test_matches_are_read_together(
+    tmp_path: Path, searching: Searching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = searching(tmp_path, "SELECT 1")
+    index.find("tea")
+    asked: list[object] = []
+    find = index._store.backend.find
+    monkeypatch.setattr(index._store.backend, "find", lambda query: (asked.append(query.ids), find(query))[1])
+    monkeypatch.setattr(index, "_look", lambda total: None)
+    assert ids(index.find("tea", status=["completed"])) == ["newest", "two", "one"]
+    assert [each for each in asked if each] == [frozenset({"newest", "two", "one"})]

@@ -14,7 +14,6 @@ from typing import Any
 
 import httpx
 import pytest
-import tools
 import uvicorn
 from model_server import ModelServer
 
@@ -47,7 +46,7 @@ def serve(name: str) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    monkeypatch.setattr(tools, "LEDGER", tmp_path / "ledger.txt")
+    monkeypatch.setenv("LEDGER", str(tmp_path / "ledger.txt"))
     monkeypatch.setenv("DATABASE", str(tmp_path / "chats.db"))
     with ModelServer() as model:
         monkeypatch.setenv("MODEL_URL", model.url)

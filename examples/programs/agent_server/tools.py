@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 DANGEROUS = {"refund"}
-LEDGER = Path(os.environ.get("LEDGER", "ledger.txt"))
 
 SCHEMAS: list[Any] = [
     {
@@ -25,7 +24,7 @@ async def weather(city: str) -> str:
 
 
 async def refund(order: str) -> str:
-    with LEDGER.open("a") as ledger:
+    with Path(os.environ.get("LEDGER", "ledger.txt")).open("a") as ledger:
         ledger.write(order + "\n")
     return f"order {order} is refunded"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,13 +14,14 @@ from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Workflow, lineage_html
 from hypergraph.checkpointers.status import StepStatus
-from hypergraph.display import Table, as_text, escape, execution_time, jsonable
+from hypergraph.display import Block, Table, as_text, escape, execution_time, jsonable, plural
 from hypergraph.values.undecodable import Undecodable
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
 _PAGE = 500  # workflows read together
+_LISTED = 20  # differences inside of a workflow that are printed
 Kind = Literal["path", "status", "decision", "values"]
 
 
@@ -37,33 +38,74 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Difference:
-    """The differences between two workflows; `first` is None if every step is alike."""
+    """The differences between two workflows; `first` is None if every step is alike, also inside of them.
+
+    Items of maps are compared one by one, and so are nested graphs. Items are matched by key, or by number if
+    one of the maps was recorded without a key.
+    """
 
     a: str  # the id of one
     b: str  # the id of the other
-    first: Divergence | None  # where they part
+    first: Divergence | None  # where they part; its steps say of which item or nested graph they are
     paths: tuple[tuple[str, ...], tuple[str, ...]]  # the nodes in order of execution
     timing: dict[str, tuple[float | None, float | None]]  # node name -> total milliseconds
     changed: dict[str, tuple[Any, Any]]  # name -> its latest values, inputs included
     only_a: dict[str, Any]  # latest values of names that the other lacks
     only_b: dict[str, Any]  # likewise
+    inside: tuple[Difference, ...] = ()  # of the items and nested graphs that are not alike, in their order
+    unmatched: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # ids of those that the other lacks
 
     def __repr__(self) -> str:
         return f"<Difference: {self.a}, {self.b} | {self._verdict()}>"
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing differs but times."""
+        return not (self.first or self.inside or self.changed or self.only_a or self.only_b)
+
     def __str__(self) -> str:
-        parts = {"changed": self.changed, f"only in {self.a}": self.only_a, f"only in {self.b}": self.only_b}
-        lines = [f"{what}: {', '.join(names)}" for what, names in parts.items() if names]
         rows = [(node, execution_time(a), execution_time(b)) for node, (a, b) in self.timing.items()]
-        table = [Table(("Node", self.a, self.b), rows)] if rows else []
+        blocks: list[Block] = [Table(("Node", self.a, self.b), rows)] if rows else []
+        if self.inside:
+            more = len(self.inside) - _LISTED
+            left_out = f"... and {plural(more, 'more difference')}" if more > 0 else ""
+            listed = [
+                (each._name_in(self), each._verdict(), ", ".join(each._names()))
+                for each in self.inside[:_LISTED]
+            ]
+            blocks.append(Table(("Inside", "Difference", "Values"), listed, left_out))
+        lines = [f"{what}: {', '.join(names)}" for what, names in self._parts().items() if names]
         header = (f"Difference: {self.a}, {self.b}", self._verdict())
-        return as_text(header, *table, *([lines] if lines else []))
+        return as_text(header, *blocks, *([lines] if lines else []))
+
+    def _parts(self) -> dict[str, Sequence[str]]:
+        """Return the names of what differs, by how it differs."""
+        alone = [
+            [*values, *(_relative(each, parent) for each in ids[:_LISTED])]
+            + ([f"... and {len(ids) - _LISTED} more"] if len(ids) > _LISTED else [])
+            for values, ids, parent in zip(
+                (self.only_a, self.only_b), self.unmatched, (self.a, self.b), strict=True
+            )
+        ]
+        return {"changed": [*self.changed], f"only in {self.a}": alone[0], f"only in {self.b}": alone[1]}
+
+    def _names(self) -> list[str]:
+        return [*self.changed, *self.only_a, *self.only_b]
+
+    def _name_in(self, around: Difference) -> str:
+        """Return the path of an item or nested graph; of both, if it has another one in the other."""
+        one, other = _relative(self.a, around.a), _relative(self.b, around.b)
+        return one if one == other else f"{one}, {other}"
 
     def _verdict(self) -> str:
         if self.first is None:
             return "every step is alike"
         step = self.first.a or self.first.b
-        where = f" in {step.node_name}" if step is not None else ""
+        where = ""
+        if step is not None:
+            around = self.a if self.first.a is not None else self.b
+            of = "" if step.workflow_id == around else f" of {_relative(step.workflow_id, around)}"
+            where = f" in {step.node_name}{of}"
         verb = "differ" if self.first.kind == "values" else "differs"
         return f"{self.first.kind} {verb} at position {self.first.position}{where}"
 
@@ -83,23 +125,57 @@ class Difference:
             },
             **{
                 name: jsonable(getattr(self, name))
-                for name in ("paths", "timing", "changed", "only_a", "only_b")
+                for name in ("paths", "timing", "changed", "only_a", "only_b", "unmatched")
             },
+            "inside": [each.to_dict() for each in self.inside],
         }
 
 
 def compare(store: Checkpointer, id_a: str, id_b: str) -> Difference | None:
-    """Compare two workflows; None if the store lacks one of them."""
-    if store.backend.read_workflow(id_a) is None or store.backend.read_workflow(id_b) is None:
-        return None
-    steps_a, steps_b = store.steps(id_a), store.steps(id_b)
-    values_a = History(store, id_a, steps=steps_a).values()
-    values_b = History(store, id_b, steps=steps_b).values()
+    """Compare two workflows, and what runs inside of them; None if the store lacks one of them."""
+    a, b = store.backend.read_workflow(id_a), store.backend.read_workflow(id_b)
+    return None if a is None or b is None else _compared(store, a, b)
+
+
+def _compared(store: Checkpointer, a: Workflow, b: Workflow) -> Difference:
+    steps, pairs = (store.steps(a.id), store.steps(b.id)), inner_pairs(store, a, b)
+    is_map = not any(steps) and any(
+        each is not None and each.item is not None for both in pairs for each in both
+    )
+    own = (
+        Difference(a.id, b.id, None, ((), ()), {}, {}, {}, {})
+        if is_map
+        else difference(store, (a.id, b.id), steps)
+    )
+    if not pairs:
+        return own
+    found = [_compared(store, one, other) for one, other in pairs if one is not None and other is not None]
+    lone = (
+        tuple(one.id for one, other in pairs if one is not None and other is None),
+        tuple(other.id for one, other in pairs if one is None and other is not None),
+    )
+    inside = tuple(each for each in found if not each.is_empty)
+    return replace(
+        own,
+        first=_first_of(store, own.first, steps[0], pairs, inside),
+        timing=_added(store, found, lone) if is_map else own.timing,
+        inside=inside,
+        unmatched=lone,
+    )
+
+
+def difference(
+    store: Checkpointer, ids: tuple[str, str], steps: tuple[Sequence[StepRecord], Sequence[StepRecord]]
+) -> Difference:
+    """Compare the steps and values of two workflows, without what runs inside of them."""
+    steps_a, steps_b = steps
+    values_a = History(store, ids[0], steps=[*steps_a]).values()
+    values_b = History(store, ids[1], steps=[*steps_b]).values()
     times_a, times_b = _times(steps_a), _times(steps_b)
     shared = [name for name in values_a if name in values_b]
     return Difference(
-        a=id_a,
-        b=id_b,
+        a=ids[0],
+        b=ids[1],
         first=first_divergence(steps_a, steps_b),
         paths=(tuple(step.node_name for step in steps_a), tuple(step.node_name for step in steps_b)),
         timing={node: (times_a.get(node), times_b.get(node)) for node in {**times_a, **times_b}},
@@ -111,6 +187,82 @@ def compare(store: Checkpointer, id_a: str, id_b: str) -> Difference | None:
         only_a={name: value for name, value in values_a.items() if name not in values_b},
         only_b={name: value for name, value in values_b.items() if name not in values_a},
     )
+
+
+def inner_pairs(
+    store: Checkpointer, a: Workflow, b: Workflow
+) -> list[tuple[Workflow | None, Workflow | None]]:
+    """Return the items and nested graphs of two workflows that belong together; None where one lacks it."""
+    children = [_children(store, each) for each in (a, b)]
+    is_keyed = all(child.fingerprint is not None for side in children for child in side)
+
+    def place(child: Workflow) -> tuple[object, ...]:
+        if child.item is None:
+            return child.node_name, child.visit
+        return (child.fingerprint,) if is_keyed else (child.item,)
+
+    ours, theirs = ({place(child): child for child in side} for side in children)
+    alone = [child for key, child in theirs.items() if key not in ours]
+    return [*((child, theirs.get(key)) for key, child in ours.items()), *((None, child) for child in alone)]
+
+
+def _children(store: Checkpointer, workflow: Workflow) -> list[Workflow]:
+    """Return the items of a map by number, or the nested graphs of a run in the order they ran."""
+    # The id of a child begins with its parent's: a damaged store may have circles, and no such circle.
+    found = [child for child in store.backend.children(workflow.id) if len(child.id) > len(workflow.id)]
+    return sorted(
+        found, key=lambda child: (child.item or 0, child.parent_superstep or 0, child.visit, child.id)
+    )
+
+
+def _added(
+    store: Checkpointer, found: Iterable[Difference], lone: Sequence[Iterable[str]]
+) -> dict[str, tuple[float | None, float | None]]:
+    """Return the times of the nodes of all items together."""
+    total: tuple[dict[str, float], dict[str, float]] = ({}, {})
+    sides: list[tuple[dict[str, float], str, float]] = [
+        (total[side], node, times[side] or 0.0)
+        for each in found
+        for node, times in each.timing.items()
+        for side in (0, 1)
+        if times[side] is not None
+    ]
+    for side in (0, 1):
+        for each in lone[side]:
+            times = _times(store.steps(each, values=False))
+            sides += [(total[side], node, duration) for node, duration in times.items()]
+    for times, node, duration in sides:
+        times[node] = times.get(node, 0.0) + duration
+    return {node: (total[0].get(node), total[1].get(node)) for node in {**total[0], **total[1]}}
+
+
+def _first_of(
+    store: Checkpointer,
+    own: Divergence | None,
+    steps: Sequence[StepRecord],
+    pairs: Iterable[tuple[Workflow | None, Workflow | None]],
+    inside: Sequence[Difference],
+) -> Divergence | None:
+    """Return the first difference: of the steps, or inside of one that comes before it."""
+    positions = {step.child_workflow_id: position for position, step in enumerate(steps)}
+    known = {each.a: each.first for each in inside}
+    limit = len(steps) + 1 if own is None else own.position
+    for a, b in pairs:
+        if (len(steps) if a is None else positions.get(a.id, len(steps))) >= limit:
+            continue
+        if a is None or b is None:
+            only_a, only_b = (
+                next(iter(store.steps(each.id, limit=1)), None) if each else None for each in (a, b)
+            )
+            return Divergence("path", 0, only_a, only_b)
+        if (found := known.get(a.id)) is not None:
+            return found
+    return own
+
+
+def _relative(workflow_id: str, around: str) -> str:
+    """Return the path of a workflow within the one that it is in."""
+    return workflow_id.removeprefix(f"{around}/")
 
 
 def first_divergence(steps_a: Iterable[StepRecord], steps_b: Iterable[StepRecord]) -> Divergence | None:

@@ -113,6 +113,14 @@ class StepOutline(NamedTuple):
         )
 
 
+class Contents(NamedTuple):
+    """What one run was given, made and failed with; values are encoded, without what they extend."""
+
+    inputs: list[Payload]  # of all turns
+    outputs: list[tuple[str, Payload]]  # with the names of the nodes that made them
+    errors: list[tuple[str, str | None, str]]  # node, type and message
+
+
 class ItemOutline(NamedTuple):
     """The columns of one item of a map that a list shows."""
 
@@ -269,7 +277,7 @@ class Backend(ABC):
 
     @abstractmethod
     def settle_map(self, workflow_id: str) -> None:
-        """Bring a paused map up to date after an item ran by itself: its status, and when it is due."""
+        """Bring a map up to date after an item ran by itself: its status, and when it is due."""
 
     @abstractmethod
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
@@ -450,6 +458,10 @@ class Backend(ABC):
 
     def survey(self, graph: str | None, node: str | None, since: datetime | None) -> list[NodeSurvey] | None:
         """Return the figures of each node over all workflows, None where records must be read for them."""
+        return None
+
+    def read_contents(self, workflow_ids: Sequence[str]) -> dict[str, Contents] | None:
+        """Return values and errors of many runs at once, None where that is not shorter than one by one."""
         return None
 
     def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:

@@ -51,7 +51,7 @@ from hypergraph.checkpointers.records import (
     WorkflowList,
 )
 from hypergraph.checkpointers.status import WorkflowStatus
-from hypergraph.exceptions import CheckpointError, WorkflowNotFoundError
+from hypergraph.exceptions import CheckpointError, WorkflowError, WorkflowNotFoundError
 from hypergraph.records import InnerStep
 from hypergraph.values.codecs import Codec, CodecChain
 from hypergraph.values.graphs import Graphs, with_graphs
@@ -223,6 +223,9 @@ class Checkpointer:
     def state(self, workflow_id: str, *, superstep: int | None = None) -> dict[str, Any]:
         """Return the values of completed steps, up to and including a superstep, by default all.
 
+        Those of a map are lists with the values of all its items, in the order of their numbers; None stands
+        where an item has no such value.
+
         Example:
             >>> from hypergraph import Graph, SyncRunner, node
             >>> from hypergraph.checkpointers import MemoryCheckpointer
@@ -233,17 +236,33 @@ class Checkpointer:
             >>> _ = SyncRunner(checkpointer=store).run(Graph([add]), a=1, b=2, workflow_id="sum")
             >>> store.state("sum")
             {'total': 3}
+            >>> _ = SyncRunner(checkpointer=store).map(
+            ...     Graph([add]), a=[1, 2, 3], b=2, map_over="a", workflow_id="sums"
+            ... )
+            >>> store.state("sums")
+            {'total': [3, 4, 5]}
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
-        value, found = self.encoding.value, self.backend.read_outputs(workflow_id, upto=superstep)
-        values = {each.name: value(workflow_id, each) for each in found if each.data is not None}
+
+        def read(view: Self, each: str) -> dict[str, Any]:
+            found = view.backend.read_outputs(each, upto=superstep)
+            return {
+                payload.name: view.encoding.value(each, payload)
+                for payload in found
+                if payload.data is not None
+            }
+
+        values = read(self, workflow_id) or self._of_items(workflow_id, read)
         return self._known(workflow_id, values)
 
     @awaited(dict)
     async def get_state(self, workflow_id: str, *, superstep: int | None = None) -> dict[str, Any]:
-        """Return the values of completed steps, up to and including a superstep; {} for an unknown id."""
+        """Return the values of completed steps, up to and including a superstep; {} for an unknown id.
+
+        Those of a map are lists with the values of all its items.
+        """
         return await _or({}, self.state, workflow_id, superstep=superstep)
 
     def steps(
@@ -332,12 +351,19 @@ class Checkpointer:
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
+            WorkflowError: the workflow is a map; its items have checkpoints.
             DecryptionError: the store is encrypted, and a step is not what the owner of the key wrote.
         """
 
         def read(view: Self) -> Checkpoint:
             view.encoding = view.encoding.verifying()  # a run may be forked from what is returned
             steps = view.steps(workflow_id, superstep=superstep)
+            if not steps and (items := view.backend.read_items(workflow_id)):
+                raise WorkflowError(
+                    f"Workflow {workflow_id!r} is a map, which has no steps. Take the checkpoint of an item, "
+                    f"checkpoint({items[0].id!r}), or read the values of all items: state({workflow_id!r}).",
+                    workflow_id=workflow_id,
+                )
             history = History(view, workflow_id, superstep, steps=steps)
             return Checkpoint(history.values(), steps, history.next())
 
@@ -354,7 +380,8 @@ class Checkpointer:
         """Return the exact inputs that a step saw, by default what the workflow was given.
 
         Values that are not stored are left out: bound values and defaults, which come from the `graph` if
-        there is one, and what retention has dropped. `input_origins` says where each came from.
+        there is one, and what retention has dropped. `input_origins` says where each came from. Inputs of a
+        map are lists with one value per item, in the order of their numbers.
 
         Args:
             workflow_id: The workflow.
@@ -375,9 +402,15 @@ class Checkpointer:
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
-        if step is None:
-            found = self._known(workflow_id, self.backend.read_inputs(workflow_id))
-            return {payload.name: self.encoding.value(workflow_id, payload) for payload in found}
+
+        def read(view: Self, each: str) -> dict[str, Any]:
+            return {
+                payload.name: view.encoding.value(each, payload) for payload in view.backend.read_inputs(each)
+            }
+
+        if step is None:  # a map keeps values for its items that are large, and in each of them
+            found = self._of_items(workflow_id, read) or read(self, workflow_id)
+            return self._known(workflow_id, found)
         origins = self.input_origins(workflow_id, step, graph=graph)
         return {name: origin.value for name, origin in origins.items() if origin.stored}
 
@@ -704,11 +737,12 @@ class Checkpointer:
             graph: Runs of the graph with this name.
             since: A datetime, an ISO date, or a time ago like "2h".
             until: Likewise.
-            parent: The children of this workflow; without it, workflows that have no parent.
+            parent: The children of this workflow, such as the items of a map; without it, workflows that
+                have no parent.
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
             due: Only those to be run: a deadline has passed, a timer is due or a signal was sent.
-            limit: At most this many; None for all.
+            limit: At most this many, by default 100: `total` says how many there are. None for all.
             cursor: The `next_cursor` of the page before.
 
         Example:
@@ -784,11 +818,12 @@ class Checkpointer:
             graph: Runs of the graph with this name.
             since: A datetime, an ISO date, or a time ago like "2h".
             until: Likewise.
-            parent: The children of this workflow; without it, workflows that have no parent.
+            parent: The children of this workflow, such as the items of a map; without it, workflows that
+                have no parent.
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
             due: Only those to be run: a deadline has passed, a timer is due or a signal was sent.
-            limit: At most this many; None for all.
+            limit: At most this many, by default 100: `total` says how many there are. None for all.
             cursor: The `next_cursor` of the page before.
 
         Raises:
@@ -1155,6 +1190,18 @@ class Checkpointer:
         object.__setattr__(workflow, "load_steps", load)
         object.__setattr__(workflow, "load_items", load_items)
         return workflow
+
+    def _of_items(
+        self, workflow_id: str, read: Callable[[Self, str], dict[str, Any]]
+    ) -> dict[str, list[Any]]:
+        """Return what `read` finds of each item of a map, as lists by name; empty if it is not a map."""
+
+        def read_all(view: Self) -> dict[str, list[Any]]:
+            rows = [read(view, item.id) for item in view.backend.read_items(workflow_id)]
+            names = dict.fromkeys(name for row in rows for name in row)
+            return {name: [row.get(name) for row in rows] for name in names}
+
+        return self.snapshot(read_all)
 
     def _known(self, workflow_id: str, found: T) -> T:
         """Return an answer about a workflow. Raises WorkflowNotFoundError if it does not exist."""

@@ -48,7 +48,7 @@ from hypergraph.checkpointers.records import (
     unknown,
 )
 from hypergraph.checkpointers.sqlite.locks import HOST
-from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus, settled
 from hypergraph.clock import now
 from hypergraph.display import plural
 from hypergraph.values.graphs import Graphs
@@ -173,18 +173,21 @@ class MemoryBackend(Backend):
             self._keep_limit()
 
     def settle_map(self, workflow_id: str) -> None:
-        """Bring a paused map up to date after one of its items ran by itself."""
+        """Bring a map up to date after one of its items ran by itself."""
         with self._lock:
             row = self._rows.get(workflow_id)
-            if row is None or row.owner_since is not None or row.workflow.status is not WorkflowStatus.PAUSED:
+            if row is None or row.owner_since is not None or row.workflow.status is WorkflowStatus.ACTIVE:
                 return
             items = [each.workflow for each in self._rows.values() if each.workflow.parent_id == workflow_id]
-            is_over = all(item.status is WorkflowStatus.COMPLETED for item in items)
+            before, ended = row.workflow.status, row.workflow.completed_at
+            status = settled(before, [item.status for item in items])
             due = min((item.due for item in items if item.due is not None), default=None)
             awaits: Counter[str] = Counter()
             for item in items:
                 awaits.update(item.awaits)
-            row.set_status(WorkflowStatus.COMPLETED if is_over else WorkflowStatus.PAUSED, due, awaits)
+            row.set_status(status, due, awaits)
+            if status is before:
+                row.workflow = replace(row.workflow, completed_at=ended)
 
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Set tags of a workflow, remove those under None, and return what it has then."""

@@ -245,6 +245,7 @@ class Query(NamedTuple):
     limit: int | None = 100
     cursor: str | None = None
     due: datetime | None = None  # only those with a deadline or timer up to this moment, or a kept signal
+    ids: frozenset[str] | None = None  # only these
     order: str = ""  # one of ORDERS with "-up" or "-down"; newest first if it is empty
 
     def admits(
@@ -260,6 +261,7 @@ class Query(NamedTuple):
             related = workflow.parent_id is None or not self.top_level
         return (
             related
+            and (self.ids is None or workflow.id in self.ids)
             and (not self.statuses or workflow.status in self.statuses)
             and self.graph in (None, workflow.graph_name)
             and self.forked_from in (None, workflow.forked_from)

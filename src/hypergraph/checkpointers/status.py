@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 
@@ -26,3 +27,18 @@ class WorkflowStatus(Enum):
 
 
 UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
+
+
+def settled(status: WorkflowStatus, items: Iterable[WorkflowStatus]) -> WorkflowStatus:
+    """Return the status of a map after one of its items ran by itself.
+
+    A map that failed or was stopped may lack items that never started: `map` completes it, given the list.
+    """
+    found, all_began = set(items), status in (WorkflowStatus.PAUSED, WorkflowStatus.COMPLETED)
+    if found <= {WorkflowStatus.COMPLETED}:
+        return WorkflowStatus.COMPLETED if all_began else status
+    if found <= {WorkflowStatus.COMPLETED, WorkflowStatus.FAILED}:
+        return WorkflowStatus.PARTIAL if WorkflowStatus.COMPLETED in found else WorkflowStatus.FAILED
+    if status is WorkflowStatus.COMPLETED and WorkflowStatus.ACTIVE not in found:
+        return WorkflowStatus.PAUSED if WorkflowStatus.PAUSED in found else WorkflowStatus.STOPPED
+    return status

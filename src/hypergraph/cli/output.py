@@ -156,6 +156,11 @@ def suggested(command: str, *places: object, options: Sequence[object] = ()) -> 
     return quoted("hypergraph", command, *places, *options)
 
 
+def list_of_items(wf: str, command: str) -> list[str]:
+    """Return the commands that say more about a map: its items, and the same command about one of them."""
+    return [quoted("hypergraph", "ls", "--parent", wf), suggested(command, f"{wf}/item-0")]
+
+
 def quoted(*words: object) -> str:
     """Return a command line, quoted for a shell."""
     texts = [str(word) for word in words]

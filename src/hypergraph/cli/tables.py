@@ -10,7 +10,7 @@ from hypergraph.cli.output import duration, status, until
 from hypergraph.display import Table, bounded, execution_time, first_line, plural, run_time
 from hypergraph.runs.log import failed_status, with_usage
 from hypergraph.views.inner import InnerStepView
-from hypergraph.views.step import QuestionView, Step, StepValue, UnresolvedNode
+from hypergraph.views.step import NO_RESULT, QuestionView, Step, StepValue, UnresolvedNode
 from hypergraph.views.values import TEXT, Brief, Part, StepRef, StoredValue, ValueView
 from hypergraph.views.workflow import AskedView, ChildCounts, NodeRow, SignalView
 from hypergraph.views.workflows import WorkflowSummary
@@ -214,7 +214,7 @@ def error_lines(step: Step, most: int | None = None) -> list[str]:
 
 def unresolved_lines(nodes: Sequence[UnresolvedNode]) -> list[str]:
     """Return the nodes that began and left no result, and what to do about them."""
-    lines = [f"{each['workflow']}, {each['node']}: began without leaving a result" for each in nodes[:ROWS]]
+    lines = [f"{each['workflow']}, {each['node']}: {NO_RESULT}" for each in nodes[:ROWS]]
     left_out = len(nodes) - ROWS
     lines += [f"... and {plural(left_out, 'more node')}"] if left_out > 0 else []
     return [

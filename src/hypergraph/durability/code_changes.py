@@ -42,11 +42,16 @@ def refuse_other_graph(graph: Graph, workflow: Workflow, options: RunOptions) ->
         raise GraphChangedError(
             f"Workflow {workflow.id!r} was recorded with graph {workflow.graph_name or 'unnamed'!r} "
             f"(nodes {', '.join(before)}); you passed graph {graph.name or 'unnamed'!r} "
-            f"(nodes {', '.join(now)}). Use another workflow_id, "
-            f"fork_from=({workflow.id!r}, None) to start a new workflow from its history, "
+            f"(nodes {', '.join(now)}). Use {_another(workflow, ', ')}, "
             'or code_change="rerun" to continue it with this graph.',
             workflow_id=workflow.id,
         )
+
+
+def _another(workflow: Workflow, joint: str) -> str:
+    """Return how to start a workflow of another graph or version; a map has no steps to fork from."""
+    forking = f"{joint}fork_from=({workflow.id!r}, None) to start a new workflow from its history"
+    return f"another workflow_id{forking if workflow.step_count else ''}"
 
 
 def serves(graph: Graph, workflow: Workflow) -> bool:
@@ -62,8 +67,8 @@ def refuse_other_version(graph: Graph, workflow: Workflow) -> None:
     raise GraphVersionError(
         f"Workflow {workflow.id!r} is pinned to version {workflow.version!r} of graph "
         f"{workflow.graph_name or 'unnamed'!r}, and this code {own}. Run it with code of version "
-        f"{workflow.version!r}, move it here with `hypergraph migrate` after a --dry-run, or pass "
-        f"fork_from=({workflow.id!r}, None) to start a new workflow from its history.",
+        f"{workflow.version!r}, move it here with `hypergraph migrate` after a --dry-run, or use "
+        f"{_another(workflow, ', or ')}.",
         workflow_id=workflow.id,
         pinned=workflow.version,
         version=graph.version,

@@ -42,7 +42,7 @@ def origin_of(store: Checkpointer, options: RunOptions) -> Origin:
     """Return the history to start from.
 
     Raises:
-        WorkflowError: the workflow or the superstep does not exist.
+        WorkflowError: the workflow or the superstep does not exist, or the workflow is a map.
     """
     if options.fork_from is None:
         return _handed_over(store, options.history or ())
@@ -51,6 +51,7 @@ def origin_of(store: Checkpointer, options: RunOptions) -> Origin:
         raise WorkflowError(
             f"Cannot fork from workflow {workflow_id!r}: not found in {store!r}.", workflow_id=workflow_id
         )
+    refuse_map(store, workflow_id)
     records = store.steps(workflow_id, superstep=upto, values=False)
     found = store.backend.last_superstep(workflow_id)
     last = -1 if found is None else found
@@ -61,6 +62,17 @@ def origin_of(store: Checkpointer, options: RunOptions) -> Origin:
         )
     inputs = store.encoding.versioned(workflow_id, store.backend.read_inputs(workflow_id, upto=upto))
     return Origin(workflow_id, last if upto is None else upto, records, inputs, handed_over=False)
+
+
+def refuse_map(store: Checkpointer, workflow_id: str) -> None:
+    """Raise WorkflowError for a workflow that is a map: it has items, and no steps that a fork could copy."""
+    items = store.backend.read_items(workflow_id)
+    if items:
+        raise WorkflowError(
+            f"Workflow {workflow_id!r} is a map, and a map cannot be forked. Fork one of its items, as in "
+            f"fork_from=({items[0].id!r}, None), or map the list under another workflow_id.",
+            workflow_id=workflow_id,
+        )
 
 
 def _handed_over(store: Checkpointer, history: Sequence[StepRecord]) -> Origin:

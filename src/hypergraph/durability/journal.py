@@ -559,6 +559,12 @@ class Journal:
                 {**self._facts_of(step, superstep, outcome), "pause": pause},
             )
 
+    def left(self, step: Step) -> None:
+        """Leave a step without a record: another worker runs its graph, which a later call finds ended."""
+        self.running.discard(step.index)
+        if self.numbers is not None:
+            self.numbers.pop(step.index, None)
+
     def _add(  # noqa: PLR0912, PLR0917 - the facts of one step
         self,
         step: Step,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -42,7 +43,9 @@ from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.live import live_of
 from hypergraph.durability.resume import (
     canonical,
+    end_with,
     ended_elsewhere,
+    failed_elsewhere,
     given_up,
     lacks_results,
     recall,
@@ -75,6 +78,7 @@ from hypergraph.values.undecodable import Undecodable, public_text
 
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))  # values that every serializer stores
 _LONG, _MANY = 256, 4  # characters of a text and items of a collection that nested runs do not copy
+_BY_POSITION = "Leave out key to match items by position, or use another workflow_id."
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
 
 
@@ -123,6 +127,8 @@ class WorkflowRecorder:
         self.has_seen = False  # whether that was read, also if there was nothing
         self.questions: list[Question] = []  # what the caller may answer
         self.batch: str | None = None  # the map whose item is resumed by itself
+        self.around: str | None = None  # the workflow whose part is resumed by itself
+        self.may_be_inner = False  # whether a run inside of another one may be resumed by itself
         self.has_waited = self.has_forked = False
         self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
         try:
@@ -165,8 +171,9 @@ class WorkflowRecorder:
 
     def _merged(self, graph: Graph, workflow_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
         is_inner = isinstance(workflow_id, str) and "/" in workflow_id
-        self.batch = self._map_of(check_workflow_id(workflow_id, child=True)) if is_inner else None
-        check_workflow_id(workflow_id, child=self.batch is not None)
+        if is_inner:
+            self._find_around(check_workflow_id(workflow_id, child=True))
+        check_workflow_id(workflow_id, child=self.around is not None)
         if self.options.checkpoint is not None:
             point = self.options.checkpoint
             self.options = self.options.replace(history=point.steps)
@@ -188,7 +195,8 @@ class WorkflowRecorder:
                         "new_turn=True counts the values that are given now as new, and none are given. Pass "
                         "some, or leave new_turn out to resume the workflow."
                     )
-                refuse_other_version(graph, stored.workflow)
+                if not self._is_nested:  # else the version is that of the graph around it
+                    refuse_other_version(graph, stored.workflow)
                 refuse_other_graph(graph, stored.workflow, self.options)
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
@@ -208,10 +216,17 @@ class WorkflowRecorder:
         earlier = {n: value for n, (_, value) in known.items() if n in inputs or n in unmade}
         return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
 
-    def _map_of(self, workflow_id: str) -> str | None:
-        """Return the map that there is an item of under this id: the item can be resumed by itself."""
+    def _find_around(self, workflow_id: str) -> None:
+        """Find the map whose item, or the workflow whose nested run, is resumed by itself."""
         stored = self.store.backend.read_workflow(workflow_id)
-        return stored.parent_id if stored is not None and stored.item is not None else None
+        if stored is not None and (stored.item is not None or self.may_be_inner):
+            self.around = stored.parent_id
+            self.batch = stored.parent_id if stored.item is not None else None
+
+    @property
+    def _is_nested(self) -> bool:
+        """Whether the run of a nested graph, or an item of one, is resumed by itself."""
+        return self.around is not None and (self.batch is None or "/" in self.batch)
 
     # -- around a run -----------------------------------------------------------------------------------
 
@@ -264,6 +279,47 @@ class WorkflowRecorder:
                 )
             self.store.backend.release(claim)
             raise
+
+    # -- runs on other workers --------------------------------------------------------------------------
+
+    def can_leave(self, run: Run) -> bool:
+        """Return whether another worker can execute a run inside of another one: its history is stored."""
+        renaming = run.context.root.admission.graph.renaming if run.context.root is not None else None
+        # Other workers do not know the names before a renaming, nor values that the store hides.
+        if not self._keeps(run) or renaming is not None or self.store.encoding.redact is not None:
+            return False
+        run.workflow_id = run.place()
+        return True
+
+    def is_new(self, run: Run) -> bool:
+        """Return whether nothing can be stored of a run yet."""
+        return self._must_be_new(run)
+
+    def restore(self, run: Run) -> bool:
+        """Put a run where its history ends, if it has nothing to do; return whether that is so."""
+        stored = self._stored(run)
+        return stored is not None and self._is_over(run, stored)
+
+    def fail(self, run: Run, why: str) -> None:
+        """End a run as another worker has ended it; `why` is for a run that has no failed step."""
+        stored = self._stored(run)
+        if stored is None or not failed_elsewhere(run, stored):
+            end_with(run, RunStatus.FAILED, None, WorkflowError(why, workflow_id=run.workflow_id))
+
+    def announce(self, runs: Iterable[Run]) -> dict[str, NewWorkflow]:
+        """Return the workflows of runs that others are to execute, by id.
+
+        Raises TypeError for a value that cannot be stored.
+        """
+        found = {run.workflow_id or "": self._described(run) for run in runs}
+        for name, new in found.items():
+            for payload in self.store.encoding.inputs(name, new.inputs):
+                if payload.data is None:
+                    raise TypeError(
+                        f"{payload.name!r} cannot be stored, so it cannot be sent to a worker: "
+                        f"{payload.format[1:]}"
+                    )
+        return found
 
     def _unrecorded(self, run: Run, stored: Stored | None) -> bool:
         """Start a run that cannot be recorded, or continue it after what is stored, without a claim."""
@@ -481,7 +537,8 @@ class WorkflowRecorder:
             full = _is_outermost(run) or bool(run.asked)
             code = self._code_since(run) if run in self.reruns else None
             started = perf_counter()
-            status, due, awaits = WorkflowStatus(run.status.value), next_due(run.pauses), awaited(run.pauses)
+            status = WorkflowStatus.ACTIVE if run.is_away else WorkflowStatus(run.status.value)
+            due, awaits = next_due(run.pauses), awaited(run.pauses)
             saved = journal.close(status, full=full, code=code, due=due, awaits=awaits)
             if full:
                 self.store.backend.commit_seconds = perf_counter() - started
@@ -536,7 +593,7 @@ class WorkflowRecorder:
         elif run.map_run is not None:
             inputs |= self.maps.shared.get(run.map_run, {})
         if run.map_run is None:
-            return replace(new, inputs=inputs, parent_id=new.parent_id or self.batch)
+            return replace(new, inputs=inputs, parent_id=new.parent_id or self.around)
         number, key = run.map_run.number_of(run.item_index), self.maps.key_of(run)
         return replace(
             new, inputs=inputs, parent_id=run.map_run.workflow_id, item=number, fingerprint=key, tags={}
@@ -785,8 +842,7 @@ class MapRecorder:
             if changed and stored.inputs:
                 raise ItemChangedError(
                     f"Item {item.item} of {map_run.workflow_id!r} was recorded with other values of "
-                    f"{', '.join(map(repr, changed))}. Map the same list again, match items by key=..., "
-                    "or use another workflow_id.",
+                    f"{', '.join(map(repr, changed))}. {_remedy(map_run, item)}",
                     workflow_id=item.id,
                 )
 
@@ -812,7 +868,7 @@ class MapRecorder:
             if isinstance(value, Undecodable) and value.is_form_of(None) is None:
                 raise ItemChangedError(
                     f"Item {item.item} of {map_run.workflow_id!r} cannot be compared with the recorded one: "
-                    f"its {name!r} is {value.reason}. Match items by key=..., or use another workflow_id.",
+                    f"its {name!r} is {value.reason}. {_remedy(map_run, item, is_known=False)}",
                     workflow_id=item.id,
                 )
 
@@ -831,9 +887,73 @@ class MapRecorder:
         double = [key for key, count in Counter(keys).items() if count > 1]
         if double:
             raise ValueError(f"Several items have the key {double[0]!r}; key=... must tell them apart.")
-        known = {item.fingerprint: item.item for item in items if item.item is not None}
-        unused = iter(range(max(known.values(), default=-1) + 1, len(keys) + len(known) + 1))
+        numbered = [(item.item, item) for item in items if item.item is not None]
+        known = {item.fingerprint: number for number, item in numbered if item.fingerprint is not None}
+        others = [item for _, item in numbered if item.fingerprint is None]
+        wanted = set(keys).difference(known)
+        if wanted and others:
+            known |= self._numbers_without_key(map_run, others, wanted)
+        unused = itertools.count(max((number for number, _ in numbered), default=-1) + 1)
         return [known[key] if key in known else next(unused) for key in keys]
+
+    def _numbers_without_key(
+        self, map_run: MapRun, items: Sequence[Workflow], wanted: Collection[str]
+    ) -> dict[str, int]:
+        """Return by key the numbers of items that were recorded without one: their stored inputs have it.
+
+        Raises ItemChangedError if an item cannot be told from those that are wanted.
+        """
+        self._refuse_redacted(map_run)
+        found: dict[str, Workflow] = {}
+        for item in items:
+            key = self._key_of_stored(map_run, item)
+            if key in found and key in wanted:
+                raise ItemChangedError(
+                    f"Items {found[key].item} and {item.item} of {map_run.workflow_id!r} were recorded "
+                    f"without a key, and both have the key {key!r}; key=... must tell them apart. "
+                    f"{_BY_POSITION}",
+                    workflow_id=item.id,
+                )
+            found[key] = item
+        return {key: item.item or 0 for key, item in found.items() if key in wanted}
+
+    def _key_of_stored(self, map_run: MapRun, item: Workflow) -> str:
+        """Return the key that the stored inputs of an item have; raises ItemChangedError."""
+        stored = {name: value for name, (_, value) in inputs_in(self.store, item).inputs.items()}
+        lost = {name: value for name, value in stored.items() if isinstance(value, Undecodable)}
+        readable = {name: value for name, value in stored.items() if name not in lost}
+        cause: Exception | None = None
+        try:
+            found = _value_of(self.options.key, readable)
+            why = f"it gives {type(found).__name__}, not a text or an int"
+        except Exception as error:  # of the function, which expects all that an item was given
+            found, why, cause = None, public_text(error), error
+        if isinstance(found, (str, int)):
+            return str(found)
+        if lost:
+            name, value = next(iter(lost.items()))
+            why = f"its {name!r} is {value.reason}"
+        raise ItemChangedError(
+            f"Item {item.item} of {map_run.workflow_id!r} was recorded without a key, and key=... cannot be "
+            f"computed from its stored inputs: {why}. {_BY_POSITION}",
+            workflow_id=item.id,
+        ) from cause
+
+    def _refuse_redacted(self, map_run: MapRun) -> None:
+        """Raise ItemChangedError for keys that stored inputs do not have, because they are redacted."""
+        redact = self.store.encoding.redact
+        for index, item in enumerate(map_run.items if redact is not None else ()):
+            try:
+                kept = {name: redact(None, name, value) for name, value in item.items()} if redact else item
+                shown = str(_value_of(self.options.key, kept))
+            except Exception:  # the function does not work with what is redacted
+                shown = ""
+            if shown != self.keys[map_run][index]:
+                raise ItemChangedError(
+                    f"Items of {map_run.workflow_id!r} were recorded without a key, and the store redacts "
+                    f"what key=... is computed from. {_BY_POSITION}",
+                    workflow_id=map_run.workflow_id,
+                )
 
 
 def _refuse_unrecorded(graph: Graph, granularity: str) -> None:
@@ -896,8 +1016,26 @@ def _refuse_run(stored: Workflow) -> None:
         )
 
 
+def _remedy(map_run: MapRun, item: Workflow, *, is_known: bool = True) -> str:
+    """Return what to do about an item that differs from the recorded one, or cannot be compared with it."""
+    if map_run.parent is not None:
+        return "Run it with the same list again, or use another workflow_id."
+    if item.fingerprint is not None:
+        return "Items were recorded with a key: pass the same key=..., or use another workflow_id."
+    if not is_known:
+        return "Use another workflow_id."
+    return (
+        "Map the same list again, or use another workflow_id. To run the item with its new values, pass "
+        "key=..., the name of an input that stays the same or a function of the inputs."
+    )
+
+
+def _value_of(key: Any, item: Mapping[str, Any]) -> Any:
+    return key(dict(item)) if callable(key) else item.get(key)
+
+
 def _key(key: Any, index: int, item: dict[str, Any]) -> str:
-    found = key(dict(item)) if callable(key) else item.get(key)
+    found = _value_of(key, item)
     if not isinstance(found, (str, int)):
         raise ValueError(f"key=... gives {found!r} for item {index}; it must be a text or an int.")
     return str(found)
@@ -907,6 +1045,8 @@ def _status(map_run: MapRun, others: Collection[WorkflowStatus]) -> WorkflowStat
     """Return how a map ended; recorded items that this call did not name count as they are."""
     found = {run.status for run in map_run.runs if run is not None}
     found |= {RunStatus.STOPPED if one is WorkflowStatus.ACTIVE else RunStatus(one.value) for one in others}
+    if any(run is not None and run.is_away for run in map_run.runs):
+        return WorkflowStatus.ACTIVE
     asks = RunStatus.PAUSED in found and None not in map_run.runs and RunStatus.STOPPED not in found
     if RunStatus.FAILED in found and not (asks and map_run.keep_going):
         return WorkflowStatus.PARTIAL if RunStatus.COMPLETED in found else WorkflowStatus.FAILED

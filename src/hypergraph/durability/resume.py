@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -41,7 +42,13 @@ from hypergraph.engine.lists import Mark
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import CallContext, Run
-from hypergraph.exceptions import HypergraphError, NodeError, ValueUnreadableError, WorkflowError
+from hypergraph.exceptions import (
+    HypergraphError,
+    NodeError,
+    RemoteError,
+    ValueUnreadableError,
+    WorkflowError,
+)
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.records import PauseInfo, RunStatus
@@ -763,15 +770,50 @@ def ended_elsewhere(run: Run, stored: Stored) -> bool:
     status = _BADLY.get(stored.workflow.status)
     if status is None:
         return False
-    failed = [record for record in stored.records if record.status is StepStatus.FAILED]
-    where = failed[-1].node_name if failed else ""
-    what = f": node {where!r}: {failed[-1].error_type}: {failed[-1].error}" if failed else ""
+    failed = _failed_step(stored)
+    what = f": node {failed.node_name!r}: {failed.error_type}: {failed.error}" if failed is not None else ""
     error = WorkflowError(
         f"Workflow {stored.workflow.id!r} {status.value} in the call that this one waited for{what}. "
         "Run it again to continue.",
         workflow_id=stored.workflow.id,
     )
-    superstep = failed[-1].superstep if failed else 0
+    end_with(run, status, failed, error)
+    return True
+
+
+def failed_elsewhere(run: Run, stored: Stored) -> bool:
+    """End a run with the error of its failed step, as another worker has stored it; False without one.
+
+    The error is one of Python's own where it was one; for other classes there is a RemoteError.
+    """
+    failed = _failed_step(stored)
+    if failed is None or stored.workflow.status is not WorkflowStatus.FAILED:
+        return False
+    module, _, name = (failed.error_type or "").rpartition(".")
+    kind, text = getattr(builtins, name, None) if module == "builtins" else None, failed.error or ""
+    error: Exception | None = None
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        try:
+            error = kind(text)
+        except Exception:  # it needs other arguments
+            error = None
+    if error is None or str(error) != text:
+        shown = f"{name}: {text}" if name else text
+        kept = {"type_name": failed.error_type or "", "text": text, "traceback": failed.traceback or ""}
+        error = RemoteError(shown, **kept)
+    end_with(run, RunStatus.FAILED, failed, error)
+    return True
+
+
+def _failed_step(stored: Stored) -> StepRecord | None:
+    failed = [record for record in stored.records if record.status is StepStatus.FAILED]
+    return failed[-1] if failed else None
+
+
+def end_with(run: Run, status: RunStatus, failed: StepRecord | None, error: Exception) -> None:
+    """End a run with an error, at the step that has failed, if it is known."""
+    where, superstep = (failed.node_name, failed.superstep) if failed is not None else ("", 0)
+    if run.parent is not None:
+        where = run.path_of(where) if where else "/".join(run.path)
     run.end(status, error, NodeError(where, error, superstep=superstep, item_index=run.item_index), 0)
     run.close()
-    return True

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 from hypergraph.clock import now, skips
 from hypergraph.display import preview
 from hypergraph.engine.concurrent import course_of
-from hypergraph.engine.kernel import HALTED, NOT_KNOWN, Carried, Expired, PauseExecution, SyncKernel, original
+from hypergraph.engine.kernel import (
+    AWAY,
+    HALTED,
+    NOT_KNOWN,
+    Carried,
+    Expired,
+    PauseExecution,
+    SyncKernel,
+    original,
+)
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of, refuse_replace
 from hypergraph.engine.run import CallWatch, Run, StepOutcome, clock, monotonic
 from hypergraph.engine.scheduler import ASKED, differs
@@ -271,10 +280,13 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         if run.inner is not None:
             run.leave(step, outcome)
         run.ask(step, superstep, signal.pauses)
-        if journal is not None:
+        is_away = any(pause.reason == AWAY for pause in signal.pauses)
+        if journal is not None and is_away:
+            journal.left(step)
+        elif journal is not None:
             journal.paused(step, superstep, signal.pause, outcome)
         run.land(step, ASKED)
-        if observer is not None:
+        if observer is not None and not is_away:
             await observer.interrupted(run, step, outcome.span_id, signal.pause)
         return
     except BaseException as raised:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from hypergraph.records import PauseInfo
 
 
+AWAY = "remote"  # why a run waits for a nested graph on another worker
+
+
 class Expired(Exception):
     """A call took longer than its timeout."""
 

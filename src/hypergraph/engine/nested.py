@@ -10,7 +10,7 @@ from typing import Any
 
 from hypergraph.engine.admission import Admission, admit, split_answers
 from hypergraph.engine.execute import execute, producers, report, stored
-from hypergraph.engine.kernel import PauseExecution, pass_on
+from hypergraph.engine.kernel import AWAY, PauseExecution, pass_on
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step
 from hypergraph.engine.run import CallContext, Run, StepOutcome, clock, own_list
@@ -135,7 +135,11 @@ class MapRun:
 
     async def _run_items(self) -> None:
         kernel, plan = self.context.kernel, self.admission.plan
-        calls = [partial(self._run_item, index) for index in range(len(self.items))]
+        places: Iterable[int] = range(len(self.items))
+        if self.parent is not None and _is_remote(self.parent, self.step_name):
+            here = await _sent(self.context, [self._item(index) for index in places])
+            places = [run.item_index or 0 for run in here]
+        calls = [partial(self._run_item, index) for index in places]
         if kernel.concurrent and (plan.suspends or kernel.overlaps):
             await kernel.together(calls, self._goes_on)
         else:
@@ -150,7 +154,8 @@ class MapRun:
             return True
         return not self.has_failed
 
-    async def _run_item(self, index: int) -> None:
+    def _item(self, index: int) -> Run:
+        """Return the run of an item."""
         run = Run(self.context, self.admission, self.items[index])
         run.item_index = index
         if self.workflow_id is not None:
@@ -164,6 +169,10 @@ class MapRun:
             run.refuse(self.refusal)
         run.outer_span_id = self.span_id
         self.runs[index] = run
+        return run
+
+    async def _run_item(self, index: int) -> None:
+        run = self._item(index)
         await execute(run)
         self.has_failed = self.has_failed or run.failure is not None
         if self.publish is not None:
@@ -237,7 +246,8 @@ async def _nest(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> A
     child = Run(run.context, admission, given).inside(run, step.name, superstep)
     child.outer_span_id = outcome.span_id
     outcome.inner = child
-    await execute(child)
+    if not step.node.remote or await _sent(run.context, [child]):
+        await execute(child)
     if child.asked:
         run.waits_in += ((step, child),)
         report(child)
@@ -250,6 +260,18 @@ async def _nest(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> A
         for name, inner in zip(step.outputs, _inner_outputs(step), strict=True)
     )
     return found[0] if step.output is not None else found
+
+
+def _is_remote(run: Run, name: str) -> bool:
+    return bool(run.step_of(name).node.remote)
+
+
+async def _sent(context: CallContext, runs: list[Run]) -> list[Run]:
+    """Have runs executed by other workers, if there are any; return those to execute here."""
+    if context.send is None or not runs:
+        return runs
+    found: list[Run] = await context.kernel.settle(partial(context.send, runs))
+    return found
 
 
 def _appended(step: Step, runs: Iterable[Run | None], name: str) -> list[Any] | Replace:
@@ -314,6 +336,8 @@ async def _nest_map(run: Run, step: Step, superstep: int, outcome: StepOutcome) 
         run.answers |= {f"{step.name}.item-{number}.{key}": value for key, value in unused.items()}
     outcome.inner = children
     await children.execute()
+    if any(pause.reason == AWAY for pause in children.pauses):
+        raise PauseExecution(*children.pauses)  # of items that run elsewhere all have to end
     bad = children.ended_badly
     if bad is not None and bad.error is not None and (not keep_going or bad.status is RunStatus.STOPPED):
         pass_on(bad.error)

@@ -407,7 +407,9 @@ class Plan:
         self.has_interrupts = bool(asks)
         self.has_cycles = bool(wiring.cycles)
         unsure = [step for step in self.steps if step.kind == "graph" and not _always_delivers(step.node)]
-        self.uncertain = {step.index for step in (*asks, *unsure)}  # may not make all outputs, or ask
+        away = [step for step in self.steps if step.kind == "graph" and _leaves(step.node)]
+        self.leaves = bool(away)  # whether a graph inside may run on another worker, for which a run pauses
+        self.uncertain = {step.index for step in (*asks, *unsure, *away)}  # may not make all outputs, or ask
         self.fixed = not (
             self.uncertain or self.has_cycles or wiring.gates or wiring.lists or _contested(wiring)
         )
@@ -474,6 +476,10 @@ def _inward(node: GraphNode, wiring: Wiring) -> frozenset[str]:
 
 def _nested_asks(node: Any) -> bool:
     return node.nested_graph is not None and node.nested_graph.has_interrupts
+
+
+def _leaves(node: GraphNode) -> bool:
+    return node.remote or plan_of(node.graph).leaves
 
 
 def _always_delivers(node: GraphNode) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hypergraph.engine.admission import Admission
 from hypergraph.engine.inner_steps import Visit, added, late
-from hypergraph.engine.kernel import Kernel, is_cancellation
+from hypergraph.engine.kernel import AWAY, Kernel, is_cancellation
 from hypergraph.engine.lists import Lists
 from hypergraph.engine.options import DEFAULTS, RunOptions
 from hypergraph.engine.plan import Step, inputs_of
@@ -59,6 +59,8 @@ class CallContext:
 
     observer: EventObserver | None = None
     recorder: WorkflowRecorder | None = None
+    # Submits the runs of one remote node, or puts them where they ended; returns those to execute here.
+    send: Callable[[Sequence[Run]], list[Run]] | None = None
     options = DEFAULTS
     deadline: float | None = None
     halt_at = NEVER
@@ -455,6 +457,16 @@ class Run:
     def pause(self) -> PauseInfo | None:
         """The first open question."""
         return self.asked[0][1] if self.asked else None
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it waits for a run on another worker, maybe its own."""
+        return any(pause.reason == AWAY for _, pause in self.asked)
+
+    def leave_to_others(self) -> None:
+        """Wait for another worker that executes this run."""
+        pause = PauseInfo("/".join(self.trail), "", reason=AWAY, path=self.trail)
+        self.status, self.asked = RunStatus.PAUSED, (((0, 0), pause),)
 
     def ask(self, step: Step, superstep: int, pauses: Iterable[PauseInfo]) -> None:
         """Record the open questions of a step; a failure counts before any."""

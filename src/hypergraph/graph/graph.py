@@ -382,6 +382,7 @@ class Graph(Frozen):
         durability: Literal["nested", "atomic"] = "nested",
         lift: Names = None,
         append: Names = None,
+        remote: bool = False,
     ) -> GraphNode:
         """Return this graph as a node of another graph. Raises what GraphNode raises.
 
@@ -394,8 +395,10 @@ class Graph(Frozen):
             durability: "nested" stores inner steps as a child workflow, "atomic" stores a single step
             lift: the outputs that the parent receives, in this order; by default all
             append: the outputs that are added to the list of that name in the parent, each run's in turn
+            remote: on a cluster, run the graph as a run of its own that any worker may take; elsewhere in
+                place
         """
-        return GraphNode(self, name, durability=durability, lift=lift, append=append)
+        return GraphNode(self, name, durability=durability, lift=lift, append=append, remote=remote)
 
     def _copy(self, **changes: Any) -> Self:
         clone = object.__new__(type(self))

@@ -32,8 +32,9 @@ class GraphNode(Frozen, HyperNode):
     >>> GraphNode(inner).inputs, GraphNode(inner).outputs
     (('words',), ('total',))
 
-    Raises TypeError if `graph` is not a Graph, ValueError for a missing or reserved name, an unknown
-    durability, or names to lift or append that are not outputs.
+    Raises TypeError if `graph` is not a Graph or `remote` not a bool, ValueError for a missing or reserved
+    name, an unknown durability, names to lift or append that are not outputs, or an atomic graph that is to
+    run elsewhere.
 
     Args:
         graph: the inner graph
@@ -41,6 +42,7 @@ class GraphNode(Frozen, HyperNode):
         durability: "nested" stores inner steps as a child workflow, "atomic" stores a single step
         lift: the outputs that the parent receives, in this order; by default all
         append: the outputs that are added to the list of that name in the parent, each run's in turn
+        remote: on a cluster, run the graph as a run of its own that any worker may take; elsewhere in place
     """
 
     node_type = "GRAPH"
@@ -48,6 +50,7 @@ class GraphNode(Frozen, HyperNode):
     nested_graph: Graph  # the same, as other nodes have none
     _indispensable: frozenset[str]
     durability: str
+    remote: bool  # whether any worker of a cluster may run it
     inner_inputs: tuple[str, ...]  # the names of `inputs` in the inner graph
     inner_outputs: tuple[str, ...]  # the names of `outputs` in the inner graph
     map_config: tuple[list[str], str, str] | None  # inputs, mode and error handling of map_over
@@ -63,21 +66,29 @@ class GraphNode(Frozen, HyperNode):
         durability: Literal["nested", "atomic"] = "nested",
         lift: Names = None,
         append: Names = None,
+        remote: bool = False,
     ) -> None:
         if not hasattr(graph, "wiring"):  # Graph belongs to a layer above
             raise TypeError(f"A GraphNode needs a Graph, got {got(graph)}")
         if durability not in ("nested", "atomic"):
             raise ValueError(f'durability must be "nested" or "atomic", got {durability!r}')
+        if not isinstance(remote, bool):
+            raise TypeError(f"remote must be a bool, got {got(remote)}")
+        if remote and durability == "atomic":
+            raise ValueError(
+                'remote=True needs durability="nested": what runs on another worker has a history of its own.'
+            )
         inputs, outputs = graph.inputs.all, graph.selected or graph.outputs
         self.__dict__.update(
             graph=graph,
             nested_graph=graph,
-            name=_checked_name(graph.name if name is None else name),
+            name=_checked_name(graph.name if name is None else name, remote),
             inputs=inputs,
             inner_inputs=inputs,
             outputs=outputs,
             inner_outputs=outputs,
             durability=durability,
+            remote=remote,
             map_config=None,
             clone=False,
             is_async=graph.has_async_nodes,
@@ -119,7 +130,7 @@ class GraphNode(Frozen, HyperNode):
 
     def with_name(self, name: str) -> Self:
         """Return a copy with another name. Raises ValueError for a reserved name."""
-        return super().with_name(_checked_name(name))
+        return super().with_name(_checked_name(name, self.remote))
 
     @property
     def definition_hash(self) -> str:
@@ -342,7 +353,7 @@ def _require_default(param: str, default: Any) -> Any:
     return default
 
 
-def _checked_name(name: str | None) -> str:
+def _checked_name(name: str | None, remote: bool) -> str:
     if not name:
         raise ValueError("GraphNode requires a name: Graph(..., name=...) or as_node(name=...).")
     require_name(name, "name")
@@ -353,4 +364,6 @@ def _checked_name(name: str | None) -> str:
             )
     if _ITEM_NAME.fullmatch(name):
         raise ValueError(f"GraphNode name {name!r} is reserved for items of a map; choose another name.")
+    if remote and name.isdecimal():
+        raise ValueError(f"GraphNode name {name!r} is that of an attempt of a submitted run; choose another.")
     return name

@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from hypergraph.durability.recorder import WorkflowRecorder
 
 _NOTHING: dict[Any, Any] = {}
+# Returns what has nested runs of a call executed by other workers, None if none are to be.
+Sender = Callable[[], Callable[[Sequence[Run]], list[Run]] | None]
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,10 @@ class BaseRunner(ABC):
         services: Mapping[str, Any] | None = None,
     ) -> None:
         checkpointer = _store_of(type(self).__name__, checkpointer)
-        if cache is not None and hasattr(cache, "save_step"):
+        if cache is not None and (hasattr(cache, "save_step") or isinstance(cache, (str, PathLike))):
+            found = f"the store {type(cache).__name__}" if hasattr(cache, "save_step") else repr(cache)
             raise TypeError(
-                f"cache must have get(key) and set(key, value), got the store {type(cache).__name__}. "
+                f"cache must have get(key) and set(key, value), got {found}. "
                 f"Write {type(self).__name__}(checkpointer=...) to record runs."
             )
         self.checkpointer = checkpointer
@@ -119,6 +122,7 @@ class BaseRunner(ABC):
         self._executor = checked_executor(executor)
         self._services = {} if services is None else checked_services(services)
         self._live: set[CallContext] = set()
+        self._sender: Sender | None = None  # of a worker, for graphs that other workers may run
 
     @property
     @abstractmethod
@@ -453,6 +457,7 @@ class BaseRunner(ABC):
         """Return what records this call, None without a store. Raises ValueError if an option needs one."""
         if self.checkpointer is not None:
             recorder: WorkflowRecorder = durability.WorkflowRecorder(self.checkpointer, options, graph)
+            recorder.may_be_inner = self._sender is not None
             return recorder
         if isinstance(graph, Graph) and (name := transactional_node(graph)) is not None:
             raise ValueError(
@@ -481,6 +486,8 @@ class BaseRunner(ABC):
         if self._services or options.services is not None:
             context.services = MappingProxyType({**self._services, **(options.services or {})})
         context.recorder = recorder
+        if self._sender is not None:
+            context.send = self._sender()
         return context
 
     # -- concluding ------------------------------------------------------------------------------------

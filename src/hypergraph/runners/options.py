@@ -14,6 +14,7 @@ from hypergraph.nodes.names import got
 
 ErrorHandling = Literal["raise", "continue"]
 _DEFAULTS = {name: getattr(RunOptions, name) for name in RunOptions.__annotations__}
+_ORIGINS = frozenset(("fork_from", "checkpoint", "history"))
 RESERVED = frozenset(("graph", "values", *_DEFAULTS))  # the options of all calls
 
 P = ParamSpec("P")
@@ -106,6 +107,12 @@ def split_keywords(keywords: dict[str, Any], own: Collection[str]) -> tuple[RunO
                 if name in _CHECKS:
                     _CHECKS[name](value)
                 given[name] = value
+        elif name in _ORIGINS and "map_over" in own:
+            raise ValueError(
+                f"map does not fork, and has no option {name}. Fork one item with run(..., fork_from="
+                "('batch/item-3', None)), or map the list under another workflow_id. If an input of that "
+                "name is meant, pass it in `values`."
+            )
         elif name in RESERVED:
             refuse_reserved([name])
         else:

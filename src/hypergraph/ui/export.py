@@ -28,7 +28,15 @@ from hypergraph.views.problems import Problem
 from hypergraph.views.step import pause_view, shown_step
 from hypergraph.views.steps import columns
 from hypergraph.views.timeline import timeline
-from hypergraph.views.values import NOT_FETCHED, content_of, describe, is_at_hand, part_at, short_text
+from hypergraph.views.values import (
+    NOT_FETCHED,
+    content_of,
+    describe,
+    is_at_hand,
+    line_of,
+    part_at,
+    short_text,
+)
 from hypergraph.views.workflow import workflow
 
 _ROOM = 10_000_000  # bytes of all trees
@@ -120,6 +128,7 @@ class _TreeBuilder:
 
 RUNS, STEPS, ITEMS = 1_000, 20_000, 1_000  # in one document
 _CALLS, _SHORT = 1_000, 200  # inner steps of one run, and characters of their values
+_ADDED = 5_000  # items of a list that come with the steps that added them
 _TURNS = 100  # turns whose inputs are included
 _DEPTH = 3  # levels of nested graphs that the page draws open
 _HEAVY = 50_000_000  # estimated bytes of values, beyond which they are read one by one
@@ -193,6 +202,7 @@ class _Packing:
             "graph": self._graph(run, overlay=place),
             "timeline": self._timeline(run) if place else None,
             "given": table.given(),
+            "lists": table.lists(),
             "steps": [table.step(step) for step in steps],
         }
 
@@ -265,6 +275,30 @@ class _Table:
         if not is_at_hand(payload):
             return [*place, NOT_FETCHED, 1]
         return [*place, self.trees.place_of(self.store.encoding.value(self.run.id, payload)), 0]
+
+    def lists(self) -> dict[str, list[Any]]:
+        """Return who added what to appended lists, by name, for each time that the list began anew.
+
+        That is what it began with, then for each step its index and its items, in the order of the list.
+        """
+        found: dict[str, list[Any]] = {}
+        for payload in self.store.backend.read_outputs(self.run.id):
+            room, upto = _ADDED, payload.superstep if payload.is_added else -1
+            while upto >= 0 and room > 0:
+                state = self.store.lazy_state(self.run.id, upto)
+                held = state.segments(payload.name) if payload.name in state else None
+                if held is None or not held.added:
+                    break
+                room -= len(held.items)
+                begun = len(held.items) - sum(length for _, length in held.added)
+                rows, place = [], begun
+                for row, length in held.added:
+                    rows.append([row.idx, [line_of(item) for item in held.items[place : place + length]]])
+                    place += length
+                chain = [[line_of(item) for item in held.items[:begun]], rows]
+                found.setdefault(jsonable(payload.name), []).append(chain)
+                upto = min(row.superstep for row, _ in held.added) - 1
+        return found
 
     def step(self, step: StepRecord) -> Document:
         """Return a step without empty fields, and without those that the columns have."""

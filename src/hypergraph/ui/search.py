@@ -1,8 +1,9 @@
 """Index of the page for search: the texts of ids, inputs, outputs and errors of all runs.
 
-It is a temporary database of the server. The first search begins to build it in the background, the newest
-runs first; later ones follow what has changed. The store is only read, so no run is slower for it, and what
-is deleted or encrypted there does not stay readable elsewhere. An answer says how many runs it covers.
+It is a temporary database of the server, which begins to build it when it starts: in the background, newest
+runs first, with breaks until a search waits for it. Searches follow what has changed. The store is only read,
+so no run is slower for it, and what is deleted or encrypted there does not stay readable elsewhere. An answer
+says how many runs it covers.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from time import monotonic
 from typing import Any, NamedTuple, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
+from hypergraph.checkpointers.backend import Contents
 from hypergraph.checkpointers.query import Query, parse
 from hypergraph.display import jsonable
 from hypergraph.exceptions import CheckpointError, StoreCorruptError
@@ -31,6 +33,8 @@ _BUDGET = 0.01  # seconds in which matches beyond the page are counted
 _LONGEST = 1.0  # seconds in which a page is filled, however few pass the filters
 _PAGE = 200  # runs read at once
 _TURN = 20  # runs after which a search may come in between
+_TRANSACTION = 1000  # runs; the end of a transaction writes out what is in memory
+_MANY = 2000  # steps of runs that are read together
 _STEPS = 500  # steps of a run up to which all their outputs are indexed; of a longer one the last values
 _CHARACTERS = 4000  # of one value, or of another text
 _WORDS = 100  # of one search
@@ -73,7 +77,7 @@ class _Hit(NamedTuple):
 
 
 class _Known(NamedTuple):
-    number: int  # texts of newer runs have higher numbers
+    number: int  # texts of newer runs have lower numbers
     state: tuple[object, ...]  # differs when the run has changed
     is_settled: bool
 
@@ -88,13 +92,21 @@ class SearchIndex:
         self._known: dict[str, _Known] = {}
         self._runs: dict[int, str] = {}  # number -> run
         self._next: dict[int, int] = {}  # a number that was given -> where to look for one that was not
-        self._wanted = threading.Event()  # a search has asked
+        self._wanted = threading.Event()  # a search has asked, or the server has started
+        self._asked = threading.Event()  # a search has asked: there are no breaks any more
+        self._pending = 0  # runs since the last end of a transaction
         self._settled = threading.Condition(self._lock)
         self._round = 0  # looks at the store that were completed
         self._is_whole = False  # all runs were looked at once
         self._is_reading_all = False
         self._closed = False
         self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Begin to read the store in the background."""
+        with self._lock:
+            self._start()
+            self._wanted.set()
 
     def find(
         self,
@@ -151,6 +163,7 @@ class SearchIndex:
         with self._lock:
             self._closed = True
         self._wanted.set()
+        self._asked.set()
         if self._thread is not None:
             self._thread.join()
         if self._database is not None:
@@ -167,6 +180,7 @@ class SearchIndex:
         None.
         """
         found: list[tuple[Workflow | None, _Hit]] = []
+        hits: dict[str, _Hit] = {}  # of workflows that are not read yet
         seen: set[str] = set()
         is_plain = query._replace(limit=0, cursor=None) == Query(limit=0)
         begun = monotonic()
@@ -176,22 +190,30 @@ class SearchIndex:
             if name in seen or not self._may_pass(name, query):
                 continue
             seen.add(name)
+            hits[name] = _Hit(run, place, text)
+            took = monotonic() - begun
+            if len(found) + len(hits) < wanted and len(hits) < _PAGE and took < _LONGEST:
+                continue
+            found += self._passing(hits, query)
+            hits = {}
             if len(found) >= wanted and is_plain and not is_sorted:
                 return self._counted(found, seen, words, number, monotonic() + _BUDGET)
-            if monotonic() - begun > (_BUDGET if len(found) >= wanted else _LONGEST):
+            if took > (_BUDGET if len(found) >= wanted else _LONGEST):
                 return found, True
-            workflow = self._store.backend.read_workflow(name)
-            steps = partial(self._store.steps, name, values=False)
-            if workflow is not None and query.admits(workflow, steps):
-                found.append((workflow, _Hit(run, place, text)))
-        return found, False
+        return found + self._passing(hits, query), False
+
+    def _passing(self, hits: dict[str, _Hit], query: Query) -> list[tuple[Workflow | None, _Hit]]:
+        """Return the workflows that pass the filters, in the order of the hits."""
+        asked = query._replace(ids=frozenset(hits), limit=None, cursor=None)
+        passing = {workflow.id: workflow for workflow in self._store.backend.find(asked)[0]}
+        return [(passing[name], hit) for name, hit in hits.items() if name in passing]
 
     def _counted(
         self, found: list[Any], seen: set[str], words: list[str], number: int, until: float
     ) -> tuple[list[tuple[Workflow | None, _Hit]], bool]:
         """Return what was found with the number of other workflows that match, as far as time allows."""
-        count, last, rest = 1, number >> _BITS, _Hit("", "", "")
-        for (text,) in self._matching("rowid", words, below=number):
+        count, last, rest = 0, number >> _BITS, _Hit("", "", "")
+        for (text,) in self._matching("rowid", words, after=number):
             run = text >> _BITS
             if run == last:
                 continue
@@ -214,7 +236,7 @@ class SearchIndex:
         return query.graph is None or graph == query.graph
 
     def _matching(
-        self, columns: str, words: list[str], below: int | None = None
+        self, columns: str, words: list[str], after: int | None = None
     ) -> Iterator[tuple[Any, ...]]:
         """Yield columns of the texts that match, those of newer runs first."""
         if self._database is None:
@@ -228,10 +250,10 @@ class SearchIndex:
             if len(word) < _SHORT:
                 tests.append("text LIKE ? ESCAPE '\\'")
                 values.append("%" + re.sub(r"([%_\\])", r"\\\1", word) + "%")
-        if below is not None:
-            tests.append("rowid < ?")
-            values.append(below)
-        statement = f"SELECT {columns} FROM texts WHERE {' AND '.join(tests)} ORDER BY rowid DESC"  # noqa: S608 - fixed parts
+        if after is not None:
+            tests.append("rowid > ?")
+            values.append(after)
+        statement = f"SELECT {columns} FROM texts WHERE {' AND '.join(tests)} ORDER BY rowid"  # noqa: S608 - fixed parts
         with closing(self._database.execute(statement, values)) as rows:
             yield from rows
 
@@ -240,14 +262,18 @@ class SearchIndex:
     def _look(self, total: int) -> None:
         """Have the store looked at, and wait a little for it."""
         with self._lock:
-            if self._thread is None:
-                self._database = _empty()
-                self._thread = threading.Thread(target=self._follow, name="hypergraph-search", daemon=True)
-                self._thread.start()
+            self._start()
             before = self._round
+            self._asked.set()
             self._wanted.set()
             patience = _FIRST if not self._known and total else _BUSY if self._is_reading_all else _FRESH
             self._settled.wait_for(lambda: self._round > before or self._closed, patience)
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._database = _empty()
+            self._thread = threading.Thread(target=self._follow, name="hypergraph-search", daemon=True)
+            self._thread.start()
 
     def _follow(self) -> None:
         """Read what is new or has changed, whenever a search asks."""
@@ -270,22 +296,46 @@ class SearchIndex:
             except CheckpointError:
                 seen = None  # the search that asked has reported it, or the next one will
             with self._settled:
+                self._end_transaction()
                 self._is_reading_all = False
                 self._round += 1
                 self._settled.notify_all()
 
     def _read(self, runs: Iterator[Workflow]) -> None:
-        """Add runs, and let searches in between."""
-        turn: list[tuple[Workflow, list[_Text]]] = []
+        """Add runs, and let searches in between; before the first search, let everything else in between."""
+        together: list[Workflow] = []
+        steps = 0
         for run in runs:
+            if self._is_known(run):
+                continue
+            together.append(run)
+            steps += run.step_count
+            if len(together) == _PAGE or steps > _MANY:
+                self._read_together(together)
+                together, steps = [], 0
             if self._closed:
                 return
-            if not self._is_known(run):
-                turn.append((run, self._readable_texts(run)))
-            if len(turn) == _TURN:
-                self._add(turn)
-                turn = []
-        self._add(turn)
+        self._read_together(together)
+
+    def _read_together(self, runs: list[Workflow]) -> None:
+        begun = monotonic()
+        contents = self._contents(runs)
+        for start in range(0, len(runs), _TURN):
+            turn = runs[start : start + _TURN]
+            self._add([(run, self._readable_texts(run, contents.get(run.id))) for run in turn])
+            if self._closed:
+                return
+        self._asked.wait(monotonic() - begun)
+
+    def _contents(self, runs: list[Workflow]) -> dict[str, Contents]:
+        """Return what is in those runs that are read as a whole, as far as it can be read at once."""
+        short = [run.id for run in runs if run.step_count <= _STEPS]
+        if self._store.encoding.verifies or not short:
+            return {}
+        try:
+            return self._store.backend.read_contents(short) or {}
+        except StoreCorruptError:
+            return {}  # one of them is damaged: they are read one by one
 
     def _pages(self) -> Iterator[list[Workflow]]:
         query = Query(top_level=False, limit=_PAGE)
@@ -336,15 +386,25 @@ class SearchIndex:
                     "INSERT INTO texts (rowid, place, text) VALUES (?, ?, ?)",
                     [
                         ((number << _BITS) + place, text.where, text.text.replace("\0", " "))
-                        for place, text in enumerate(reversed(texts[: 1 << _BITS]))
+                        for place, text in enumerate(texts[: 1 << _BITS])
                     ],
                 )
-            database.commit()
+            self._pending += len(runs)
+            if self._pending >= _TRANSACTION:
+                self._end_transaction()
+
+    def _end_transaction(self) -> None:
+        if self._database is not None:
+            self._database.commit()
+        self._pending = 0
 
     def _number(self, run: Workflow) -> int:
-        """Return a number that no other run has, by the time of a run; many may have the same time."""
+        """Return a number that no other run has, by the time of a run; many may have the same time.
+
+        Newer runs have lower numbers: the index takes rows quickly as long as each has a higher one.
+        """
         time = int(run.created_at.timestamp() * 1_000_000 - _EPOCH) // _UNIT
-        number, given = min(max(time, -_FAR), _FAR), []
+        number, given = -min(max(time, -_FAR), _FAR), []
         while number in self._next:
             given.append(number)
             number = self._next[number]
@@ -360,33 +420,38 @@ class SearchIndex:
             bounds = (first, first + (1 << _BITS))
             self._database.execute("DELETE FROM texts WHERE rowid >= ? AND rowid < ?", bounds)
 
-    def _readable_texts(self, run: Workflow) -> list[_Text]:
+    def _readable_texts(self, run: Workflow, contents: Contents | None) -> list[_Text]:
         """Return the texts of a run; of one that is damaged, those before the damage."""
         found: list[_Text] = []
         try:
-            for where, text in self._texts(run):
+            for where, text in self._texts(run, contents):
                 found.append(_Text(jsonable(where[:_NAME]), jsonable(text[:_CHARACTERS])))
         except StoreCorruptError:
             pass  # other runs are indexed all the same
         return found
 
-    def _texts(self, run: Workflow) -> Iterator[_Text]:
+    def _texts(self, run: Workflow, contents: Contents | None) -> Iterator[_Text]:
         if run.parent_id is None:
             yield _Text("id", run.id)
         for name, value in run.tags.items():
             yield _Text(f"tag {name}", value)
         backend, decode = self._store.backend, self._store.encoding.value
-        for payload in backend.read_inputs(run.id):
+        for payload in backend.read_inputs(run.id) if contents is None else contents.inputs:
             yield _Text(f"input {payload.name}", _text_of(decode(run.id, payload)))
-        if run.step_count <= _STEPS:
+        if contents is not None and all(payload.base is None for _, payload in contents.outputs):
+            for node, payload in contents.outputs:
+                yield _Text(f"{payload.name} of {node}", _text_of(decode(run.id, payload)))
+            for node, error_type, error in contents.errors:
+                yield _Text(f"error in {node}", f"{error_type or ''}: {error}")
+        elif run.step_count <= _STEPS:
             for step in self._store.steps(run.id):
                 for name, value in (step.values or {}).items():
                     yield _Text(f"{name} of {step.node_name}", _text_of(value))
                 if step.error:
                     yield _Text(f"error in {step.node_name}", f"{step.error_type or ''}: {step.error}")
-            return
-        for payload in backend.read_outputs(run.id):
-            yield _Text(f"{payload.name} at the end", _text_of(decode(run.id, payload)))
+        else:
+            for payload in backend.read_outputs(run.id):
+                yield _Text(f"{payload.name} at the end", _text_of(decode(run.id, payload)))
 
 
 def _state(run: Workflow) -> tuple[object, ...]:
@@ -397,6 +462,7 @@ def _empty() -> sqlite3.Connection:
     """Return an empty index in a temporary file that no other process can see."""
     database = sqlite3.connect("", check_same_thread=False)
     database.execute("PRAGMA synchronous = OFF")
+    database.execute("PRAGMA journal_mode = OFF")
     database.execute("CREATE VIRTUAL TABLE texts USING fts5(place UNINDEXED, text, tokenize = 'trigram')")
     return database
 

@@ -271,6 +271,7 @@ class Server:
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        self._index.begin()
         yield
         self._actions.close()
         self._index.close()

@@ -11,9 +11,9 @@ from typing import Any, TypedDict
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.display import bounded, jsonable, preview
 from hypergraph.views.problems import USAGE, Problem
-from hypergraph.views.state import raw_value
-from hypergraph.views.step import raw_step_value
-from hypergraph.views.values import content_of, kind_of, part_at, short_text, size_of
+from hypergraph.views.state import raw_value, state_additions
+from hypergraph.views.step import raw_step_value, step_additions
+from hypergraph.views.values import content_of, kind_of, maker_of, part_at, short_text, size_of
 
 ROWS = 1000  # of a table that can be sorted and paged through
 _PAGE = 100  # rows, messages or lines in one answer
@@ -70,6 +70,13 @@ def content(
         value = raw_step_value(store, wf, step, key, side=side or "output")
     found = part_at(value, path)
     form, data, end = _shown(found, offset, sort)
+    if form == "chat" and not path and isinstance(value, list):
+        if step is None:
+            added = state_additions(store, wf, key, at=at)
+        else:
+            added = step_additions(store, wf, step, key, value, side=side or "output")
+        for message, item in zip(data["messages"], added[offset:], strict=False):
+            message["by"] = maker_of(item)
     return {
         "schema": "hypergraph.content/1",
         "form": form,
@@ -199,7 +206,7 @@ def _chat(value: Any, offset: int, _: str | None) -> Shown | None:
         return None
     page = [_message(item) for _, item in islice(rows.pairs(), offset, offset + _PAGE)]
     end = offset + len(page)
-    shown = [found or {"role": "", "text": "", "calls": []} for found in page]
+    shown = [found or {"role": "", "text": "", "calls": [], "by": None} for found in page]
     return "chat", {"messages": shown}, end if end < rows.size else None
 
 
@@ -220,6 +227,7 @@ def _message(item: Any) -> dict[str, Any] | None:
         "name": jsonable(name) if isinstance(name, str) else None,
         "text": jsonable(bounded(text, _MESSAGE)),
         "calls": calls[:50],
+        "by": None,  # the step that added it to a list
     }
 
 

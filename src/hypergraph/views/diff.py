@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow
-from hypergraph.checkpointers.analysis import Divergence, first_divergence, same
+from hypergraph.checkpointers.analysis import Divergence, first_divergence, inner_pairs, same
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import jsonable
 from hypergraph.views.lookup import last_superstep, require_workflow
@@ -35,6 +35,9 @@ _PARTS = 50  # parts of one value that are listed
 _CHARACTERS = 4000  # of one part
 _COMPARED_ITEMS = 20_000  # items of containers that are compared one by one
 _DEEPEST = 20
+_INSIDE = 50  # items and nested graphs listed in one answer
+_PAIRS = 500  # of them that are compared
+_Times = dict[str, tuple[int, float]]  # node -> runs and milliseconds
 
 
 class PartChange(TypedDict):
@@ -198,6 +201,18 @@ class NodeTimes(TypedDict):
     b_ms: float | None
 
 
+class InnerDifference(TypedDict):
+    """Two items, or two nested graphs, that belong together and differ."""
+
+    path: str  # in a, like item-3 or each/item-3
+    a: str  # its id in a
+    b: str
+    kind: str | None  # of the first difference: path, status, decision or values; null if all steps are alike
+    position: int | None  # of the first difference among its steps
+    node: str | None  # that of the first difference
+    values: list[str]  # names of the values that differ at the end, inputs included
+
+
 class DiffView(TypedDict):
     """Two workflows compared."""
 
@@ -211,6 +226,11 @@ class DiffView(TypedDict):
     timing: list[NodeTimes]  # the greatest difference first
     items: list[ValueChange]  # the latest values, inputs included
     left_out: int  # values that differ and are not listed
+    inside: list[InnerDifference]  # items and nested graphs that differ; the first 50
+    inside_left_out: int  # those that differ and are not listed
+    inside_unread: int  # those that were not compared, because there are too many
+    only_a: list[str]  # ids of items and nested graphs that b lacks; the first 50
+    only_b: list[str]  # likewise
 
 
 class ChangesView(TypedDict):
@@ -227,7 +247,9 @@ class ChangesView(TypedDict):
 
 
 def diff(store: Checkpointer, a: str, b: str) -> DiffView:
-    """Compare two workflows.
+    """Compare two workflows, and the items and nested graphs inside of them.
+
+    Items are matched by key, or by number if one of the maps was recorded without a key.
 
     Raises:
         Problem: a workflow does not exist.
@@ -237,17 +259,23 @@ def diff(store: Checkpointer, a: str, b: str) -> DiffView:
     steps_a, steps_b = (store.steps(each.id, values=False) for each in (ours, theirs))
     first, compared = _first(store, (ours, theirs), (steps_a, steps_b))
     items, left_out = changed_values(State(store, ours.id), State(store, theirs.id))
+    inside = _Inside(store, ours, theirs)
     return {
         "schema": "hypergraph.diff/1",
         "a": workflow_summary(ours),
         "b": workflow_summary(theirs),
-        "same": first is None and not items,
+        "same": first is None and not items and inside.is_empty,
         "first": None if first is None else _first_view(first),
         "compared": compared,
         "path": _pairs(store, steps_a, steps_b, first.position if first else 0),
-        "timing": _timing(steps_a, steps_b),
+        "timing": _timing(*(_times(store, *each) for each in ((ours, steps_a), (theirs, steps_b)))),
         "items": items,
         "left_out": left_out,
+        "inside": inside.differing[:_INSIDE],
+        "inside_left_out": max(0, len(inside.differing) - _INSIDE),
+        "inside_unread": inside.unread,
+        "only_a": [jsonable(each.id) for each in inside.only[0][:_INSIDE]],
+        "only_b": [jsonable(each.id) for each in inside.only[1][:_INSIDE]],
     }
 
 
@@ -332,23 +360,78 @@ def _with_values(store: Checkpointer, step: StepRecord | None) -> list[StepRecor
     return [] if found is None else [found]
 
 
-def _timing(a: Iterable[StepRecord], b: Iterable[StepRecord]) -> list[NodeTimes]:
-    ours, theirs = _times(a), _times(b)
+def _timing(ours: _Times, theirs: _Times) -> list[NodeTimes]:
     rows: list[NodeTimes] = [
         {
             "node": jsonable(node),
-            "a_runs": len(ours.get(node, ())),
-            "b_runs": len(theirs.get(node, ())),
-            "a_ms": sum(ours[node]) if node in ours else None,
-            "b_ms": sum(theirs[node]) if node in theirs else None,
+            "a_runs": ours[node][0] if node in ours else 0,
+            "b_runs": theirs[node][0] if node in theirs else 0,
+            "a_ms": ours[node][1] if node in ours else None,
+            "b_ms": theirs[node][1] if node in theirs else None,
         }
         for node in {**ours, **theirs}
     ]
     return sorted(rows, key=lambda row: -abs((row["a_ms"] or 0.0) - (row["b_ms"] or 0.0)))
 
 
-def _times(steps: Iterable[StepRecord]) -> dict[str, list[float]]:
-    times: dict[str, list[float]] = {}
-    for step in steps:
-        times.setdefault(step.node_name, []).append(step.duration_ms or 0.0)
+def _times(store: Checkpointer, workflow: Workflow, steps: Sequence[StepRecord]) -> _Times:
+    """Return runs and total time of each node; of a map, those of all its items."""
+    found = [(step.node_name, 1, step.duration_ms or 0.0) for step in steps]
+    if not steps:
+        tallies = store.backend.tally_items(workflow.id)
+        found = [(tally.node, tally.steps, tally.total_ms) for tally in tallies]
+    times: _Times = {}
+    for node, runs, took in found:
+        before = times.get(node, (0, 0.0))
+        times[node] = before[0] + runs, before[1] + took
     return times
+
+
+# --- what runs inside --------------------------------------------------------------------------------------
+
+
+class _Inside:
+    """The items and nested graphs of two workflows, compared one by one, as far as that is quick."""
+
+    def __init__(self, store: Checkpointer, a: Workflow, b: Workflow) -> None:
+        self.differing: list[InnerDifference] = []
+        self.only: tuple[list[Workflow], list[Workflow]] = ([], [])
+        self.unread = self._compared = 0
+        self._store, self._around = store, a.id
+        self._walk(a, b)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all that was found is alike."""
+        return not (self.differing or self.unread or any(self.only))
+
+    def _walk(self, a: Workflow, b: Workflow) -> None:
+        for ours, theirs in inner_pairs(self._store, a, b):
+            if ours is None or theirs is None:
+                self.only[ours is None].extend(each for each in (ours, theirs) if each is not None)
+            elif self._compared == _PAIRS:
+                self.unread += 1
+            else:
+                self._compared += 1
+                self._compare(ours, theirs)
+                self._walk(ours, theirs)
+
+    def _compare(self, ours: Workflow, theirs: Workflow) -> None:
+        store, both = self._store, (ours, theirs)
+        first, _ = _first(store, both, [store.steps(each.id, values=False) for each in both])
+        a, b = State(store, ours.id), State(store, theirs.id)
+        names = [n for n in dict.fromkeys([*a, *b]) if n not in a or n not in b or not _are_alike(a, b, n)]
+        if first is None and not names:
+            return
+        step = None if first is None else first.a or first.b
+        self.differing.append(
+            {
+                "path": jsonable(ours.id.removeprefix(f"{self._around}/")),
+                "a": jsonable(ours.id),
+                "b": jsonable(theirs.id),
+                "kind": None if first is None else first.kind,
+                "position": None if first is None else first.position,
+                "node": None if step is None else jsonable(step.node_name),
+                "values": [jsonable(name) for name in names[:_VALUES]],
+            }
+        )

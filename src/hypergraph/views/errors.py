@@ -13,14 +13,13 @@ from hypergraph.checkpointers.query import Moment, Query, moment
 from hypergraph.display import first_line, iso, jsonable
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import USAGE, Problem
-from hypergraph.views.step import Step, UnresolvedNode, shown_step, unresolved_nodes
+from hypergraph.views.step import NO_RESULT, Step, UnresolvedNode, shown_step, unresolved_nodes
 
 _PAGE = 500  # workflows read at once
 _MOST = 5000  # workflows read in all, the newest ones
 _SAMPLES = 5  # workflows named with each error
 _ROOTS = 200  # workflows that can be resumed together
 _FAILED = frozenset({WorkflowStatus.FAILED})
-_NO_RESULT = "began without leaving a result"
 
 Failure = tuple[str, str | None, str]  # the node, the type of the error and its first line
 
@@ -41,6 +40,7 @@ class ErrorGroup(TypedDict):
     node: str
     error_type: str | None
     message: str  # the first line
+    unresolved: bool  # the node began and left no result; no step of it has failed
     count: int
     last_at: str | None
     workflows: list[str]  # the latest of them
@@ -113,7 +113,7 @@ def errors(
                 _add(groups, failure, found.id, step.completed_at or step.created_at)
             if not failed and found.status is WorkflowStatus.FAILED:
                 for _, node in store.backend.read_announced(found.id):
-                    _add(groups, (node, None, _NO_RESULT), found.id, found.completed_at)
+                    _add(groups, (node, None, NO_RESULT), found.id, found.completed_at)
     return {
         "schema": "hypergraph.errors/1",
         "items": list(groups.values())[:limit],
@@ -179,6 +179,7 @@ def _add(groups: dict[Failure, ErrorGroup], failure: Failure, workflow_id: str, 
             "node": jsonable(node),
             "error_type": jsonable(error_type),
             "message": message,
+            "unresolved": error_type is None and message == NO_RESULT,
             "count": 0,
             "last_at": iso(at),
             "workflows": [],

@@ -11,6 +11,7 @@ from hypergraph.display import bounded, first_line, jsonable, preview
 from hypergraph.views.errors import failures
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.state import upcoming
+from hypergraph.views.step import NO_RESULT
 from hypergraph.views.values import is_at_hand
 
 _MOST = 100  # workflows in one answer
@@ -24,7 +25,7 @@ class FirstError(TypedDict):
     """The failure of a workflow in a line."""
 
     run: str  # where it happened
-    index: int
+    index: int | None  # of the step; null for a node that began and left no result
     node: str
     error_type: str | None
     message: str  # the first line
@@ -100,14 +101,23 @@ def _glance(store: Checkpointer, found: Workflow, used: Mapping[str, dict[str, f
 
 
 def first_error(store: Checkpointer, workflow_id: str) -> FirstError | None:
-    """Return the failure of a workflow in a line, None if no step has failed."""
-    for step in failures(store, workflow_id, limit=1)["items"]:
+    """Return the failure of a workflow in a line, None if no step has failed and none lacks a result."""
+    found = failures(store, workflow_id, limit=1)
+    for step in found["items"]:
         return {
             "run": step["workflow"],
             "index": step["index"],
             "node": step["node"],
             "error_type": step["error_type"],
             "message": first_line(step["error"] or "", 200),
+        }
+    for node in found["unresolved"]:
+        return {
+            "run": node["workflow"],
+            "index": None,
+            "node": node["node"],
+            "error_type": None,
+            "message": NO_RESULT,
         }
     return None
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.checkpointers.backend import START, Position
+from hypergraph.display import plural
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
 
 
@@ -50,5 +52,20 @@ def last_superstep(store: Checkpointer, wf: str, asked: int | None = None) -> in
     last = store.backend.last_superstep(wf)
     if asked is None or (last is not None and 0 <= asked <= last):
         return last
-    hint = "It has no steps" if last is None else f"Its supersteps: 0 to {last}"
+    hint = f"Its supersteps: 0 to {last}" if last is not None else map_hint(store, wf) or "It has no steps"
     raise Problem(NOT_FOUND, f"Workflow {wf!r} has no superstep {asked}", hint)
+
+
+def map_size(store: Checkpointer, wf: str) -> int | None:
+    """Return how many items a map has, None for a run."""
+    return len(store.backend.read_items(wf)) or None
+
+
+def map_hint(store: Checkpointer, wf: str, command: str = "show", *after: str) -> str:
+    """Return what to ask instead about a map, which has no steps of its own; empty for a run."""
+    items = store.backend.read_items(wf)
+    if not items:
+        return ""
+    asked = ("hypergraph", command, items[0].id, *after)
+    listing, asking = shlex.join(("hypergraph", "ls", "--parent", wf)), shlex.join(asked)
+    return f"{wf!r} is a map of {plural(len(items), 'item')}: {listing}, {asking}"

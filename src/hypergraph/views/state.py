@@ -7,10 +7,10 @@ from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
 from hypergraph.checkpointers.backend import StepTally
-from hypergraph.checkpointers.history import History, additions
+from hypergraph.checkpointers.history import Addition, History, additions
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import jsonable
-from hypergraph.views.lookup import last_superstep, require_workflow
+from hypergraph.views.lookup import last_superstep, map_hint, map_size, require_workflow
 from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.values import (
     CHARACTERS,
@@ -19,7 +19,7 @@ from hypergraph.views.values import (
     StoredValue,
     ValueView,
     describe,
-    speech,
+    name_makers,
     stored_value,
 )
 
@@ -34,6 +34,7 @@ class StateView(TypedDict):
     workflow: str
     at: int | None  # the superstep asked for; null for the last
     last: int | None  # the last superstep
+    map_size: int | None  # the items of a map, which have the values; null for a run
     items: list[StoredValue]
     next: list[str] | None  # nodes that ran or would run next; null if the history is too long to find out
 
@@ -60,6 +61,7 @@ def state(store: Checkpointer, wf: str, *, at: int | None = None, values: bool =
         "workflow": jsonable(wf),
         "at": at,
         "last": last,
+        "map_size": None if found.step_count else map_size(store, wf),
         "items": [stored_value(store, wf, payload, makers, decode=values) for payload in payloads.values()],
         "next": upcoming(store, found, at),
     }
@@ -78,24 +80,17 @@ def value(
 ) -> ValueView:
     """Return one value of the state, or a part of it; see `values.describe`.
 
-    Items of an appended list come with the steps that added them.
+    Items of an appended list come with the steps that added them. Of a map it is the list of the values of
+    its items, in their order; null where an item has no such value.
 
     Raises:
         Problem: the workflow, superstep, value or part does not exist; close names are listed.
     """
     payload = _payload(store, wf, key, at)
-    found = store.encoding.value(wf, payload)
+    found = payload if isinstance(payload, list) else store.encoding.value(wf, payload)
     view = describe(found, path=path, offset=offset, limit=limit, characters=characters)
-    if payload.is_added and not path and isinstance(found, list):
-        added = additions(store, wf, key, at)[offset:]
-        for part, item in zip(view["items"], added, strict=False):
-            part["text"] = speech(item.value) or part["text"]
-            if item.node is not None and item.index is not None and item.superstep is not None:
-                part["by"] = {
-                    "index": item.index,
-                    "node": jsonable(item.node),
-                    "superstep": item.superstep,
-                }
+    if not isinstance(payload, list) and payload.is_added and not path and isinstance(found, list):
+        name_makers(view, additions(store, wf, key, at))
     return view
 
 
@@ -111,18 +106,40 @@ def conversations(store: Checkpointer, wf: str, *, limit: int) -> dict[str, Valu
     return found
 
 
+def state_additions(store: Checkpointer, wf: str, key: str, *, at: int | None = None) -> list[Addition]:
+    """Return the items of an appended list with the steps that added them; [] for other values."""
+    payload = _payload(store, wf, key, at)
+    return additions(store, wf, key, at) if not isinstance(payload, list) and payload.is_added else []
+
+
 def raw_value(store: Checkpointer, wf: str, key: str, *, at: int | None = None) -> Any:
     """Return one value of the state itself, from an artifact if it is in one; raises what `value` does."""
-    return store.encoding.value(wf, _payload(store, wf, key, at))
+    payload = _payload(store, wf, key, at)
+    return payload if isinstance(payload, list) else store.encoding.value(wf, payload)
 
 
-def _payload(store: Checkpointer, wf: str, key: str, at: int | None) -> Payload:
-    require_workflow(store, wf)
+def _payload(store: Checkpointer, wf: str, key: str, at: int | None) -> Payload | list[Any]:
+    """Return a stored value; of a map, the values of its items."""
+    found = require_workflow(store, wf)
     payloads = state_payloads(store, wf, at)
+    if found.step_count == 0 and at is None and (column := _column(store, wf, key)):
+        return column
     if key not in payloads:
         last_superstep(store, wf, at)
+        if hint := map_hint(store, wf, "state"):
+            raise Problem(NOT_FOUND, f"No item of {wf!r} has a value {key!r}", hint)
         raise _unknown(key, payloads, wf, at)
     return payloads[key]
+
+
+def _column(store: Checkpointer, wf: str, key: str) -> list[Any]:
+    """Return one value of every item of a map; empty if there is no such value."""
+    found = [
+        (item.id, state_payloads(store, item.id, None).get(key)) for item in store.backend.read_items(wf)
+    ]
+    if not any(payload is not None for _, payload in found):
+        return []
+    return [None if payload is None else store.encoding.value(item, payload) for item, payload in found]
 
 
 def state_payloads(store: Checkpointer, wf: str, at: int | None) -> Mapping[str, Payload]:

@@ -8,13 +8,13 @@ from typing import Any, NotRequired, TypedDict
 
 from hypergraph.answers import described
 from hypergraph.checkpointers import Checkpointer, Question, StepRecord, StepStatus
-from hypergraph.checkpointers.history import History
+from hypergraph.checkpointers.history import Addition, History, additions
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import bounded, closest, iso, jsonable
 from hypergraph.records import PauseInfo
 from hypergraph.values.undecodable import Undecodable
 from hypergraph.views.inner import InnerStepView, add_inner
-from hypergraph.views.lookup import require_workflow
+from hypergraph.views.lookup import map_hint, require_workflow
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
 from hypergraph.views.values import (
     CHARACTERS,
@@ -26,11 +26,13 @@ from hypergraph.views.values import (
     added_lines,
     describe,
     is_at_hand,
+    name_makers,
     step_ref,
 )
 
 _ERROR = 2000  # characters of an error in a list; one step has all of it
 SIDES = ("input", "output")
+NO_RESULT = "began without leaving a result"  # what is said of a node that was announced and never ended
 
 
 class StepValue(TypedDict):
@@ -181,7 +183,8 @@ def step(
     found = store.view(artifacts=False).step(wf, index)
     if found is None:
         count = step_count
-        hint = f"It has {count} steps, see hypergraph steps" if count else "It has no steps"
+        known = f"It has {count} steps, see hypergraph steps" if count else "It has no steps"
+        hint = map_hint(store, wf, "step", str(index)) or known
         raise Problem(NOT_FOUND, f"Workflow {wf!r} has no step {index}", hint)
     limits: Limits = {"limit": limit, "characters": characters}
     shown = shown_step(found, failure=True)
@@ -338,11 +341,35 @@ def step_value(
 ) -> ValueView:
     """Return one output of a step, or an input (`side="input"`), or a part of it; see `values.describe`.
 
+    Items of an appended list come with the steps that added them.
+
     Raises:
         Problem: the workflow, step, value or part does not exist.
     """
     value = raw_step_value(store, wf, index, key, side=side)
-    return describe(value, path=path, offset=offset, limit=limit, characters=characters)
+    view = describe(value, path=path, offset=offset, limit=limit, characters=characters)
+    if not path and isinstance(value, list):
+        name_makers(view, step_additions(store, wf, index, key, value, side=side))
+    return view
+
+
+def step_additions(
+    store: Checkpointer, wf: str, index: int, key: str, value: list[Any], *, side: str = "output"
+) -> list[Addition]:
+    """Return the items of an appended list that a step took or made, with the steps that added them.
+
+    [] for other lists.
+    """
+    found = store.step(wf, index)
+    if found is None:
+        return []
+    last = (found.superstep, found.index) if side == "output" else (found.superstep, -1)
+    try:
+        added = additions(store, wf, key, found.superstep - (side == "input"))
+    except ValueError:  # nodes do not append to it
+        return []
+    made = [item for item in added if (item.superstep or 0, item.index or 0) <= last or item.node is None]
+    return made if len(made) == len(value) else []
 
 
 def raw_step_value(store: Checkpointer, wf: str, index: int, key: str, *, side: str = "output") -> Any:

@@ -14,7 +14,7 @@ from hypergraph.checkpointers.backend import Position, StepOutline, position_of
 from hypergraph.checkpointers.query import Query, milliseconds
 from hypergraph.display import did_you_mean, iso, jsonable
 from hypergraph.views.inner import add_inner
-from hypergraph.views.lookup import cursor_after, position_in, require_workflow
+from hypergraph.views.lookup import cursor_after, map_size, position_in, require_workflow
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, USAGE, Problem
 from hypergraph.views.step import Step, shown_step, step
 
@@ -33,6 +33,7 @@ class StepPage(TypedDict):
 
     schema: str  # hypergraph.steps/1
     workflow: str
+    map_size: int | None  # the items of a map, which have the steps; null for a run
     items: list[Step]
     total: int | None  # all that match; null where counting means to read the rest
     next_cursor: str | None
@@ -81,6 +82,7 @@ def steps(
     return {
         "schema": "hypergraph.steps/1",
         "workflow": jsonable(wf),
+        "map_size": None if found.step_count else map_size(store, wf),
         "items": rows,
         "total": found.step_count if is_all else len(kept) if ended and cursor is None else None,
         "next_cursor": None if ended else cursor_after(position_of(kept[-1])),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord
 from hypergraph.checkpointers.artifacts import ArtifactRef
-from hypergraph.checkpointers.history import added_by
+from hypergraph.checkpointers.history import Addition, added_by
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import bounded, closest, jsonable, preview
 from hypergraph.exceptions import CheckpointError
@@ -261,10 +261,29 @@ def speech(message: Any) -> str | None:
     return bounded(f"{short_text(role)[1:-1]}: {short_text(said)}", TEXT)
 
 
+def name_makers(view: ValueView, added: Sequence[Addition]) -> None:
+    """Name the steps that added the items of a page of an appended list, with what each item says."""
+    for part, item in zip(view["items"], added[view["offset"] :], strict=False):
+        part["text"] = line_of(item.value)
+        part["by"] = maker_of(item)
+
+
+def maker_of(item: Addition) -> StepRef | None:
+    """Return the step that added an item to a list, None for an item that the list began with."""
+    if item.node is None or item.index is None or item.superstep is None:
+        return None
+    return {"index": item.index, "node": jsonable(item.node), "superstep": item.superstep}
+
+
 def added_lines(store: Checkpointer, step: StepRecord, name: str) -> list[str] | None:
     """Return what a step added to a list, a line for each item; None for other values."""
     found = added_by(store, step, name)
-    return None if found is None else [speech(item) or short_text(item) for item in found.items[:ITEMS]]
+    return None if found is None else [line_of(item) for item in found.items[:ITEMS]]
+
+
+def line_of(item: Any) -> str:
+    """Return an item of a list in one line: what a message says, or any other value as a short text."""
+    return speech(item) or short_text(item)
 
 
 def size_of(value: Any) -> int | None:

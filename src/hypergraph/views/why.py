@@ -13,7 +13,7 @@ from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow
 from hypergraph.checkpointers.history import History
 from hypergraph.display import closest, jsonable
 from hypergraph.views.inner import call_text
-from hypergraph.views.lookup import last_superstep, require_workflow
+from hypergraph.views.lookup import last_superstep, map_hint, require_workflow
 from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.timeline import Waits
 from hypergraph.views.values import Brief, StepRef, added_lines, brief, step_ref
@@ -82,6 +82,8 @@ def why(
     descent = _Descent(store.view(artifacts=False), workflow, at)
     version = descent.history.newest(key)
     if version is None:
+        if hint := map_hint(store, workflow.id, "why", key):
+            raise Problem(NOT_FOUND, f"{workflow.id!r} has no value {key!r}", hint)
         raise _unknown(descent.history, workflow, key, at)
     items, left_out = descent.of((key, version), depth)
     return {

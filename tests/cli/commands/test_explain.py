@@ -24,6 +24,7 @@ ODD = "odd %_'\"; x"
         ("diff-resumed", ["diff", "order-456", "order-457"]),
         ("diff-itself", ["diff", "support-1", "support-1"]),
         ("diff-maps", ["diff", "batch-1/item-0", "batch-1/item-2"]),
+        ("diff-two-maps", ["diff", "batch-1", "nightly-1/score_all"]),
         ("diff-between", ["diff", "refine-1", "--at", "1..5"]),
         ("why-loop", ["why", "refine-1", "draft", "--depth", "2"]),
         ("why-routed", ["why", "support-1", "response"]),

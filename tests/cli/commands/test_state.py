@@ -22,6 +22,8 @@ SCREENS = {
     "state_at": ["state", "refine-1", "--at", "3"],
     "state_keys_only": ["state", "offer-1", "--keys-only"],
     "state_map": ["state", "batch-1"],
+    "state_map_key": ["state", "batch-1", "--key", "answer"],
+    "steps_map": ["steps", "batch-1"],
     "state_text": ["state", "batch-1/item-5", "--key", "prompt"],
     "state_list": ["state", "batch-1/item-5", "--key", "documents"],
     "state_page": ["state", "refine-1", "--key", "notes", "--offset", "1", "--limit", "1"],
@@ -39,6 +41,25 @@ def test_a_screen_is_as_it_should_be(stories: Cli, name: str) -> None:
 @pytest.mark.parametrize("name", SCREENS)
 def test_a_program_gets_a_document_that_keeps_to_its_schema(stories: Cli, name: str) -> None:
     assert stories.json(*SCREENS[name])["schema"].startswith("hypergraph.")
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "instead"),
+    [
+        (1, ["why", "batch-1", "answer"], "hypergraph why batch-1/item-0 answer"),
+        (1, ["step", "batch-1", "0"], "hypergraph step batch-1/item-0 0"),
+        (1, ["state", "batch-1", "--key", "anser"], "hypergraph state batch-1/item-0"),
+        (1, ["state", "batch-1", "--at", "0"], "hypergraph show batch-1/item-0"),
+        (1, ["diff", "batch-1", "--at", "0..1"], "hypergraph show batch-1/item-0"),
+        (4, ["fork", "batch-1"], "hypergraph fork batch-1/item-0"),
+    ],
+)
+def test_a_question_that_a_map_cannot_answer_names_its_items(
+    stories: Cli, code: int, words: list[str], instead: str
+) -> None:
+    error = stories.json_here(*words, code=code)["error"]
+    assert "is a map" in error["message"] + error["hint"]
+    assert instead in error["hint"]
 
 
 def test_what_was_there_after_a_superstep(stories: Cli) -> None:
@@ -99,7 +120,7 @@ def test_a_file_that_is_there_is_left_alone(stories: Cli, tmp_path: Path) -> Non
     [
         (["state", "offer-1", "--key", "ofer"], 1, "'ofer'\nDid you mean one of these?\n  offer\n"),
         (["state", "offer-1", "--at", "9"], 1, "Its supersteps: 0 to 1"),
-        (["state", "batch-1", "--at", "0"], 1, "It has no steps"),
+        (["state", "batch-1", "--at", "0"], 1, "is a map of 6 items"),
         (["state", "offer-1", "--key", "offer", "--path", "/amont"], 1, "  /amount\n"),
         (["state", "offer-1", "--key", "offer", "--path", "amount"], 2, "it must start with a slash"),
         (["state", "offer-1", "--path", "/x"], 1, "Workflow 'offer-1' has no value 'x'"),

@@ -29,8 +29,8 @@ def graph(version: str | None, name: str = "g") -> Graph:
 def runs(*graphs: Graph) -> Runs:
     store: Any = MemoryCheckpointer()
     SyncRunner(checkpointer=store).run(graph("1"), x=1, workflow_id="first")
-    metrics: Any = None
-    return Runs(store, graphs_by_name(graphs), metrics)
+    nothing: Any = None
+    return Runs(nothing, store, graphs_by_name(graphs), nothing)
 
 
 def test_a_worker_takes_the_versions_that_it_has() -> None:

@@ -14,6 +14,7 @@ from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.backend import (
     START,
     Backend,
+    Contents,
     ItemOutline,
     NodeSurvey,
     Owner,
@@ -183,6 +184,10 @@ class SqlBackend(Backend):
     def survey(self, graph: str | None, node: str | None, since: datetime | None) -> list[NodeSurvey]:
         """Return the figures of each node over all workflows; no record is built."""
         return self._read(reads.survey, graph, node, since)
+
+    def read_contents(self, workflow_ids: Sequence[str]) -> dict[str, Contents]:
+        """Return values and errors of many runs, by two statements."""
+        return self._read(reads.contents, workflow_ids)
 
     def tally_items(self, workflow_id: str) -> list[StepTally]:
         """Return how the steps of all items ended; see `Backend.tally_items`."""
@@ -447,7 +452,7 @@ class SqlBackend(Backend):
         return self._read(reads.announced, workflow_id)
 
     def settle_map(self, workflow_id: str) -> None:
-        """Bring a paused map up to date after one of its items ran by itself, in one statement."""
+        """Bring a map up to date after one of its items ran by itself."""
         database = self.database
         database.write(lambda connection: writes.settle_map(connection, workflow_id, database.now))
 

@@ -77,6 +77,11 @@ def conditions(query: Query, has_tag: str) -> tuple[str, list[Any]]:
         parts.append(("workflows.parent_id = ?", [query.parent]))
     elif query.top_level:
         parts.append(("workflows.parent_id IS NULL", []))
+    if query.ids is not None:
+        # By their keys: lists are read in the order of keys, and the ids would be looked for in all of it.
+        marks = ", ".join("?" * len(query.ids)) or "NULL"
+        keys = f"SELECT key FROM workflows WHERE id IN ({marks})"  # noqa: S608 - fixed names
+        parts.append((f"workflows.key IN ({keys})", sorted(query.ids)))
     if query.statuses:
         parts.append(_one_of(query.statuses))
     for column, value in (("graph_name", query.graph), ("forked_from", query.forked_from)):

@@ -13,6 +13,7 @@ from types import NoneType
 from typing import Any
 
 from hypergraph.checkpointers.backend import (
+    Contents,
     ItemOutline,
     NodeSurvey,
     Position,
@@ -393,6 +394,38 @@ def linked(connection: Connection, key: int, kind: int, payload: Payload) -> Pay
 def with_chain(connection: Connection, workflow_id: str, payload: Payload) -> Payload:
     """Return a payload of an output with the chain that it extends."""
     return linked(connection, key_of(connection, workflow_id) or 0, OUTPUT, payload)
+
+
+_CONTENTS = f"""
+SELECT w.id, v.kind, v.node, {PAYLOAD} FROM workflows AS w JOIN vals AS v ON v.workflow = w.key
+WHERE w.id IN ({{ids}}) AND v.kind IN ({INPUT}, {OUTPUT}) AND v.data IS NOT NULL
+"""  # noqa: S608 - fixed names
+_FAILURES = """
+SELECT w.id, s.node, s.error_type, s.error FROM workflows AS w JOIN steps AS s ON s.workflow = w.key
+WHERE w.id IN ({ids}) AND s.error IS NOT NULL ORDER BY s.idx
+"""
+
+
+@or_corrupt
+def contents(connection: Connection, workflow_ids: Sequence[str]) -> dict[str, Contents]:
+    """Return what runs were given, made and failed with, as far as it is still stored."""
+    found = {workflow_id: Contents([], [], []) for workflow_id in workflow_ids}
+    for start in range(0, len(workflow_ids), _MANY):
+        asked = tuple(map(findable, workflow_ids[start : start + _MANY]))
+        marks = ", ".join("?" * len(asked))
+        rows = connection.execute(_CONTENTS.format(ids=marks), asked).fetchall()
+        for workflow_id, kind, node, *rest in rows:
+            payload = payload_of(kind, rest)
+            if kind == INPUT:
+                found[workflow_id].inputs.append(payload)
+            elif payload.name not in APART:
+                found[workflow_id].outputs.append((node, payload))
+        for workflow_id, *error in connection.execute(_FAILURES.format(ids=marks), asked).fetchall():
+            node, error_type, message = error
+            found[workflow_id].errors.append((str(node), error_type and str(error_type), str(message)))
+    for each in found.values():
+        each.outputs.sort(key=lambda made: made[1].idx)
+    return found
 
 
 def all_payloads(connection: Connection, key: int) -> list[tuple[int, Payload]]:

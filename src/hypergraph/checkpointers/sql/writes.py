@@ -82,7 +82,7 @@ from hypergraph.checkpointers.sql.rows import (
     text,
 )
 from hypergraph.checkpointers.sqlite.migrations import INNER, OTHER, OUTPUT, SIGNAL, SUMMARY
-from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.checkpointers.status import WorkflowStatus, settled
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, DecryptionError, StoreError
 
 T = TypeVar("T")
@@ -371,13 +371,18 @@ def change_status(
 
 
 def settle_map(connection: Connection, workflow_id: str, clock: Clock) -> None:
-    """Complete a paused map without owner whose items have completed; else note when it is due next."""
-    rows = connection.execute(_AWAITED, (workflow_id,)).fetchall()
+    """Bring a map without owner up to date with its items: its status, when it is due, what it awaits."""
+    row = connection.execute("SELECT status FROM workflows WHERE id = ?", (workflow_id,)).fetchone()
+    if row is None or row[0] == WorkflowStatus.ACTIVE.value:
+        return
+    before, found = WorkflowStatus(row[0]), connection.execute(_STATUSES, (workflow_id,)).fetchall()
+    status = settled(before, [WorkflowStatus(name) for (name,) in found])
     awaits: Counter[str] = Counter()
-    for (stored,) in rows:
+    for (stored,) in connection.execute(_AWAITED, (workflow_id,)).fetchall():
         awaits.update(parsed(stored))
-    values = {"id": workflow_id, "ended": micros(clock()), "awaits": awaits_text(awaits)}
-    connection.execute(_SETTLE, values)
+    ended = micros(clock()) if status in FINISHED else None
+    changes = {"id": workflow_id, "before": before.value, "status": status.value, "ended": ended}
+    connection.execute(_SETTLE, {**changes, "awaits": awaits_text(awaits)})
 
 
 def set_tags(connection: Connection, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
@@ -509,17 +514,13 @@ def create(
     insert(connection, workflow_id, new, time, inputs)
 
 
-_OPEN = (
-    "EXISTS (SELECT 1 FROM workflows AS item WHERE item.parent_id = :id "
-    "AND item.status IN ('active', 'failed', 'paused', 'stopped', 'partial'))"
-)
+_STATUSES = "SELECT DISTINCT status FROM workflows WHERE parent_id = ?"
 _AWAITED = "SELECT awaits FROM workflows WHERE parent_id = ? AND awaits IS NOT NULL"
-_SETTLE = (
-    f"UPDATE workflows SET due = (SELECT min(item.due) FROM workflows AS item WHERE item.parent_id = :id), "  # noqa: S608 - fixed names
-    "awaits = :awaits, "
-    f"status = CASE WHEN {_OPEN} THEN status ELSE 'completed' END, "
-    f"completed_at = CASE WHEN {_OPEN} THEN completed_at ELSE :ended END "
-    "WHERE id = :id AND status = 'paused' AND owner_pid IS NULL"
+_SETTLE = (  # unless an item that ended meanwhile has changed it already
+    "UPDATE workflows SET due = (SELECT min(item.due) FROM workflows AS item WHERE item.parent_id = :id), "
+    "awaits = :awaits, status = :status, "
+    "completed_at = CASE WHEN status = :status THEN completed_at ELSE :ended END "
+    "WHERE id = :id AND status = :before AND owner_pid IS NULL"
 )
 _STILL_PAUSED = (
     "UPDATE steps SET status = status WHERE workflow = ? AND superstep = ? AND node = ? AND status = 'paused'"

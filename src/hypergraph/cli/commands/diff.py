@@ -11,7 +11,15 @@ from hypergraph.cli.output import status, suggested
 from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.tables import ROWS, brief_text, decision, made_by, step_status
 from hypergraph.display import Block, Table, execution_time, plural
-from hypergraph.views.diff import ChangesView, DiffView, FirstDifference, StepPair, ValueChange, changes
+from hypergraph.views.diff import (
+    ChangesView,
+    DiffView,
+    FirstDifference,
+    InnerDifference,
+    StepPair,
+    ValueChange,
+    changes,
+)
 from hypergraph.views.diff import diff as compared
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.step import Step
@@ -49,7 +57,9 @@ def diff(call: Call) -> Reply:
 
 
 def _next(view: DiffView) -> list[str]:
-    first, wf = view["first"], view["b"]["id"]
+    first, wf, inside = view["first"], view["b"]["id"], view["inside"]
+    if first is None and inside:
+        return [suggested("diff", inside[0]["a"], inside[0]["b"])]
     step = first["b"] if first is not None else None
     found = [suggested("step", wf, step["index"])] if step is not None else []
     made = [item["name"] for item in view["items"] if item["made_by"] is not None]
@@ -58,7 +68,8 @@ def _next(view: DiffView) -> list[str]:
 
 def _difference(view: DiffView) -> Iterator[Block]:
     if view["same"]:
-        yield f"Same {plural(view['a']['steps'], 'step')} and values; only times differ."
+        size = plural(view["a"]["steps"], "step") if view["a"]["steps"] else "steps"
+        yield f"Same {size} and values; only times differ."
     first = view["first"]
     if first is not None:
         yield _first(first)
@@ -66,17 +77,46 @@ def _difference(view: DiffView) -> Iterator[Block]:
     yield _timing(view)
     if view["items"]:
         yield _values(view["items"], view["left_out"], ("A", "B"))
+    yield from _inside(view)
+
+
+_WHAT = {
+    "path": "different nodes ran",
+    "status": "different status",
+    "decision": "a gate chose differently",
+    "values": "different outputs",
+}
 
 
 def _first(first: FirstDifference) -> list[str]:
-    what = {
-        "path": "different nodes ran",
-        "status": "different status",
-        "decision": "a gate chose differently",
-        "values": "different outputs",
-    }
     sides = [f"{side}: {_step(first[side])}" for side in ("a", "b")]
-    return [f"First difference at step {first['position']}: {what[first['kind']]}", *sides]
+    return [f"First difference at step {first['position']}: {_WHAT[first['kind']]}", *sides]
+
+
+def _inside(view: DiffView) -> Iterator[Block]:
+    """Yield the items and nested graphs that differ."""
+    rows = [(_name(each), _verdict(each), ", ".join(each["values"])) for each in view["inside"][:ROWS]]
+    left_out = view["inside_left_out"] + len(view["inside"]) - len(rows)
+    more = f"... and {plural(left_out, 'more difference')}" if left_out else ""
+    if rows:
+        yield Table(("Inside", "First difference", "Values"), rows, more)
+    if view["inside_unread"]:
+        yield f"{plural(view['inside_unread'], 'more item')} not compared; hypergraph diff compares two items"
+    for side, ids in (("a", view["only_a"]), ("b", view["only_b"])):
+        if ids:
+            shown = ", ".join(ids[:ROWS]) + (", ..." if len(ids) > ROWS else "")
+            yield f"only in {side}: {shown}"
+
+
+def _name(each: InnerDifference) -> str:
+    return each["path"] if each["b"].endswith(f"/{each['path']}") else f"{each['a']}, {each['b']}"
+
+
+def _verdict(each: InnerDifference) -> str:
+    if each["kind"] is None:
+        return "steps are the same"
+    node = "" if each["node"] is None else f" ({each['node']})"
+    return f"step {each['position']}{node}: {_WHAT[each['kind']]}"
 
 
 def _pair(pair: StepPair) -> tuple[object, ...]:

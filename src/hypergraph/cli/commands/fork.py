@@ -95,6 +95,9 @@ def _only_created(store: Checkpointer, point: tuple[str, int | None], new: str, 
 
 
 def _check_point(store: Checkpointer, origin: str, at: int | None) -> None:
+    if items := store.backend.read_items(origin):
+        hint = f"Fork one of its items: {suggested('fork', items[0].id)}"
+        raise Problem(REFUSED, f"Workflow {origin!r} is a map, and a map cannot be forked", hint)
     if at is not None and not store.steps(origin, after=(at - 1, _FAR), limit=1, values=False):
         hint = f"To list its supersteps: {suggested('steps', origin)}"
         raise Problem(NOT_FOUND, f"Superstep {at} of workflow {origin!r} not found", hint)

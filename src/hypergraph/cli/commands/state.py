@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from hypergraph.checkpointers import Checkpointer
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import as_json, suggested, write_file
+from hypergraph.cli.output import as_json, list_of_items, suggested, write_file
 from hypergraph.cli.stores import WF, answer, asked
 from hypergraph.cli.tables import ROWS, parts_table, state_table
 from hypergraph.display import Block, jsonable, plural
@@ -58,7 +59,7 @@ def state(call: Call) -> Reply:
     if machine:
         limits = {"limit": None, "characters": None}
     seen = value(store, wf, key, at=given.at, path=path, offset=given.offset, **limits)
-    following = _after_value(seen, wf, key, given.at)
+    following = _after_value(seen, wf, key, given.at) or _explained(store, wf, key)
     return Reply(seen, lambda: _value(seen), _value_header(seen, key), following)
 
 
@@ -73,10 +74,15 @@ def _meant(key: str | None, path: str) -> tuple[str | None, str]:
 def _header(found: StateView) -> list[str]:
     at = "" if found["at"] is None else f" after superstep {found['at']}"
     of = "" if found["last"] is None else f"supersteps 0 to {found['last']}"
-    return [f"State of {found['workflow']}{at}", plural(len(found["items"]), "value"), *([of] if of else [])]
+    size = plural(len(found["items"]), "value")
+    if found["map_size"]:
+        size = f"a map of {plural(found['map_size'], 'item')}"
+    return [f"State of {found['workflow']}{at}", size, *([of] if of else [])]
 
 
 def _list(found: StateView) -> Iterator[Block]:
+    if found["map_size"]:
+        yield "Each item has its own state; with --key: one value of all items"
     if found["items"]:
         yield state_table(found["items"])
     if found["next"]:
@@ -84,6 +90,8 @@ def _list(found: StateView) -> Iterator[Block]:
 
 
 def _after_list(found: StateView) -> list[str]:
+    if found["map_size"]:
+        return list_of_items(found["workflow"], "state")
     if not found["items"]:
         return [suggested("show", found["workflow"])]
     at = ["--at", found["at"]] if found["at"] is not None else []
@@ -131,9 +139,13 @@ def _after_value(seen: ValueView, wf: str, key: str, at: int | None) -> list[str
     inside = next((part["path"] for part in seen["items"] if _is_large(part)), None)
     if inside is not None:
         following.append(suggested("state", wf, options=[*asked_for, "--path", inside]))
-    if not following:
-        following.append(suggested("why", wf, key))
     return following
+
+
+def _explained(store: Checkpointer, wf: str, key: str) -> list[str]:
+    """Return how to ask where a value came from: of a map, that of its first item."""
+    items = store.backend.read_items(wf)
+    return [suggested("why", items[0].id if items else wf, key)]
 
 
 def _is_large(part: Part) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import suggested
+from hypergraph.cli.output import list_of_items, suggested
 from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.tables import ROWS, step_table
 from hypergraph.display import Block, plural
@@ -36,6 +36,8 @@ def steps(call: Call) -> Reply:
 
 
 def _blocks(page: StepPage) -> Sequence[Block]:
+    if page["map_size"]:
+        return ["Each item has its own steps; with --item: those of one item"]
     if not page["items"]:
         return ["No steps match"]
     more = "... and more" if page["next_cursor"] else ""
@@ -44,11 +46,15 @@ def _blocks(page: StepPage) -> Sequence[Block]:
 
 def _header(page: StepPage) -> list[str]:
     total = page["total"]
+    if page["map_size"]:
+        return [f"Workflow: {page['workflow']}", f"a map of {plural(page['map_size'], 'item')}"]
     return [f"Workflow: {page['workflow']}", plural(len(page["items"]) if total is None else total, "step")]
 
 
 def _next(page: StepPage, call: Call) -> list[str]:
     wf = page["workflow"]
+    if page["map_size"]:
+        return list_of_items(wf, "steps")
     if not page["items"]:
         return [suggested("show", wf)]
     failed = [row["index"] for row in page["items"] if row["status"] == "failed"]

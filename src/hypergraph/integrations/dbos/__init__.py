@@ -9,6 +9,7 @@ by our own store, so that resuming, forking, time travel and all tools work as t
 - `cluster`: the database, the DBOS client and its queues, used by clients and workers
 - `worker`: the life of a worker: start, watch, drain, stop
 - `execution`: runs and maps inside a worker
+- `nested`: nested graphs that a worker leaves to other workers
 - `presence`: heartbeat, lock and takeover
 - `metrics`: `/health` and `/metrics`
 """

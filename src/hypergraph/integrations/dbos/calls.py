@@ -41,6 +41,8 @@ class Call:
     retries: int = 0  # how often a failed run is run again
     retry_delay: float = 1.0  # seconds before the first retry, doubled for each further one
     version: str = ""  # of the submitted graph, if it has one
+    inside: Sequence[str] = ()  # the nodes that lead to the nested graph that is called, if it is one
+    parent: str = ""  # the DBOS id of the call that waits for this one
 
     def is_repeated_by(self, other: Call) -> bool:
         """Return whether another call asks for the same; values are compared elsewhere."""

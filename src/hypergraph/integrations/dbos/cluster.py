@@ -1,7 +1,7 @@
 """The database of a cluster, and the DBOS client on it: queues, listings, requeueing.
 
 Clients and workers share it. The tables of DBOS are created on first use. Only public calls of DBOS are used,
-except for the items of maps, which are submitted many at once.
+except for the items of maps, which are submitted many at once, and for calls that wait for nested ones.
 """
 
 from __future__ import annotations
@@ -17,19 +17,29 @@ from typing import Any
 
 import dbos
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from hypergraph.checkpointers import PostgresCheckpointer
 from hypergraph.checkpointers.postgres.address import address_of, split_schema
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
+from hypergraph.integrations.dbos.calls import IN_FLIGHT
 from hypergraph.views.cluster import MAPS, PAUSED
 
 VERSION = "hypergraph"  # one for all: the store decides which code may resume a run (`code_change`), not DBOS
 WORKER_CONCURRENCY = 10  # default limit of runs per queue and worker; a store opens as many connections
 _BARE = {"load_input": False, "load_output": False}
 _CHUNK = 1000  # ids in one statement
+_PARK = """
+UPDATE {}.workflow_status SET status = 'DELAYED', owner_xid = NULL, started_at_epoch_ms = NULL,
+    delay_until_epoch_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + :wait
+WHERE workflow_uuid = :id AND status = 'PENDING'
+"""
+_WAKE = """
+UPDATE {}.workflow_status SET status = 'ENQUEUED', delay_until_epoch_ms = NULL
+WHERE workflow_uuid = :id AND status = 'DELAYED'
+"""
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -225,6 +235,27 @@ class Cluster:
             engine = self._engine
         with engine.begin() as connection:
             yield connection
+
+    def below(self, workflow_id: str) -> list[str]:
+        """Return the DBOS ids in flight of items and nested graphs of a workflow."""
+        found = self.client.list_workflows(
+            workflow_id_prefix=f"{workflow_id}/",
+            status=list(IN_FLIGHT),
+            application_name=self.application,
+            **_BARE,
+        )
+        return [status.workflow_id for status in found]
+
+    def park(self, dbos_id: str, seconds: float) -> bool:
+        """Delay a call that a worker has claimed; return whether it was claimed, and not cancelled."""
+        with self.transaction() as connection:
+            given = {"id": dbos_id, "wait": int(seconds * 1000)}
+            return bool(connection.execute(text(_PARK.format(self.schema)), given).rowcount)
+
+    def wake(self, dbos_id: str) -> None:
+        """Let a call that was parked be claimed."""
+        with self.transaction() as connection:
+            connection.execute(text(_WAKE.format(self.schema)), {"id": dbos_id})
 
     def pending(self, **filters: Any) -> list[Any]:
         """Return the statuses of this application's workflows that a worker has claimed."""

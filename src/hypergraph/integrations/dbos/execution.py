@@ -29,6 +29,7 @@ from hypergraph.display import did_you_mean, jsonable
 from hypergraph.durability.code_changes import node_hashes
 from hypergraph.durability.history import inputs_in
 from hypergraph.engine.nested import expand
+from hypergraph.engine.run import Run, graph_inside
 from hypergraph.exceptions import (
     CrashLoopError,
     HypergraphError,
@@ -52,6 +53,7 @@ from hypergraph.integrations.dbos.calls import (
 )
 from hypergraph.integrations.dbos.cluster import Cluster
 from hypergraph.integrations.dbos.metrics import Metrics
+from hypergraph.integrations.dbos.nested import Outgoing
 from hypergraph.runners import RunStatus
 from hypergraph.runs.build import stored_names
 
@@ -67,6 +69,9 @@ INTERRUPTIONS = (OwnershipLostError, StoreUnavailableError, StoreReadOnlyError, 
 
 
 _CRASHES = "SELECT crashes FROM workflows WHERE id = ? AND status = 'active'"
+
+
+_outgoing: contextvars.ContextVar[Outgoing | None] = contextvars.ContextVar("outgoing", default=None)
 
 
 class Threads(ThreadPoolExecutor):
@@ -93,18 +98,22 @@ class Runs:
 
     def __init__(
         self,
+        cluster: Cluster,
         store: PostgresCheckpointer,
         graphs: Mapping[str, Graph],
         metrics: Metrics,
+        *,
         is_cancelled: Callable[[str], bool] = lambda dbos_id: False,
         services: Mapping[str, Any] | None = None,
     ) -> None:
+        self.cluster = cluster
         self.store = store
         self.graphs = graphs
         self.metrics = metrics
         self._is_cancelled = is_cancelled
         self._sync = SyncRunner(checkpointer=store, services=services)
         self._async = AsyncRunner(checkpointer=store, services=services, offload_sync=True)
+        self._sync._sender = self._async._sender = _send
         self._threads = Threads()
         self._suspects = asyncio.Lock()
         self._live: dict[str, str] = {}
@@ -144,7 +153,8 @@ class Runs:
 
     def serves(self, call: Call) -> bool:
         """Return whether this worker has the graph of a call, in the version that its run is pinned to."""
-        return call.graph in self.graphs and self.serving(call.graph, self._pinned(call)) is not None
+        graph = self.serving(call.graph, self._pinned(call)) if call.graph in self.graphs else None
+        return graph is not None and _inside(graph, call.inside) is not None
 
     def _pinned(self, call: Call) -> str | None:
         """Return the version that a run is pinned to: the stored one, or that of the submitted graph."""
@@ -170,19 +180,27 @@ class Runs:
                 "graph and submit again.",
                 "UnknownGraph",
             )
-        return graph
+        found = _inside(graph, call.inside)
+        if found is None:
+            raise dbos.PortableWorkflowError(
+                f"Graph {call.graph!r} of the worker has no nested graph {'/'.join(call.inside)!r}. Nothing "
+                "ran. Start a worker with the code that submitted the run, and submit again.",
+                "UnknownGraph",
+            )
+        return found
 
-    async def run(self, dbos_id: str, call: Call) -> RunResult:
-        """Run a call to its end and return the result, failed or not."""
+    async def run(self, dbos_id: str, call: Call) -> tuple[RunResult, Outgoing]:
+        """Run a call to its end and return the result, failed or not, and the nested runs of others."""
         graph, interruptions, failures = await asyncio.to_thread(self.graph_of, call), 0, 0
         asyncio.get_running_loop().set_default_executor(self._threads)
         with self.registered(dbos_id, call.workflow_id):
             await self._until_due(dbos_id, call)
             while True:
+                outgoing = Outgoing(self.cluster, self.store, dbos_id, call)
                 if self.is_stopping(dbos_id):
                     result = RunResult({}, RunStatus.STOPPED, workflow_id=call.workflow_id)
                     break
-                result = await self._try(graph, call)
+                result = await self._try(graph, call, outgoing)
                 error, pause = result.error, _RETRY_SECONDS
                 if isinstance(error, INTERRUPTIONS):
                     self.metrics.count("hypergraph_runs_interrupted_total", reason=type(error).__name__)
@@ -192,7 +210,11 @@ class Runs:
                 elif result.stopped and not self.is_stopping(dbos_id):
                     # Another worker had the run, and was stopped. That is not the end of the run.
                     logger.info("run %s was stopped elsewhere and is resumed", call.workflow_id)
-                elif result.failed and failures < call.retries and not isinstance(error, CrashLoopError):
+                elif (
+                    result.failed
+                    and failures < call.retries
+                    and not (isinstance(error, CrashLoopError) or outgoing.has_failed)
+                ):
                     pause = call.retry_delay * 2**failures
                     failures += 1
                     self.metrics.count("hypergraph_runs_retried_total")
@@ -203,8 +225,9 @@ class Runs:
                 await self._pause(dbos_id, pause)
                 if await asyncio.to_thread(self._is_cancelled, dbos_id):
                     self.stop(dbos_id)
-        self.metrics.count("hypergraph_runs_total", status=result.status.value)
-        return result
+        if not outgoing.groups:
+            self.metrics.count("hypergraph_runs_total", status=result.status.value)
+        return result, outgoing
 
     async def _pause(self, dbos_id: str, seconds: float) -> None:
         """Sleep, but not longer than the run may take."""
@@ -229,7 +252,7 @@ class Runs:
         uncounted = 1 if owner is not None and not owner.alive else 0
         return max(json.loads(row[0]).values(), default=0) + uncounted >= _STRIKES
 
-    async def _try(self, graph: Graph, call: Call) -> RunResult:
+    async def _try(self, graph: Graph, call: Call, outgoing: Outgoing) -> RunResult:
         options = {
             **call.options,
             "workflow_id": call.workflow_id,
@@ -241,21 +264,23 @@ class Runs:
             # Suspects run one by one: if the process dies again, the others are not counted.
             is_suspect = await asyncio.to_thread(self._is_suspect, call.workflow_id)
             async with self._suspects if is_suspect else nullcontext():
-                return await self._execute(graph, call, tags=tags, options=options)
+                return await self._execute(graph, call, outgoing, tags=tags, options=options)
         except INTERRUPTIONS as error:
             return _failed(call, error)
         except (HypergraphError, ValueError, TypeError) as error:  # rejected before the first node
             raise portable_error(error) from error
 
-    async def _execute(self, graph: Graph, call: Call, *, tags: Any, options: dict[str, Any]) -> RunResult:
+    async def _execute(
+        self, graph: Graph, call: Call, outgoing: Outgoing, *, tags: Any, options: dict[str, Any]
+    ) -> RunResult:
         loop = asyncio.get_running_loop()
         values = decode_values(self.store, graph, call)
         if {"new_turn", "fork_from"} & options.keys():
             await asyncio.to_thread(self._drop_applied, call, options)
         if not graph.has_async_nodes and not graph.has_interrupts:
-            work = partial(self._in_thread, call, graph, values, tags=tags, **options)
+            work = partial(self._in_thread, call, graph, values, outgoing, tags=tags, **options)
             return await loop.run_in_executor(self._threads, work)
-        coroutine = self._on_loop(call, graph, values, tags=tags, **options)
+        coroutine = self._on_loop(call, graph, values, outgoing, tags=tags, **options)
         return await loop.create_task(coroutine, context=contextvars.Context())
 
     def _drop_applied(self, call: Call, options: dict[str, Any]) -> None:
@@ -266,13 +291,19 @@ class Runs:
             if stored.step_count > call.steps:
                 options.pop("new_turn", None)
 
-    def _in_thread(self, call: Call, graph: Graph, values: dict[str, Any], **options: Any) -> RunResult:
+    def _in_thread(
+        self, call: Call, graph: Graph, values: dict[str, Any], outgoing: Outgoing, **options: Any
+    ) -> RunResult:
+        _outgoing.set(outgoing)  # the thread is of this call alone
         try:
             return self._sync.run(graph, values, **options)
         except KeyboardInterrupt as error:  # raised by a node: it ends this run, not the event loop
             return _failed(call, error)
 
-    async def _on_loop(self, call: Call, graph: Graph, values: dict[str, Any], **options: Any) -> RunResult:
+    async def _on_loop(
+        self, call: Call, graph: Graph, values: dict[str, Any], outgoing: Outgoing, **options: Any
+    ) -> RunResult:
+        _outgoing.set(outgoing)  # the context of the task is of this call alone
         try:
             return await self._async.run(graph, values, **options)
         except KeyboardInterrupt as error:
@@ -289,6 +320,22 @@ class Runs:
             with self._lock:
                 self._live.pop(dbos_id, None)
                 self._stopping.discard(dbos_id)
+
+
+def _send() -> Callable[[Sequence[Run]], list[Run]] | None:
+    """Return what submits the nested runs of the call that this thread or task executes."""
+    found = _outgoing.get()
+    return None if found is None else found.send
+
+
+def _inside(graph: Graph, names: Sequence[str]) -> Graph | None:
+    """Return the graph to which nodes lead, None if the graph has none there."""
+    for name in names:
+        node = graph.nodes.get(name)
+        if node is None or node.nested_graph is None:
+            return None
+        graph = graph_inside(graph, node)
+    return graph
 
 
 def outcome(result: RunResult) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,12 +11,15 @@ from typing import Any, Literal
 import dbos
 
 from hypergraph import Graph, MapResult, RunResult
-from hypergraph.checkpointers import PostgresCheckpointer, WorkflowStatus
+from hypergraph.checkpointers import PostgresCheckpointer
+from hypergraph.checkpointers.questions import around
 from hypergraph.exceptions import WorkflowError
 from hypergraph.integrations.dbos.calls import IN_FLIGHT, MAP, RUN, SCHEDULED, Call, attempt_id
 from hypergraph.integrations.dbos.cluster import Cluster, map_queue
 from hypergraph.integrations.dbos.submissions import ErrorHandling, Submissions, Submitted
 from hypergraph.integrations.dbos.worker import Worker, WorkerSettings, graphs_by_name
+
+_ATTEMPT = re.compile(r"/\d+$")  # of a DBOS id
 
 
 class DBOSRunner:
@@ -210,16 +214,13 @@ class DBOSRunner:
         own = attempt_id(workflow_id, attempt)
         in_flight = self._cluster.statuses([own], status=list(IN_FLIGHT))
         self._cluster.cancel(in_flight)  # first: a cancelled map submits no more items
-        store = self.checkpointer
-        names = {own: workflow_id}
-        for child in store.backend.children(workflow_id):
-            if child.item is not None and child.status is WorkflowStatus.ACTIVE:
-                names[attempt_id(child.id, attempt)] = child.id
-        items = self._cluster.statuses([name for name in names if name != own], status=list(IN_FLIGHT))
-        self._cluster.cancel(items)
+        below = self._cluster.below(workflow_id)
+        self._cluster.cancel(below)
+        parts = {part for dbos_id in below for part in around(_ATTEMPT.sub("", dbos_id))}
+        stopped = [part for part in parts if part.startswith(f"{workflow_id}/")]
         # A live worker stops what it owns.
-        store.backend.stop_all([names[dbos_id] for dbos_id in (*items, *in_flight)])
-        return bool(in_flight or items)
+        self.checkpointer.backend.stop_all([*stopped, *([workflow_id] if in_flight else ())])
+        return bool(in_flight or below)
 
     # -- queues and schedules --------------------------------------------------------------------------
 

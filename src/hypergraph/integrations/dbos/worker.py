@@ -30,12 +30,14 @@ from hypergraph.integrations.dbos.execution import (
     run_map,
 )
 from hypergraph.integrations.dbos.metrics import Metrics, series, serve
+from hypergraph.integrations.dbos.nested import have_ended
 from hypergraph.integrations.dbos.presence import ExecutorInUseError, Presence, session_name
 from hypergraph.integrations.dbos.submissions import Submissions
 
 logger = logging.getLogger("hypergraph.worker")
 _HAND_OVER = 10  # seconds for running nodes to end, after the drain time
 _STARTING = 2.0  # seconds within which a claimed run is started
+_ENDING = 5.0  # seconds for DBOS to write the end of a run
 _PASS_ON = 1.0  # seconds until a run of an unknown graph is offered to other workers
 _MAX_DUE = 300.0  # seconds between two submissions of a run that stays due
 _AWAKE = 0.5  # seconds until a signal that did not wake the main thread is handled
@@ -97,7 +99,9 @@ class Worker:
         self._cluster = cluster
         self._metrics = Metrics(self._gauges)
         self._store = cluster.store(session_name(settings.executor_id, cluster.schema))
-        self._runs = Runs(self._store, graphs, self._metrics, self._is_cancelled, services)
+        more: dict[str, Any] = {"is_cancelled": self._is_cancelled, "services": services}
+        self._runs = Runs(cluster, self._store, graphs, self._metrics, **more)
+        self._waking: set[asyncio.Task[None]] = set()
         self._due: dict[str, tuple[float, float]] = {}  # when to submit a run again that stays due
         self._submissions = Submissions(cluster, self._store)
         self._unknown: dict[str, float] = {}  # claimed runs that are not running here, and since when
@@ -347,10 +351,37 @@ class Worker:
     async def _run(self, dbos_id: str, call: Call) -> str:
         if not await asyncio.to_thread(self._runs.serves, call) and await self._pass_on(dbos_id, call):
             return ""
-        result = await self._runs.run(dbos_id, call)
+        try:
+            result, outgoing = await self._runs.run(dbos_id, call)
+        except BaseException:  # rejected before its first node
+            self._wake_parent(dbos_id, call)
+            raise
+        if result.paused and outgoing.groups:
+            await asyncio.to_thread(outgoing.park)
+            return ""
         if result.stopped and self._is_handing_over:
             await asyncio.to_thread(self._requeue, dbos_id)
+        else:
+            self._wake_parent(dbos_id, call)
         return outcome(result)
+
+    def _wake_parent(self, dbos_id: str, call: Call) -> None:
+        """Wake up the call that waits for a nested one, after DBOS has written how that ended."""
+
+        async def wake() -> None:
+            pause, known = 0.01, (self._cluster, self._store, dbos_id, call)
+            while (is_over := await asyncio.to_thread(have_ended, *known)) is None:
+                if pause > _ENDING:
+                    return  # another worker has it by now
+                await asyncio.sleep(pause)
+                pause *= 1.5
+            if is_over:
+                await asyncio.to_thread(self._cluster.wake, call.parent)
+
+        if call.parent:
+            task = asyncio.create_task(wake())
+            self._waking.add(task)
+            task.add_done_callback(self._waking.discard)
 
     async def _map(self, dbos_id: str, call: Call) -> str:
         if not await asyncio.to_thread(self._runs.serves, call) and await self._pass_on(dbos_id, call):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import partial
 
 import pytest
 
 from hypergraph import PauseInfo
 from hypergraph.checkpointers import Checkpointer, StepStatus, WorkflowStatus
 from hypergraph.checkpointers.backend import START, StepOutline
+from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.exceptions import WorkflowError
 from hypergraph.testing.conformance.samples import commit, opened, recorded, step
@@ -41,6 +43,29 @@ class OutlineTests:
             after = page[-1].superstep, page[-1].idx
         assert found == whole
         assert store.backend.read_outlines("unknown") == []
+
+    def test_contents_of_many_runs_say_what_the_records_say(self, store: Checkpointer) -> None:
+        failed = step(1, "b", index=1, status=StepStatus.FAILED, error="late", error_type="TimeoutError")
+        recorded(store, step(0, "a", {"y": 2, "z": [3]}, index=0), failed, inputs={"x": 1})
+        recorded(store, workflow_id="empty")
+        found = store.backend.read_contents(["w", "empty", "unknown"])
+        if found is None:
+            return  # a store that has no shorter way
+        value = partial(store.encoding.value, "w")
+        assert [(each.name, value(each)) for each in found["w"].inputs] == [("x", 1)]
+        made = sorted((node, each.name, value(each)) for node, each in found["w"].outputs)
+        assert made == [("a", "y", 2), ("a", "z", [3])]
+        assert found["w"].errors == [("b", "TimeoutError", "late")]
+        assert found["empty"] == found["unknown"] == ([], [], [])
+
+    def test_workflows_are_found_by_their_ids(self, store: Checkpointer) -> None:
+        for name in ("one", "two", "three"):
+            recorded(store, workflow_id=name)
+        wanted = Query(ids=frozenset({"two", "one", "unknown"}), limit=None)
+        found, total, _ = store.backend.find(wanted)
+        assert ([each.id for each in found], total) == (["two", "one"], 2)
+        assert store.backend.find(wanted._replace(ids=frozenset()))[0] == []
+        assert store.backend.find(wanted._replace(statuses=frozenset({WorkflowStatus.FAILED})))[0] == []
 
     def test_items_of_a_map_come_in_their_order(self, store: Checkpointer) -> None:
         recorded(store, workflow_id="m")

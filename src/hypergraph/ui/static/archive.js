@@ -6,6 +6,7 @@
 import { ApiError } from "hg/api.js";
 import { briefOf, viewOf } from "hg/folded.js";
 
+const LINES = 100; // items that a step added to a list
 const LEFT_OUT = "not in this file: there was no room for it";
 
 /** @typedef {{name: string, version: number, superstep: number, index: number, value: any, outside: boolean}} Entry */
@@ -74,6 +75,34 @@ class Run {
       found.set(entry.name, entry);
     }
     return found;
+  }
+
+  /** Return the lines that a step added to a list, null for other values. @param {string} name @param {number} index @returns {string[] | null} */
+  addedBy(name, index) {
+    for (const [, rows] of this.told.lists?.[name] ?? []) {
+      const row = rows.find((/** @type {any[]} */ [one]) => one === index);
+      if (row) return row[1].slice(0, LINES);
+    }
+    return null;
+  }
+
+  /**
+   * Return the items of an appended list, each with the step that added it; none for other values.
+   * @param {Entry} entry @param {number} size @returns {{by: any, text: string}[]}
+   */
+  additionsTo(entry, size) {
+    for (const [begun, rows] of this.told.lists?.[entry.name] ?? []) {
+      if (!rows.some((/** @type {any[]} */ [index]) => index === entry.index)) continue;
+      const placeOf = (/** @type {number} */ index) => this.columns.rows.superstep[this.rowOf.get(index) ?? -1] ?? Infinity;
+      const isBefore = (/** @type {number} */ index) => placeOf(index) < entry.superstep || (placeOf(index) === entry.superstep && index <= entry.index);
+      const items = begun.map((/** @type {string} */ text) => ({ by: null, text }));
+      for (const [index, lines] of rows.filter((/** @type {any[]} */ [one]) => isBefore(one))) {
+        const by = { index, node: this.nodeOf(this.rowOf.get(index)), superstep: placeOf(index) };
+        items.push(...lines.map((/** @type {string} */ text) => ({ by, text })));
+      }
+      if (items.length === size) return items;
+    }
+    return [];
   }
 
   /** @param {Entry} entry */
@@ -178,7 +207,10 @@ export class Archive {
     if (!entry) throw missing(`There is no value ${key} here`);
     const tree = run.treeOf(entry);
     if (!tree) throw missing(`${key} is ${run.problemOf(entry)}`);
-    return viewOf(tree, path, offset);
+    const view = viewOf(tree, path, offset);
+    const added = path ? [] : run.additionsTo(entry, tree.n ?? 0);
+    view.items.forEach((/** @type {any} */ part, i) => Object.assign(part, added[offset + i] ?? { by: null }));
+    return view;
   }
 
   /** @param {any} params @param {Run} run */
@@ -206,7 +238,7 @@ export class Archive {
       const tree = entry ? run.treeOf(entry) : null;
       const missing = version === 0 ? "bound or a default, not stored" : "it is not stored any more";
       const problem = tree ? null : entry ? run.problemOf(entry) : missing;
-      return { name, version, made_by: entry && isInput ? run.makerOf(entry) : null, stored: tree !== null, added: null, problem, value: tree ? viewOf(tree, "", 0) : null };
+      return { name, version, made_by: entry && isInput ? run.makerOf(entry) : null, stored: tree !== null, added: isInput ? null : run.addedBy(name, index), problem, value: tree ? viewOf(tree, "", 0) : null };
     };
     const inputs = (told.in ?? []).map((/** @type {any[]} */ [name, version]) => valueOf(run.byVersion.get(`${version} ${name}`), name, version, true));
     const made = run.made.filter((entry) => entry.index === index);

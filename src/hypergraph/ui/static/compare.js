@@ -85,15 +85,29 @@ function StepCell({ step, workflow }) {
 function First({ data }) {
   const { first } = data;
   if (!first) {
-    const text = data.same ? "Only times differ." : "All steps are the same; only the values below differ.";
-    return html`<${Panel} title="first difference" class="first"><p class="empty">${text}</p><//>`;
+    const inside = data.inside.length || data.only_a.length || data.only_b.length || data.inside_unread;
+    const text = data.same ? "Only times differ." : inside ? "They differ inside." : "All steps are the same; only the values below differ.";
+    return html`<${Panel} title="first difference" class="first"><p class="empty">${text}</p><${Inside} data=${data} /><//>`;
   }
   return html`<${Panel} title="first difference" note=${`step ${first.position}`} class="first">
     <div class="padded"><p><b>${WORDS[first.kind] ?? first.kind}</b></p>
       <div class="versus"><div><span class="letter">a</span> <${StepCell} step=${first.a} workflow=${data.a.id} /></div>
         <div><span class="letter">b</span> <${StepCell} step=${first.b} workflow=${data.b.id} /></div></div>
       ${first.values.map((/** @type {any} */ item) => html`<${Value} key=${item.name} item=${item} />`)}</div>
+    <${Inside} data=${data} />
   <//>`;
+}
+
+/** The items and nested graphs that differ. @param {{data: any}} props */
+function Inside({ data }) {
+  const more = data.inside_left_out + data.inside_unread;
+  const alone = [["a", data.only_a], ["b", data.only_b]].filter(([, ids]) => ids.length);
+  return html`${data.inside.length ? html`<div class="scroll"><table class="plain-table" aria-label="Differences inside"><tbody>
+    ${data.inside.map((/** @type {any} */ one) => html`<tr key=${one.a}><td><a class="mono" href=${compareHref(one.a, one.b)}>${cut(one.path, 40)}</a></td>
+      <td>${one.kind ? WORDS[one.kind] ?? one.kind : "Same steps"}${one.node ? html` <span class="note">${cut(one.node, 30)}</span>` : null}</td>
+      <td class="note">${cut(one.values.join(", "), 60)}</td></tr>`)}</tbody></table></div>` : null}
+    ${more ? html`<p class="note padded">${plural(data.inside_left_out, "more difference")}, ${plural(data.inside_unread, "item")} not compared</p>` : null}
+    ${alone.map(([letter, ids]) => html`<p class="note padded" key=${letter}>only in ${letter}: ${ids.slice(0, LISTED).map((/** @type {string} */ id) => html`<a class="mono" key=${id} href=${hrefOf(id)}>${cut(id, 40)}</a> `)}</p>`)}`;
 }
 
 /** @param {{item: any}} props */

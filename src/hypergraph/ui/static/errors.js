@@ -6,7 +6,7 @@ import { ApiError, post } from "hg/api.js";
 import { ActionButton, Dialog, openDialog } from "hg/dialogs.js";
 import { ago, cut, plain, plural } from "hg/format.js";
 import { Frame } from "hg/frame.js";
-import { Failure, Panel, useAnswer } from "hg/parts.js";
+import { Failure, NOT_CALLED_AGAIN, Panel, useAnswer } from "hg/parts.js";
 import { format } from "hg/route.js";
 import { changed } from "hg/store.js";
 import { whyNoChange } from "hg/permissions.js";
@@ -52,8 +52,8 @@ function Group({ group }) {
   const first = group.workflows[0];
   return html`<tr>
     <td class="num">${group.count.toLocaleString("en")}</td>
-    <td><b class="bad">${cut(kind, 50)}</b> <span class="note">in</span> <span class="mono">${cut(group.node, 50)}</span>
-      <div class="note">${cut(group.message, 160)}</div></td>
+    <td><b class="bad">${group.unresolved ? "no result" : cut(kind, 50)}</b> <span class="note">in</span> <span class="mono">${cut(group.node, 50)}</span>
+      <div class="note">${group.unresolved ? `${cut(group.message, 160)}. ${NOT_CALLED_AGAIN}` : cut(group.message, 160)}</div></td>
     <td>${group.workflows.slice(0, 3).map((/** @type {string} */ id) => html`<a class="mono" href=${format({ view: "workflow", params: { wf: id } })}>${cut(id, 40)}</a> `)}
       ${group.roots.length > 3 ? html`<span class="note">of ${plural(group.roots.length, "workflow")}</span>` : null}</td>
     <td class="note fit">${ago(group.last_at)}</td>

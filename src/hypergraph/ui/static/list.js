@@ -232,7 +232,7 @@ function Second({ glance, match }) {
   const kind = error && cut(String(error.error_type ?? "Error").replace(/^builtins\./, ""), 40);
   return html`<div class="second">
     ${match ? html`<span class="match" title=${plain(match.run)}><b>${cut(match.where, 50)}</b> ${cut(match.text, 160)}</span>` : null}
-    ${error ? html`<span class="why-failed" title=${plain(error.message)}><b>${kind}</b> in ${cut(error.node, 40)}: ${cut(error.message, 120)}</span>` : null}
+    ${error ? html`<span class="why-failed" title=${plain(error.message)}>${error.index === null ? html`<b>${cut(error.node, 40)}</b> ${cut(error.message, 120)}` : html`<b>${kind}</b> in ${cut(error.node, 40)}: ${cut(error.message, 120)}`}</span>` : null}
     ${running.length ? html`<span class="at-node">at ${cut(running.join(", "), 60)}</span>` : null}
     ${inputs.length && !match ? html`<span class="note">${cut(inputs.join("  "), 140)}</span>` : null}
   </div>`;

@@ -81,6 +81,15 @@ export const isLast = computed(() => at.value === lastSuperstep.value);
 /** Whether the newest superstep is shown, whatever comes. */
 export const following = computed(() => selection.superstep.value === null);
 
+/** A node that began and left no result: the run that it belongs to, and its path in the graph. @typedef {{run: string, node: string, path: string}} Unresolved */
+export const unresolved = computed(() => {
+  const root = selection.workflow.value ?? "";
+  return (detail.value?.unresolved ?? []).map((/** @type {any} */ { workflow: run, node }) => {
+    const around = run.slice(root.length).split("/").filter((/** @type {string} */ part) => part && !/^item-\d+$/.test(part));
+    return /** @type {Unresolved} */ ({ run, node, path: [...around.map((/** @type {string} */ part) => part.replace(/#\d+$/, "")), node].join("/") });
+  });
+});
+
 /** @type {Map<string, Promise<void>>} */
 const asked = new Map();
 

@@ -2,7 +2,7 @@
 /** What is known of each box of the graph as of a superstep. */
 import { computed } from "@preact/signals";
 import { locate } from "hg/moves.js";
-import { columns, detail, following, graph, loadRun, runs } from "hg/opened.js";
+import { columns, detail, following, graph, isLast, loadRun, runs, unresolved } from "hg/opened.js";
 
 /** @typedef {{status: string, runs: number, duration: number | null}} BoxFacts */
 
@@ -16,6 +16,8 @@ function told(path) {
 
 /** @param {string} path @returns {BoxFacts} */
 function factsOf(path) {
+  const hasNoResult = isLast.value && unresolved.value.some((/** @type {any} */ node) => node.path === path || node.path.startsWith(`${path}/`));
+  if (hasNoResult) return { ...told(path), status: "failed" };
   if (!columns.value?.length) return told(path); // a map: there are no supersteps of its own
   const isLive = following.value && detail.value?.status === "active" && told(path).status === "active";
   if (isLive) return told(path);

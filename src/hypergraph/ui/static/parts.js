@@ -18,6 +18,9 @@ export function Badge({ status, small = false }) {
   return html`<span class="badge ${statusClass(status)} ${small ? "small" : ""}">${plain(status)}</span>`;
 }
 
+/** What to do about a node that began and left no result. */
+export const NOT_CALLED_AGAIN = "A node with repeatable=False is not called again. Find out what it did, and resume with its on_ambiguous set.";
+
 /** @param {{title: any, note?: any, label?: string, class?: string, tools?: any, children?: any}} props */
 export function Panel({ title, note, label, class: kind = "", tools, children }) {
   return html`<section class="panel ${kind}" aria-label=${label ?? title}>

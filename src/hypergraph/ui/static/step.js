@@ -1,7 +1,7 @@
 // @ts-check
 /** One step: what it took and from whom, what it made, how it went, and what went wrong. */
 import { html } from "hg/html.js";
-import { amounts, cut, duration, moment, plain } from "hg/format.js";
+import { amounts, cut, duration, moment, plain, plural } from "hg/format.js";
 import { selectStep } from "hg/moves.js";
 import { runs } from "hg/opened.js";
 import { Badge, Failure, statusClass, useAnswer } from "hg/parts.js";
@@ -10,10 +10,15 @@ import { selection } from "hg/store.js";
 import { Branch } from "hg/tree.js";
 import { TracebackForm } from "hg/viewer.js";
 
+/** Return what a step added to a list, in a line. @param {string[]} lines */
+function addedText(lines) {
+  return `added ${plural(lines.length, "item")}${lines.length ? `: ${lines.join(", ")}` : ""}`;
+}
+
 /** @param {{value: any, run: string, index: number, side: string}} props */
 function StepValue({ value, run, index, side }) {
   const view = value.value;
-  const part = view ? { ...view, problem: view.problem } : { type: null, size: null, text: "", problem: value.problem ?? "not stored", artifact: value.stored };
+  const part = view ? { ...view, text: value.added ? addedText(value.added) : view.text } : { type: null, size: null, text: "", problem: value.problem ?? "not stored", artifact: value.stored };
   const place = { id: run, key: value.name, step: index, side };
   const maker = value.made_by;
   const note = html`<span class="v-note">${value.version !== null && html`<span title="version">v${value.version}</span>`}

@@ -3,9 +3,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { html } from "hg/html.js";
 import { download, get, isServed, isStale } from "hg/api.js";
-import { Dialog, openDialog } from "hg/dialogs.js";
+import { Dialog, closeDialog, openDialog } from "hg/dialogs.js";
 import { cut, plain, plural, sizeOf } from "hg/format.js";
 import { blocksOf, looksLikeMarkdown } from "hg/markdown.js";
+import { selectStep } from "hg/moves.js";
 import { Failure } from "hg/parts.js";
 import { findPaths } from "hg/paths.js";
 import { framesOf } from "hg/traceback.js";
@@ -52,11 +53,11 @@ function BytesForm({ page }) {
   return html`<pre class="v-hex" aria-label="bytes">${plain(lines.join("\n"))}</pre>`;
 }
 
-/** @param {{page: any}} props */
-function ChatForm({ page }) {
+/** Messages, each with the step that added it where that is known. @param {{page: any, onStep: (index: number) => void}} props */
+function ChatForm({ page, onStep }) {
   return html`<ol class="chat" aria-label="Conversation">
     ${page.data.messages.map((/** @type {any} */ message, /** @type {number} */ i) => html`<li key=${i} class="message of-${/^(user|human)$/.test(message.role) ? "user" : /^(assistant|ai)$/.test(message.role) ? "assistant" : "other"}">
-      <header><b>${cut(message.role, 30)}</b>${message.name ? html` <span class="note">${cut(message.name, 40)}</span>` : null}<span class="note">${page.offset + i}</span></header>
+      <header><b>${cut(message.role, 30)}</b>${message.name ? html` <span class="note">${cut(message.name, 40)}</span>` : null}${message.by ? html` <button type="button" class="link" title="the step that added it" onClick=${() => onStep(message.by.index)}>${cut(message.by.node, 30)} ${message.by.superstep}</button>` : null}<span class="note">${page.offset + i}</span></header>
       ${message.text ? html`<${Marked} text=${message.text} />` : null}
       ${message.calls.map((/** @type {any} */ call) => html`<details><summary>calls <span class="mono">${cut(call.name, 60)}</span></summary><pre>${plain(call.arguments)}</pre></details>`)}
     </li>`)}
@@ -170,6 +171,10 @@ function ViewerDialog({ place, path: given, origin }) {
     setSort("");
     setPath(next);
   };
+  const showStep = (/** @type {number} */ index) => {
+    closeDialog();
+    selectStep(place.id, index);
+  };
   const { page, error } = state;
   const form = asTree ? "tree" : page?.form;
   const Form = FORMS[form];
@@ -185,7 +190,7 @@ function ViewerDialog({ place, path: given, origin }) {
     ${error ? html`<${Failure} error=${error} />` : null}
     ${form === "tree" ? html`<${Find} key=${path} place=${place} path=${path} onOpen=${go} /><${TreeForm} key=${`tree ${path}`} place=${place} path=${path} onOpen=${go} />` : null}
     ${page && form === "traceback" ? html`<${TracebackForm} text=${page.data.text} />` : null}
-    ${page && Form ? html`<${Form} key=${path} page=${page} sort=${sort} onSort=${(/** @type {string} */ next) => { setOffset(0); setSort(next); }} />` : null}
+    ${page && Form ? html`<${Form} key=${path} page=${page} sort=${sort} onStep=${showStep} onSort=${(/** @type {string} */ next) => { setOffset(0); setSort(next); }} />` : null}
     ${page && !asTree && (offset > 0 || page.next_offset !== null) ? html`<div class="v-pages"><button type="button" disabled=${offset === 0} onClick=${() => setOffset(0)}>first page</button>
       <button type="button" disabled=${page.next_offset === null} onClick=${() => setOffset(page.next_offset)}>next page</button></div>` : null}
   <//>`;

@@ -4,8 +4,8 @@ import { computed } from "@preact/signals";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { html } from "hg/html.js";
 import { amounts, cut, duration, plain, plural } from "hg/format.js";
-import { columns, critical, detail, graph, itemPages, loadItems, running, runs, scope, scopeColumns } from "hg/opened.js";
-import { loadAround, selectStep, settle } from "hg/moves.js";
+import { columns, critical, detail, graph, isLast, itemPages, loadItems, running, runs, scope, scopeColumns, unresolved } from "hg/opened.js";
+import { loadAround, selectNode, selectStep, settle } from "hg/moves.js";
 import { Panel, statusClass, useSize } from "hg/parts.js";
 import { format } from "hg/route.js";
 import { isOpen, itemsOf, phaseOf, positions, rows, unfold, unfoldAround } from "hg/rows.js";
@@ -141,6 +141,7 @@ function Fold({ row }) {
 /** @param {any} row @param {boolean} shift */
 function choose(row, shift) {
   if (row.kind === "running" || row.kind === "progress" || (row.kind === "call" && !row.up)) return; // it has not ended
+  if (row.kind === "unresolved") return row.run === selection.workflow.peek() ? selectNode(row.path) : openWorkflow(row.run);
   if (row.kind === "more") loadItems(row.run).catch(() => {}); // the row stays, to be clicked again
   else if (row.kind === "item") openWorkflow(row.child);
   else if (shift && row.run === scope.peek().run && row.superstep !== scope.peek().at) {
@@ -257,6 +258,18 @@ function ProgressCells({ row }) {
     <span class="cell-bar" role="gridcell" aria-label="active"><${Progress} found=${row.progress} /></span><span class="cell-time" role="gridcell"></span>`;
 }
 
+/** Return why an item failed, in a line. @param {any} error */
+function whyFailed({ index, node, error_type: type, message }) {
+  if (index === null) return `${cut(node, 30)} ${cut(message, 90)}`;
+  return `${plain(type ?? "Error").replace(/^builtins\./, "")} in ${cut(node, 30)}: ${cut(message, 90)}`;
+}
+
+/** A node that began and left no result. @param {{row: any}} props */
+function UnresolvedCells({ row }) {
+  return html`<span class="cell-name" role="gridcell"><span class="fold"></span><i class="dot is-failed"></i><span class="node-name" title=${plain(row.name)}>${cut(row.name, 60)}</span></span>
+    <span class="cell-bar note bad" role="gridcell">began without leaving a result</span><span class="cell-time" role="gridcell"></span>`;
+}
+
 /** @param {{row: any}} props */
 function ItemCells({ row }) {
   const { item } = row;
@@ -265,7 +278,7 @@ function ItemCells({ row }) {
       <${Fold} row=${row} /><i class="dot ${statusClass(item.status)}"></i>
       <span class="note">#${item.item}</span> <a class="node-name" href=${href} tabindex="-1" title=${plain(item.label)}>${cut(item.label, 90)}</a>
     </span>
-    <span class="cell-bar note ${item.error ? "bad" : ""}" role="gridcell" title=${plain(item.error?.message ?? "")}>${item.error ? `${plain(item.error.error_type ?? "Error").replace(/^builtins\./, "")} in ${cut(item.error.node, 30)}: ${cut(item.error.message, 90)}` : item.status}</span>
+    <span class="cell-bar note ${item.error ? "bad" : ""}" role="gridcell" title=${plain(item.error?.message ?? "")}>${item.error ? whyFailed(item.error) : item.status}</span>
     <span class="cell-time num" role="gridcell">${duration(item.duration_ms)}</span>`;
 }
 
@@ -274,7 +287,7 @@ function RowLine({ row, place, scale, chosen, pointed }) {
   const known = runs.value.get(row.run);
   const index = row.kind === "step" ? known?.rows.index[row.row] : null;
   const kinds = ["wrow", `row-${row.kind}`];
-  const phase = phaseOf(row);
+  const phase = row.kind === "unresolved" ? (isLast.value ? "now" : "future") : phaseOf(row);
   const from = selection.from.value;
   const isBetween = from !== null && row.run === scope.value.run && row.superstep > from && phase === "past";
   if (columns.value?.length) kinds.push(isBetween ? "now" : phase);
@@ -288,6 +301,7 @@ function RowLine({ row, place, scale, chosen, pointed }) {
     ${row.kind === "round" && html`<${RoundCells} row=${row} scale=${scale} />`}
     ${row.kind === "call" && html`<${CallCells} row=${row} scale=${scale} />`}
     ${row.kind === "attempt" && html`<${AttemptCells} row=${row} />`}
+    ${row.kind === "unresolved" && html`<${UnresolvedCells} row=${row} />`}
     ${row.kind === "running" && html`<${RunningCells} row=${row} scale=${scale} />`}
     ${row.kind === "progress" && html`<${ProgressCells} row=${row} />`}
     ${row.kind === "more" && html`<span class="cell-name" role="gridcell" style=${{ paddingLeft: `${row.depth * 14 + 18}px` }}><span class="link">show more of ${row.left.toLocaleString("en")}</span></span>`}
@@ -320,6 +334,13 @@ function useRunning() {
     const calls = nested ? [] : (told?.inner ?? []).filter((/** @type {any} */ call) => call.node === name);
     return [line, ...below, ...calls.map((/** @type {any} */ call) => ({ ...about, kind: "call", depth: 1, call }))];
   });
+}
+
+/** Return rows for the nodes that began and left no result, after all others. @returns {any[]} */
+function unresolvedRows() {
+  const root = selection.workflow.value ?? "";
+  if (detail.value?.children.is_map) return []; // its items say so themselves
+  return unresolved.value.map((/** @type {any} */ { run, node, path }) => ({ kind: "unresolved", run, path, name: pathBelow({ workflow: run, node }, root), depth: 0, superstep: Infinity, child: null, fold: null, up: null }));
 }
 
 /** Return the name of a node with the runs around it, below a nested run. @param {any} found @param {string} id */
@@ -368,7 +389,8 @@ function Lines({ place, size, zoomed, range, onZoom }) {
   const [top, setTop] = useState(0);
   const [pointed, point] = useState(-1);
   const going = useRunning();
-  const list = going.length ? [...rows.value, ...going] : rows.value;
+  const more = [...going, ...unresolvedRows()];
+  const list = more.length ? [...rows.value, ...more] : rows.value;
   const chosen = chosenPlace();
   const known = scopeColumns.value;
   const level = scope.value;
@@ -402,7 +424,7 @@ export function WaterfallPanel() {
   }, [run, step]);
   const isMap = detail.value?.children.is_map;
   const page = isMap ? itemPages.value.get(selection.workflow.value ?? "") : null;
-  const note = isMap ? plural(detail.value.children.total, "item") + ", failed first" : plural(rows.value.length, "row");
+  const note = isMap ? plural(detail.value.children.total, "item") + ", failed first" : plural(rows.value.length + unresolved.value.length, "row");
   const [zoomed, zoom] = useState(false);
   const [range, setRange] = useState(/** @type {{from?: number, to?: number}} */ ({}));
   const marked = critical.value?.size ? html`<span class="legend"><i class="critical-mark"></i>critical path</span>` : null;

@@ -5,8 +5,9 @@ import { Changes } from "hg/changes.js";
 import { ago, amounts, cut, duration, moment, plain, plural } from "hg/format.js";
 import { Frame } from "hg/frame.js";
 import { GraphPanel } from "hg/graph.js";
-import { at, columns, detail, failure, lastSuperstep, running } from "hg/opened.js";
-import { Badge, Failure, Panel } from "hg/parts.js";
+import { selectNode } from "hg/moves.js";
+import { at, columns, detail, failure, lastSuperstep, running, unresolved } from "hg/opened.js";
+import { Badge, Failure, NOT_CALLED_AGAIN, Panel } from "hg/parts.js";
 import { format } from "hg/route.js";
 import { StatePanel } from "hg/state.js";
 import { Step } from "hg/step.js";
@@ -33,6 +34,17 @@ function Title({ found }) {
     ${found.forked_from ? html`<a class="note" href=${hrefOf(found.forked_from)} title=${plain(found.forked_from)}>fork of ${cut(found.forked_from, 22)} at ${found.forked_at ?? "its end"}</a>` : null}
     ${found.forked_from && hasView("compare") ? html`<a class="note" href=${format({ view: "compare", params: { a: found.forked_from, b: found.id } })}>compare with parent</a>` : null}
     ${Object.entries(found.tags).slice(0, 3).map(([name, value]) => html`<span class="tag">${cut(name, 16)}=${cut(value, 16)}</span>`)}`;
+}
+
+/** Nodes that began and left no result, and what to do about them. */
+function WithoutResult() {
+  if (!unresolved.value.length) return null;
+  return html`<section class="trouble" aria-label="Without a result">
+    ${unresolved.value.slice(0, 20).map((/** @type {any} */ { run, node, path }) => html`<p class="error-line"><b>${cut(node, 60)}</b> began without leaving a result
+      ${run === selection.workflow.value ? html`<button type="button" class="link" onClick=${() => selectNode(path)}>show in the graph</button>` : html`<span class="note">in</span> <a class="mono" href=${hrefOf(run)}>${cut(run, 60)}</a>`}</p>`)}
+    ${unresolved.value.length > 20 ? html`<p class="note">and ${plural(unresolved.value.length - 20, "more node")}</p>` : null}
+    <p class="note">${NOT_CALLED_AGAIN}</p>
+  </section>`;
 }
 
 /** @param {{found: any}} props */
@@ -68,7 +80,7 @@ function Tabs() {
       onClick=${() => select({ tab: String(name) }, { replace: true })}>${pair && name === "changes" ? "changed between" : label}</button>`)}</div>`;
   const Body = /** @type {any} */ (TABS.find(([name]) => name === current) ?? TABS[0])[2];
   return html`<${Panel} title=${heads} label="Details" class="details">
-    <div class="scroll" role="tabpanel" id="tab-body" aria-labelledby="tab-${current}" tabindex="0"><${Body} /></div>
+    <div class="scroll" role="tabpanel" id="tab-body" aria-labelledby="tab-${current}" tabindex="0"><${WithoutResult} /><${Body} /></div>
   <//>`;
 }
 

@@ -1,0 +1,291 @@
+"""Stored maps with corrected inputs: a key that is added or left out later, items run by themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.durable import Bodies, bodies, durable, store
+from support.running import RUNNERS, On, OnAsync, OnSync
+
+from hypergraph import Graph, interrupt, node
+from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer, WorkflowStatus
+from hypergraph.exceptions import InvalidWorkflowIdError, ItemChangedError
+
+__all__ = ["bodies", "durable", "store"]  # fixtures
+
+Row = dict[str, Any]
+
+
+def rows(size: int, broken: frozenset[int] | set[int] = frozenset()) -> list[Row]:
+    """Return rows of a table, some with a price that cannot be parsed."""
+    return [{"id": 100 + i, "price": f"{i},5" if i in broken else f"{i}.5"} for i in range(size)]
+
+
+def by_id(inputs: dict[str, Any]) -> int:
+    found: int = inputs["row"]["id"]
+    return found
+
+
+@pytest.fixture
+def pricing(bodies: Bodies) -> Graph:
+    @node(output_name="price")
+    def parse(row: Row) -> float:
+        bodies.enter(f"parse {row['id']}")
+        return float(row["price"])
+
+    @node(output_name="total")
+    def total(row: Row, price: float, rate: float = 0.5) -> float:
+        bodies.enter(f"total {row['id']}")
+        return price * (1 + rate)
+
+    return Graph([parse, total], name="pricing")
+
+
+def price(durable: On, graph: Graph, given: list[Row], **options: Any) -> Any:
+    return durable.map(
+        graph, row=given, map_over="row", workflow_id="prices", error_handling="continue", **options
+    )
+
+
+def ids(store: Checkpointer) -> set[str]:
+    return set(store.workflow_ids(parent="prices", limit=None))
+
+
+@pytest.mark.parametrize("size", [2, 3, 8])
+def test_a_key_added_later_finds_the_items_and_runs_those_that_failed(
+    durable: On, store: Checkpointer, bodies: Bodies, pricing: Graph, size: int
+) -> None:
+    first = price(durable, pricing, rows(size, {1}))
+    assert (len(first.failures), store.workflow("prices").status) == (1, WorkflowStatus.PARTIAL)
+    bodies.take()
+    again = price(durable, pricing, rows(size), key=by_id)
+    assert bodies.take() == ["parse 101", "total 101"]
+    assert again["total"] == [(i + 0.5) * 1.5 for i in range(size)]
+    assert store.workflow("prices").status is WorkflowStatus.COMPLETED
+    assert ids(store) == {f"prices/item-{i}" for i in range(size)}
+    price(durable, pricing, rows(size), key=by_id)  # once more, now that the inputs are stored
+    price(durable, pricing, rows(size))  # and by position, as it was recorded
+    assert bodies.take() == []
+
+
+def test_a_key_added_later_finds_items_in_another_order_and_new_ones(
+    durable: On, store: Checkpointer, bodies: Bodies, pricing: Graph
+) -> None:
+    price(durable, pricing, rows(3))
+    bodies.take()
+    four = rows(5)
+    found = price(durable, pricing, [four[4], four[2], four[0]], key=by_id)
+    assert bodies.take() == ["parse 104", "total 104"]
+    assert found["price"] == [4.5, 2.5, 0.5]
+    assert [result.workflow_id for result in found] == ["prices/item-3", "prices/item-2", "prices/item-0"]
+
+
+def test_an_input_name_is_a_key_that_can_be_added_later(
+    durable: On, store: Checkpointer, bodies: Bodies
+) -> None:
+    @node(output_name="y")
+    def double(x: int, code: str) -> int:
+        bodies.enter(code)
+        return 2 * x
+
+    graph, codes = Graph([double], name="g"), ["a", "b", "c"]
+    options: dict[str, Any] = {"map_over": ["x", "code"], "workflow_id": "prices"}
+    durable.map(graph, x=[1, 2, 3], code=codes, **options)
+    bodies.take()
+    assert durable.map(graph, x=[1, 9, 3], code=codes, key="code", **options)["y"] == [2, 18, 6]
+    assert bodies.take() == ["b"]
+
+
+def test_failed_items_that_a_key_finds_can_begin_anew(
+    durable: On, store: Checkpointer, bodies: Bodies, pricing: Graph
+) -> None:
+    price(durable, pricing, rows(4, {2}))
+    bodies.take()
+    price(durable, pricing, rows(4), key=by_id, restart="item")
+    assert bodies.take() == ["parse 102", "total 102"]
+    assert len(ids(store)) == 4
+
+
+def test_a_key_that_does_not_tell_recorded_items_apart_is_refused(
+    durable: On, store: Checkpointer, bodies: Bodies, pricing: Graph
+) -> None:
+    twice = [*rows(2), *rows(1)]
+    price(durable, pricing, twice)
+    bodies.take()
+    with pytest.raises(ItemChangedError, match=r"Items 0 and 2 of 'prices' .* both have the key '100'"):
+        price(durable, pricing, rows(2), key=by_id)
+    assert price(durable, pricing, [rows(2)[1]], key=by_id)["price"] == [1.5]  # of this one there is no doubt
+    assert bodies.take() == []
+    assert len(ids(store)) == 3
+
+
+def test_a_key_that_recorded_inputs_lack_is_refused(
+    durable: On, store: Checkpointer, bodies: Bodies, pricing: Graph
+) -> None:
+    price(durable, pricing, rows(3))
+    bodies.take()
+    named = [{**row, "name": f"row {row['id']}"} for row in rows(3)]
+    with pytest.raises(ItemChangedError, match=r"Item 0 of 'prices' .* KeyError.*Leave out key"):
+        price(durable, pricing, named, key=lambda inputs: inputs["row"]["name"])
+    with pytest.raises(ItemChangedError, match=r"Item 0 of 'prices' .* it gives NoneType"):
+        price(durable, pricing, rows(1), key="rate", rate=1)
+    assert (bodies.take(), len(ids(store))) == ([], 3)
+
+
+def test_a_key_of_what_cannot_be_read_any_more_is_refused(durable: On, store: Checkpointer) -> None:
+    @dataclass
+    class Order:
+        number: int
+
+    @node(output_name="n")
+    def size(order) -> int:  # type: ignore[no-untyped-def]
+        return int(order.number)
+
+    graph = Graph([size], name="g")
+    with pytest.warns(UserWarning, match="can be stored, but not restored"):
+        durable.map(graph, order=[Order(1), Order(2)], map_over="order", workflow_id="prices")
+    with pytest.raises(ItemChangedError, match=r"Item 0 .* its 'order' is .*Leave out key"):
+        durable.map(
+            graph,
+            order=[Order(1), Order(2)],
+            map_over="order",
+            workflow_id="prices",
+            key=lambda inputs: inputs["order"].number,
+        )
+
+
+@pytest.mark.parametrize("kind", [OnSync, OnAsync], ids=RUNNERS)
+def test_a_key_of_what_is_redacted_is_refused(
+    kind: Any, tmp_path: Path, bodies: Bodies, pricing: Graph
+) -> None:
+    def hidden(node: str | None, name: str, value: Any) -> Any:
+        return {**value, "id": 0} if name == "row" else value
+
+    store = SqliteCheckpointer(tmp_path / "w.db", redact=hidden)
+    price(kind(checkpointer=store), pricing, rows(3, {1}))
+    with pytest.raises(ItemChangedError, match="redacts what"):
+        price(kind(checkpointer=store), pricing, rows(3), key=by_id)
+
+    def less(node: str | None, name: str, value: Any) -> Any:
+        return {**value, "price": "?"} if name == "row" else value
+
+    open_store = SqliteCheckpointer(tmp_path / "other.db", redact=less)
+    price(kind(checkpointer=open_store), pricing, rows(3, {1}))
+    bodies.take()
+    price(kind(checkpointer=open_store), pricing, rows(3), key=by_id)
+    assert bodies.take() == ["parse 101", "total 101"]
+
+
+def test_items_that_were_deleted_leave_no_number_behind(
+    durable: On, store: Checkpointer, bodies: Bodies, pricing: Graph
+) -> None:
+    price(durable, pricing, rows(6), key=by_id)
+    store.delete(*(f"prices/item-{i}" for i in range(5)))
+    bodies.take()
+    assert price(durable, pricing, rows(6), key=by_id)["price"] == [i + 0.5 for i in range(6)]
+    assert len(bodies.take()) == 10
+    assert ids(store) == {f"prices/item-{i}" for i in range(5, 11)}
+
+
+# -- recorded with a key, called without -----------------------------------------------------------------
+
+
+def test_without_its_key_a_map_is_matched_by_the_numbers_of_items(
+    durable: On, store: Checkpointer, bodies: Bodies, pricing: Graph
+) -> None:
+    price(durable, pricing, rows(3, {1}), key=by_id)
+    bodies.take()
+    with pytest.raises(ItemChangedError, match=r"Item 1 .* recorded with a key: pass the same key="):
+        price(durable, pricing, rows(3))
+    with pytest.raises(ItemChangedError, match="pass the same key="):
+        price(durable, pricing, rows(3, {1})[::-1])
+    assert bodies.take() == []
+    assert len(price(durable, pricing, rows(3, {1})).failures) == 1
+    price(durable, pricing, rows(3), key=by_id)
+    assert bodies.take() == ["parse 101", "parse 101", "total 101"]
+
+
+def test_a_mapped_graph_inside_of_a_run_has_no_key_to_pass(
+    durable: On, bodies: Bodies, pricing: Graph
+) -> None:
+    graph = Graph([pricing.as_node(name="each").map_over("row")], name="outer")
+    with pytest.raises(ValueError, match="could not convert"):
+        durable.run(graph.bind(row=rows(3, {1})), workflow_id="w")
+    with pytest.raises(ItemChangedError) as caught:
+        durable.run(graph.bind(row=rows(3)), workflow_id="w")
+    assert "key" not in str(caught.value)
+
+
+# -- one item by itself ------------------------------------------------------------------------------------
+
+
+def test_an_item_can_be_run_by_itself_with_corrected_inputs(
+    durable: On, store: Checkpointer, bodies: Bodies, pricing: Graph
+) -> None:
+    price(durable, pricing, rows(4, {1, 2}))
+    bodies.take()
+    right = rows(4)
+    for number in (1, 2):
+        found = durable.run(pricing, row=right[number], workflow_id=f"prices/item-{number}")
+        assert found["price"] == number + 0.5
+    assert store.workflow("prices").status is WorkflowStatus.PARTIAL  # the list may be longer: see below
+    assert bodies.take() == ["parse 101", "total 101", "parse 102", "total 102"]
+    assert price(durable, pricing, right)["price"] == [
+        0.5,
+        1.5,
+        2.5,
+        3.5,
+    ]  # which is now recorded
+    assert (bodies.take(), store.workflow("prices").status) == ([], WorkflowStatus.COMPLETED)
+    with pytest.raises(ItemChangedError, match="Item 1"):
+        price(durable, pricing, rows(4, {1, 2}))
+
+
+def test_an_item_that_fails_by_itself_makes_a_completed_map_partial(
+    durable: On, store: Checkpointer, pricing: Graph
+) -> None:
+    price(durable, pricing, rows(2))
+    wrong: Any = {"row": rows(2, {1})[1], "workflow_id": "prices/item-1", "error_handling": "continue"}
+    assert durable.run(pricing, **wrong).failed
+    assert store.workflow("prices").status is WorkflowStatus.PARTIAL
+
+
+def test_a_map_that_did_not_begin_all_items_is_not_completed_by_one_of_them(
+    durable: On, store: Checkpointer, pricing: Graph
+) -> None:
+    with pytest.raises(ValueError, match="could not convert"):
+        durable.map(pricing, row=rows(3, {0}), map_over="row", workflow_id="prices")
+    durable.run(pricing, row=rows(3)[0], workflow_id="prices/item-0")
+    assert store.workflow("prices").status is not WorkflowStatus.COMPLETED
+    assert price(durable, pricing, rows(3))["price"] == [0.5, 1.5, 2.5]
+    assert store.workflow("prices").status is WorkflowStatus.COMPLETED
+
+
+def test_a_paused_map_is_partial_once_its_last_item_has_failed_by_itself(
+    durable: On, store: Checkpointer
+) -> None:
+    @interrupt(output_name="verdict")
+    def review(x: int) -> None:
+        return None
+
+    @node(output_name="y")
+    def use(x: int, verdict: str) -> int:
+        return int(verdict)
+
+    graph = Graph([review, use], name="g")
+    durable.map(graph, x=[1, 2], map_over="x", workflow_id="prices")
+    assert durable.run(graph, verdict="7", workflow_id="prices/item-0")["y"] == 7
+    assert store.workflow("prices").status is WorkflowStatus.PAUSED
+    assert durable.run(graph, verdict="?", workflow_id="prices/item-1", error_handling="continue").failed
+    assert store.workflow("prices").status is WorkflowStatus.PARTIAL
+
+
+def test_an_item_that_does_not_exist_cannot_be_run_by_itself(
+    durable: On, store: Checkpointer, pricing: Graph
+) -> None:
+    price(durable, pricing, rows(2))
+    with pytest.raises(InvalidWorkflowIdError, match='contains "/"'):
+        durable.run(pricing, row=rows(3)[2], workflow_id="prices/item-2")
