@@ -96,8 +96,9 @@ def test_a_map_cannot_be_forked_and_its_items_can(durable: On, store: Checkpoint
 
 @pytest.mark.parametrize("option", ["fork_from", "checkpoint", "history"])
 def test_map_does_not_fork(durable: On, option: str) -> None:
+    given: Any = {option: ("a", None)}
     with pytest.raises(ValueError, match=f"map does not fork, and has no option {option}"):
-        mapped(durable, [2], **{option: ("a", None)})
+        mapped(durable, [2], **given)
 
 
 def test_another_graph_is_not_advised_to_fork_a_map(durable: On) -> None:
