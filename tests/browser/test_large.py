@@ -49,7 +49,7 @@ def page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             "WHERE superstep > 0 AND workflow = (SELECT key FROM workflows WHERE id = 'asked')",
             (late, late),
         )
-        database.execute(  # the outer step was recorded long after its end, and its nested runs are drawn open
+        database.execute(  # the outer step was recorded long after its end; nested runs are drawn open
             "UPDATE steps SET created_at = created_at + 900000, completed_at = completed_at + 900000 "
             "WHERE workflow = (SELECT key FROM workflows WHERE id = 'nest')"
         )

@@ -96,8 +96,9 @@ def test_a_map_cannot_be_forked_and_its_items_can(durable: On, store: Checkpoint
 
 @pytest.mark.parametrize("option", ["fork_from", "checkpoint", "history"])
 def test_map_does_not_fork(durable: On, option: str) -> None:
+    given: Any = {option: ("a", None)}
     with pytest.raises(ValueError, match=f"map does not fork, and has no option {option}"):
-        mapped(durable, [2], **{option: ("a", None)})
+        mapped(durable, [2], **given)
 
 
 def test_another_graph_is_not_advised_to_fork_a_map(durable: On) -> None:
@@ -212,3 +213,17 @@ def test_a_difference_before_one_inside_is_the_first(durable: On, store: Checkpo
     assert found is not None
     assert repr(found) == "<Difference: a, b | values differ at position 0 in begin>"
     assert [each.a for each in found.inside] == ["a/inner"]
+
+
+def test_an_answer_about_large_maps_says_how_many_items_it_has_not_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = MemoryCheckpointer()
+    for name, k in (("a", 1), ("b", 2)):
+        mapped(OnSync(checkpointer=store), [2, 4, 6], name, k=k)
+    monkeypatch.setattr("hypergraph.views.diff._PAIRS", 2)
+    monkeypatch.setattr("hypergraph.views.diff._INSIDE", 1)
+    view = diff(store, "a", "b")
+    assert (view["same"], view["inside_left_out"], view["inside_unread"]) == (False, 1, 1)
+    assert [each["path"] for each in view["inside"]] == ["item-0"]
+    assert not diff(store, "a", "a")["same"]  # the third item was not compared

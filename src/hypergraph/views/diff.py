@@ -36,6 +36,7 @@ _CHARACTERS = 4000  # of one part
 _COMPARED_ITEMS = 20_000  # items of containers that are compared one by one
 _DEEPEST = 20
 _INSIDE = 50  # items and nested graphs listed in one answer
+_NAMES = 20  # values that are named for each of them
 _PAIRS = 500  # of them that are compared
 _Times = dict[str, tuple[int, float]]  # node -> runs and milliseconds
 
@@ -210,7 +211,7 @@ class InnerDifference(TypedDict):
     kind: str | None  # of the first difference: path, status, decision or values; null if all steps are alike
     position: int | None  # of the first difference among its steps
     node: str | None  # that of the first difference
-    values: list[str]  # names of the values that differ at the end, inputs included
+    values: list[str]  # names of the values that differ at the end, inputs included; the first 20
 
 
 class DiffView(TypedDict):
@@ -432,6 +433,6 @@ class _Inside:
                 "kind": None if first is None else first.kind,
                 "position": None if first is None else first.position,
                 "node": None if step is None else jsonable(step.node_name),
-                "values": [jsonable(name) for name in names[:_VALUES]],
+                "values": [jsonable(name) for name in names[:_NAMES]],
             }
         )

@@ -163,6 +163,7 @@ class ReadTools:
         """List the values a workflow had after a superstep, inputs included: name, type, size, source.
 
         Call get_value for one of them. Where there are many or large ones, type and preview are null.
+        A map has `map_size` items and no values of its own: get_value returns a list of those of its items.
         """
         store, wf = self._source.known(workflow_id)
         names = state(store, wf, at=at, values=False)
@@ -215,7 +216,8 @@ class ReadTools:
         """Compare two workflows (a and b), or two supersteps of one (a, first and second).
 
         Of two workflows: the first step at which they differ, the steps around it, times per node, and the
-        values that differ. Of two supersteps: the steps between them and the values these changed.
+        values that differ; `inside` are the items of maps, and nested graphs, that differ. Of two supersteps:
+        the steps between them and the values these changed.
         """
         store, ours = self._source.known(a)
         if b is not None and first is None and second is None:
