@@ -188,7 +188,9 @@ export class Archive {
         stored: tree !== null || entry.outside, artifact: entry.outside, preview: tree?.s ?? null, problem: run.problemOf(entry),
       };
     });
-    return { schema: "hypergraph.state/1", workflow: id, at, last: run.last, items, next: this.#next(run, at) };
+    const { steps, children } = run.told.workflow;
+    const map_size = !steps && children.is_map ? children.total : null;
+    return { schema: "hypergraph.state/1", workflow: id, at, last: run.last, map_size, items, next: this.#next(run, at) };
   }
 
   /** @param {Run} run @param {number | null} at */
