@@ -173,9 +173,10 @@ class WorkflowRecorder:
 
     def _merged(self, graph: Graph, workflow_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
         is_inner = isinstance(workflow_id, str) and "/" in workflow_id
+        stored = None
+        check_workflow_id(workflow_id, child=is_inner)
         if is_inner:
-            self._find_around(check_workflow_id(workflow_id, child=True))
-        check_workflow_id(workflow_id, child=self.around is not None)
+            stored = self._part(workflow_id, graph)
         answers: dict[str, Any] = {}  # given beside a checkpoint, in contrast to what is part of it
         if self.options.checkpoint is not None:
             point = self.options.checkpoint
@@ -187,7 +188,7 @@ class WorkflowRecorder:
             recorded, known = produced(self.origin.records), self.origin.inputs
             given = {**self.origin.beyond(given), **answers}
         else:
-            stored = self.seen = stored_in(self.store, workflow_id, graph)
+            stored = self.seen = stored if is_inner else stored_in(self.store, workflow_id, graph)
             self.has_seen = True
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
@@ -217,12 +218,17 @@ class WorkflowRecorder:
         }
         return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
 
-    def _find_around(self, workflow_id: str) -> None:
-        """Find the map whose item, or the workflow whose nested run, is resumed by itself."""
-        stored = self.store.backend.read_workflow(workflow_id)
-        if stored is not None and (stored.item is not None or self.may_be_inner):
-            self.around = stored.parent_id
-            self.batch = stored.parent_id if stored.item is not None else None
+    def _part(self, workflow_id: str, graph: Graph) -> Stored | None:
+        """Return what is stored of an item, or of a nested run, that is resumed by itself.
+
+        Raises InvalidWorkflowIdError for an id that is neither.
+        """
+        stored = stored_in(self.store, workflow_id, graph)
+        if stored is not None and (stored.workflow.item is not None or self.may_be_inner):
+            self.around = stored.workflow.parent_id
+            self.batch = self.around if stored.workflow.item is not None else None
+        check_workflow_id(workflow_id, child=self.around is not None)
+        return stored
 
     @property
     def _is_nested(self) -> bool:

@@ -207,7 +207,7 @@ def test_state_costs_the_same_however_long_the_history(tmp_path: Path) -> None:
 )
 def test_a_page_of_workflows_is_a_walk_along_an_index(tmp_path: Path, query: Query) -> None:
     store = written(tmp_path / "w.db")
-    found = plan(Path(store.backend.location), *queries.page(query, SQLITE.has_tag))
+    found = plan(Path(store.backend.location), *queries.page(query, SQLITE.has_long_tag))
     assert "SEARCH workflows USING" in found, found
     assert "TEMP B-TREE" not in found, found
     assert "SCAN" not in found, found
@@ -222,7 +222,7 @@ def test_a_page_costs_the_same_among_few_and_among_many_workflows(tmp_path: Path
     def work() -> int:
         ticks = []
         connection.set_progress_handler(lambda: ticks.append(1), 1)
-        assert len(connection.execute(*queries.page(Query(limit=50), SQLITE.has_tag)).fetchall()) == 51
+        assert len(connection.execute(*queries.page(Query(limit=50), SQLITE.has_long_tag)).fetchall()) == 51
         connection.set_progress_handler(None, 0)
         return len(ticks)
 

@@ -9,14 +9,13 @@ from functools import lru_cache
 from typing import Any
 
 from hypergraph.checkpointers.postgres.driver import psycopg
+from hypergraph.checkpointers.postgres.migrations import PLAIN_TAGS
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD, Dialect
 from hypergraph.checkpointers.sqlite.migrations import OUTPUT
 
 # A text, a cast, or a placeholder.
 _TOKEN = re.compile(r"('(?:[^']|'')*')|(::\w+)|(\?)|:([a-z_]+)")
-# Escapes of tags are compared as they are written: Postgres cannot make texts of all of them.
-_PLAIN_TAGS = r"replace(replace(workflows.tags, '\\', '\u005c'), '\u', '\\u')::json"
 
 _LAST = f"""
 SELECT low.name, w.scrambled, {PAYLOAD} FROM workflows AS w
@@ -47,7 +46,7 @@ POSTGRES = Dialect(
     lock="ORDER BY key FOR UPDATE",
     next_erased="SELECT key FROM erased LIMIT 200 FOR UPDATE SKIP LOCKED",
     lock_structures="LOCK TABLE structures IN SHARE ROW EXCLUSIVE MODE",
-    has_tag=f"({_PLAIN_TAGS} ->> ?) = ?",
+    has_long_tag=f"({PLAIN_TAGS.format('workflows.tags')} ->> ?) = ?",
     survey="""
     SELECT node, count(*), count(*) FILTER (WHERE status = 'failed'), count(*) FILTER (WHERE cached),
         coalesce(sum(duration_ms), 0)::float8,
@@ -67,7 +66,7 @@ POSTGRES = Dialect(
 
 
 def asked(query: Query) -> Query:
-    """Return a query whose tags have their escapes as they are written; see `_PLAIN_TAGS`."""
+    """Return a query whose tags have their escapes as they are written; see `PLAIN_TAGS`."""
     return query._replace(tags={_plain(key): _plain(value) for key, value in query.tags.items()})
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.postgres.driver import psycopg
+from hypergraph.checkpointers.sqlite.migrations import SHORT_TAG
 from hypergraph.exceptions import SchemaTooNewError, StoreUnavailableError
 
 OLDEST = 14  # the major release of the server
@@ -60,6 +61,9 @@ CREATE TABLE intents (
     fence BIGINT NOT NULL, PRIMARY KEY (workflow, superstep, node));
 CREATE TABLE erased (key BIGINT PRIMARY KEY);
 CREATE TABLE tallies (status TEXT NOT NULL, graph TEXT NOT NULL, workflows BIGINT NOT NULL);
+CREATE TABLE tags (
+    name TEXT COLLATE "C" NOT NULL, text TEXT COLLATE "C" NOT NULL, top BOOLEAN NOT NULL,
+    workflow BIGINT NOT NULL, PRIMARY KEY (name, text, top, workflow));
 CREATE TABLE lengths (workflow BIGINT PRIMARY KEY, counted BIGINT NOT NULL, steps BIGINT NOT NULL);
 CREATE TABLE identity (id BYTEA NOT NULL);
 INSERT INTO identity VALUES (uuid_send(gen_random_uuid()));
@@ -106,6 +110,28 @@ CREATE TRIGGER changed AFTER UPDATE OF status, graph_name ON workflows FOR EACH 
     WHEN ((OLD.status, OLD.graph_name) IS DISTINCT FROM (NEW.status, NEW.graph_name))
     EXECUTE FUNCTION tally();
 """  # noqa: S608 - a fixed number
+# Escapes of tags are kept as they are written: Postgres cannot make texts of all of them.
+PLAIN_TAGS = r"replace(replace({}, '\\', '\u005c'), '\u', '\\u')::json"
+TAGGING = f"""
+CREATE FUNCTION tag() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF TG_OP <> 'INSERT' AND OLD.tags IS NOT NULL THEN
+        DELETE FROM {{schema}}.tags USING json_each_text({PLAIN_TAGS.format("OLD.tags")}) AS was (name, text)
+        WHERE tags.name = was.name AND tags.text = was.text AND workflow = OLD.key;
+    END IF;
+    IF TG_OP <> 'DELETE' AND NEW.tags IS NOT NULL THEN
+        INSERT INTO {{schema}}.tags SELECT name, text, NEW.parent_id IS NULL, NEW.key
+        FROM json_each_text({PLAIN_TAGS.format("NEW.tags")}) AS given (name, text)
+        WHERE length(name) + length(text) <= {SHORT_TAG} ON CONFLICT DO NOTHING;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER tagged AFTER INSERT ON workflows FOR EACH ROW WHEN (NEW.tags IS NOT NULL)
+    EXECUTE FUNCTION tag();
+CREATE TRIGGER untagged AFTER DELETE ON workflows FOR EACH ROW WHEN (OLD.tags IS NOT NULL)
+    EXECUTE FUNCTION tag();
+CREATE TRIGGER retagged AFTER UPDATE OF tags ON workflows FOR EACH ROW
+    WHEN (OLD.tags IS DISTINCT FROM NEW.tags) EXECUTE FUNCTION tag();
+"""  # noqa: S608 - a fixed number
 MEASURING = f"""
 CREATE FUNCTION measure() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE
     before BIGINT := 0; known BIGINT := 0;
@@ -150,7 +176,7 @@ def functions(collation: str) -> str:
 
 def _create_tables(connection: psycopg.Connection[Any], schema: str) -> None:
     found = connection.execute(_COLLATION).fetchone()
-    for part in (TABLES, TALLYING.format(schema=schema), MEASURING.format(schema=schema)):
+    for part in (TABLES, *(part.format(schema=schema) for part in (TALLYING, TAGGING, MEASURING))):
         connection.execute(part)
     connection.execute(functions(found[0] if found else COLLATIONS[-1]))
 

@@ -107,6 +107,7 @@ def check_objects(connection: psycopg.Connection[Any], schema: str, location: st
 def _sources(schema: str) -> list[str]:
     """Return the sources of the functions that migrations create."""
     quoted = '"' + schema.replace('"', '""') + '"'
-    texts = [migrations.TALLYING.format(schema=quoted), migrations.MEASURING.format(schema=quoted)]
+    made = (migrations.TALLYING, migrations.TAGGING, migrations.MEASURING)
+    texts = [part.format(schema=quoted) for part in made]
     texts += [migrations.functions(collation) for collation in migrations.COLLATIONS]
     return [source for text in texts for source in re.findall(r"\$\$(.*?)\$\$", text, re.DOTALL)]

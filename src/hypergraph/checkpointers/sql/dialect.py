@@ -34,7 +34,7 @@ class Dialect(NamedTuple):
     lock: str  # after a SELECT: let no other transaction change what it finds
     next_erased: str  # -> the keys of some workflows whose rows are being deleted
     lock_structures: str | None  # let no structure be added before the transaction ends
-    has_tag: str  # a condition on workflows with two parameters, the key and the value of a tag
+    has_long_tag: str  # a condition on workflows with two parameters, the key and the value of a tag
     survey: str | None  # over the steps {found}: node, count, failed, cached, total, p50, p95; None: by hand
     last: str  # (id) -> the first name of an output, the last one with its newest payload, and scrambled
     last_before: str  # (upto, id) -> the same, as of a superstep

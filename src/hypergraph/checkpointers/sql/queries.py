@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypergraph.checkpointers.query import NODE_FIELDS, OPERATORS, Clause, Comparison, Query, ordered_by
 from hypergraph.checkpointers.sql.columns import WORKFLOW_COLUMNS, Row, micros
-from hypergraph.checkpointers.sqlite.migrations import SIGNAL
+from hypergraph.checkpointers.sqlite.migrations import SHORT_TAG, SIGNAL
 from hypergraph.checkpointers.status import WorkflowStatus
 
 if TYPE_CHECKING:  # making a Protocol takes a while, and only the type checker needs it
@@ -41,6 +41,8 @@ AND replace({_WAITING}, '"' || sent.name || '"', '') <> {_WAITING}
 
 _SHOWN = f"{', '.join('workflows.' + name for name in WORKFLOW_COLUMNS)}, {STEP_COUNT}"
 _IDS = "SELECT workflows.id FROM workflows"
+_TAGGED = "name = ? AND text = ? AND top = ?"
+_HAS_TAG = "workflows.key IN (SELECT workflow FROM tags WHERE name = ? AND text = ?)"
 _PAGE = f"SELECT {_SHOWN}, workflows.structure, workflows.key FROM workflows"  # noqa: S608 - fixed names
 WORKFLOW = f"""
 SELECT {_SHOWN}, (SELECT node_hashes FROM structures WHERE digest = workflows.structure)
@@ -53,9 +55,9 @@ def rows(connection: Connection, query: Query) -> tuple[list[Row], int, str | No
 
     A row has WORKFLOW_COLUMNS, the number of steps, and the digest of the structure.
     """
-    has_tag = connection.dialect.has_tag
-    found = connection.execute(*page(query, has_tag)).fetchall()
-    (count,) = connection.execute(*total(query, has_tag)).fetchone()
+    has_long_tag = connection.dialect.has_long_tag
+    found = connection.execute(*page(query, has_long_tag)).fetchall()
+    (count,) = connection.execute(*total(query, has_long_tag)).fetchone()
     more = query.limit is not None and len(found) > query.limit
     found = found[: query.limit] if more else found
     after = str(_offset(query) + len(found)) if query.order else str(found[-1][-1]) if more else ""
@@ -64,13 +66,13 @@ def rows(connection: Connection, query: Query) -> tuple[list[Row], int, str | No
 
 def ids(connection: Connection, query: Query) -> list[str]:
     """Return the ids of the workflows of a page. Raises TypeError if one is not a text."""
-    found = connection.execute(*page(query, connection.dialect.has_tag, _IDS)).fetchall()
+    found = connection.execute(*page(query, connection.dialect.has_long_tag, _IDS)).fetchall()
     chosen = [workflow_id for (workflow_id,) in found[: query.limit]]
     "".join(chosen)
     return chosen
 
 
-def conditions(query: Query, has_tag: str) -> tuple[str, list[Any]]:
+def conditions(query: Query, has_long_tag: str) -> tuple[str, list[Any]]:
     """Return the WHERE clause of a query, without its cursor, and the parameters."""
     parts: list[tuple[str, list[Any]]] = []
     if query.parent is not None:
@@ -95,7 +97,8 @@ def conditions(query: Query, has_tag: str) -> tuple[str, list[Any]]:
         due = f"SELECT key FROM workflows WHERE due <= ? UNION ALL {_SIGNALLED}"  # noqa: S608 - fixed names
         parts.append((f"workflows.key IN ({due})", [micros(query.due)]))
     for key, value in query.tags.items():
-        parts.append((has_tag, [key, value]))
+        is_short = len(key) + len(value) <= SHORT_TAG
+        parts.append((_HAS_TAG if is_short else has_long_tag, [key, value]))
     parts += map(_clause, query.where)
     return _joined(parts)
 
@@ -104,19 +107,27 @@ def _one_of(statuses: Collection[WorkflowStatus]) -> tuple[str, list[Any]]:
     return f"status IN ({', '.join('?' * len(statuses))})", sorted(status.value for status in statuses)
 
 
-def page(query: Query, has_tag: str, select: str = _PAGE) -> tuple[str, list[Any]]:
+def page(query: Query, has_long_tag: str, select: str = _PAGE) -> tuple[str, list[Any]]:
     """Return the statement for one page, newest first, and one row more that shows whether more follow.
 
     Raises:
         ValueError: no store gave out the cursor.
     """
     if query.order:
-        return _sorted(query, has_tag, select)
+        return _sorted(query, has_long_tag, select)
+    if (tag := _only_tag(query)) is not None:
+        before = [] if query.cursor is None else [_position(query.cursor)]
+        where = f"{_TAGGED}{' AND workflow < ?' * len(before)}"
+        keys = f"SELECT workflow FROM tags WHERE {where} ORDER BY workflow DESC LIMIT ?"  # noqa: S608 - fixed names
+        return (
+            f"{select} WHERE workflows.key IN ({keys}) ORDER BY workflows.key DESC",
+            [*tag, *before, _limit(query)],
+        )
     if len(query.statuses) < 2:
-        rest, values = _newest(query, has_tag)
+        rest, values = _newest(query, has_long_tag)
         return f"{select} {rest}", values
     # An index is in order for one status only: the newest of each contain the newest of all.
-    each = [_newest(query._replace(statuses=frozenset([status])), has_tag) for status in query.statuses]
+    each = [_newest(query._replace(statuses=frozenset([status])), has_long_tag) for status in query.statuses]
     each_part = "SELECT * FROM (SELECT key FROM workflows {}) AS newest"
     keys = " UNION ALL ".join(each_part.format(rest) for rest, _ in each)
     return (
@@ -125,21 +136,19 @@ def page(query: Query, has_tag: str, select: str = _PAGE) -> tuple[str, list[Any
     )
 
 
-def _newest(query: Query, has_tag: str) -> tuple[str, list[Any]]:
+def _newest(query: Query, has_long_tag: str) -> tuple[str, list[Any]]:
     """Return the part of a statement that chooses the rows of one page."""
-    where, values = conditions(query, has_tag)
+    where, values = conditions(query, has_long_tag)
     if query.cursor is not None:
-        if not re.fullmatch(r"[0-9]{1,18}", query.cursor):
-            raise ValueError(f"Invalid cursor: {query.cursor!r} is not the next_cursor of an earlier list")
-        where, values = f"{where} AND workflows.key < ?", [*values, int(query.cursor)]
+        where, values = f"{where} AND workflows.key < ?", [*values, _position(query.cursor)]
     return f"WHERE {where} ORDER BY workflows.key DESC LIMIT ?", [*values, _limit(query)]
 
 
-def _sorted(query: Query, has_tag: str, select: str) -> tuple[str, list[Any]]:
+def _sorted(query: Query, has_long_tag: str, select: str) -> tuple[str, list[Any]]:
     """Return the statement for one page in another order; workflows without the value come last."""
     attribute, is_down = ordered_by(query.order)
     column = {"step_count": STEP_COUNT}.get(attribute, f"workflows.{attribute}")
-    where, values = conditions(query, has_tag)
+    where, values = conditions(query, has_long_tag)
     way = "DESC" if is_down else "ASC"
     order = f"({column}) IS NULL, {column} {way}, workflows.key DESC"
     return (
@@ -149,16 +158,28 @@ def _sorted(query: Query, has_tag: str, select: str) -> tuple[str, list[Any]]:
 
 
 def _offset(query: Query) -> int:
-    if query.cursor is not None and not re.fullmatch(r"[0-9]{1,18}", query.cursor):
-        raise ValueError(f"Invalid cursor: {query.cursor!r} is not the next_cursor of an earlier list")
-    return int(query.cursor or 0)
+    return _position(query.cursor or "0")
+
+
+def _position(cursor: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", cursor):
+        raise ValueError(f"Invalid cursor: {cursor!r} is not the next_cursor of an earlier list")
+    return int(cursor)
+
+
+def _only_tag(query: Query) -> list[Any] | None:
+    """Return the parameters for a query that asks for one tag of top-level workflows and nothing else."""
+    if query._replace(tags=_TALLIED.tags, limit=None, cursor=None) != _TALLIED or len(query.tags) != 1:
+        return None
+    ((key, value),) = query.tags.items()
+    return [key, value, True] if len(key) + len(value) <= SHORT_TAG else None
 
 
 def _limit(query: Query) -> int:
     return _ALL if query.limit is None else query.limit + 1
 
 
-def total(query: Query, has_tag: str) -> tuple[str, list[Any]]:
+def total(query: Query, has_long_tag: str) -> tuple[str, list[Any]]:
     """Return the statement that counts all matches, on whatever page they are."""
     if query._replace(statuses=frozenset(), graph=None, limit=None, cursor=None, order="") == _TALLIED:
         parts = [_one_of(query.statuses)] if query.statuses else []
@@ -166,7 +187,9 @@ def total(query: Query, has_tag: str) -> tuple[str, list[Any]]:
             parts.append(("graph = ?", ["=" + query.graph]))
         where, values = _joined(parts)
         return f"SELECT CAST(coalesce(sum(workflows), 0) AS BIGINT) FROM tallies WHERE {where}", values  # noqa: S608 - as below
-    where, values = conditions(query, has_tag)
+    if (tag := _only_tag(query._replace(order=""))) is not None:
+        return f"SELECT count(*) FROM tags WHERE {_TAGGED}", tag  # noqa: S608 - fixed names
+    where, values = conditions(query, has_long_tag)
     return f"SELECT count(*) FROM workflows WHERE {where}", values  # noqa: S608 - fixed names, bound values
 
 

@@ -22,7 +22,9 @@ SQLITE = Dialect(
     lock="",
     next_erased="SELECT key FROM erased LIMIT 200",
     lock_structures=None,
-    has_tag="EXISTS (SELECT 1 FROM json_each(workflows.tags) AS tag WHERE tag.key = ? AND tag.value = ?)",
+    has_long_tag=(
+        "EXISTS (SELECT 1 FROM json_each(workflows.tags) AS tag WHERE tag.key = ? AND tag.value = ?)"
+    ),
     survey=None,
     last=f"""{_LAST} AND v.kind = {OUTPUT}
     WHERE w.id = ? ORDER BY v.name DESC, v.superstep DESC, v.idx DESC, v.node DESC LIMIT 1

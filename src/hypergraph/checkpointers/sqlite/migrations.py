@@ -21,6 +21,7 @@ intents     nodes that were about to be called; one without a row in steps has n
 erased      keys of workflows that are deleted, while their rows still go in batches
 tallies     how many workflows without parent there are by status and graph, so that a list need not count;
             names of graphs have "=" before them, "" is no name
+tags        tags that are not long, by name and text, kept by triggers; `top`: the workflow has no parent
 lengths     of long workflows, how many steps they have before superstep `counted`
 usage       amounts that nodes recorded, by superstep, node and inner step ('' for the node itself)
 identity    one random id, which the values and steps of an encrypted store are bound to
@@ -45,6 +46,12 @@ _TALLY = """INSERT INTO tallies VALUES ({row}.status, coalesce('=' || {row}.grap
     ON CONFLICT DO UPDATE SET workflows = workflows + {by};"""
 _ADD, _TAKE_OFF = _TALLY.format(row="NEW", by=1), _TALLY.format(row="OLD", by=-1)
 _MEASURED_EVERY = 100  # steps: about so many are counted for each question
+SHORT_TAG = 500  # characters of name and text of a tag that is found by an index; Postgres has a limit
+_TAG = f"""INSERT OR IGNORE INTO tags
+    SELECT key, value, NEW.parent_id IS NULL, NEW.key FROM json_each(NEW.tags)
+    WHERE length(key) + length(value) <= {SHORT_TAG};"""  # noqa: S608 - a fixed number
+_UNTAG = """DELETE FROM tags WHERE (name, text, workflow) IN (
+    SELECT key, value, OLD.key FROM json_each(OLD.tags));"""
 
 _FIRST = (
     """CREATE TABLE workflows (
@@ -84,6 +91,12 @@ _FIRST = (
     f"""CREATE TRIGGER changed AFTER UPDATE OF status, graph_name ON workflows
         WHEN NEW.parent_id IS NULL AND (OLD.status, OLD.graph_name) IS NOT (NEW.status, NEW.graph_name)
         BEGIN {_TAKE_OFF} {_ADD} END""",
+    """CREATE TABLE tags (
+        name TEXT NOT NULL, text TEXT NOT NULL, top INTEGER NOT NULL, workflow INTEGER NOT NULL,
+        PRIMARY KEY (name, text, top, workflow)) WITHOUT ROWID""",
+    f"CREATE TRIGGER tagged AFTER INSERT ON workflows WHEN NEW.tags IS NOT NULL BEGIN {_TAG} END",
+    f"CREATE TRIGGER untagged AFTER DELETE ON workflows WHEN OLD.tags IS NOT NULL BEGIN {_UNTAG} END",
+    f"CREATE TRIGGER retagged AFTER UPDATE OF tags ON workflows BEGIN {_UNTAG} {_TAG} END",
     "CREATE TABLE lengths (workflow INTEGER PRIMARY KEY, counted INTEGER NOT NULL, steps INTEGER NOT NULL)",
     # A runner may still add to the last superstep, so that one is never counted here.
     f"""CREATE TRIGGER grown AFTER INSERT ON steps WHEN NEW.idx % {_MEASURED_EVERY} = 0

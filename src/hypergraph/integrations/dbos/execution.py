@@ -23,7 +23,7 @@ import dbos
 from sqlalchemy import text
 
 from hypergraph import AsyncRunner, Graph, RunResult, SyncRunner
-from hypergraph.checkpointers import Checkpointer, PostgresCheckpointer, WorkflowStatus
+from hypergraph.checkpointers import Checkpointer, PostgresCheckpointer, Workflow, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.durability.code_changes import node_hashes
@@ -66,9 +66,6 @@ _MAX_POLL = 2.0  # seconds between two reads of the status of items
 _STRIKES = 2  # crashes after which a run is a suspect
 # A store that cannot be used now, or a run that another worker took over: no failure of the run.
 INTERRUPTIONS = (OwnershipLostError, StoreUnavailableError, StoreReadOnlyError, StoreFullError)
-
-
-_CRASHES = "SELECT crashes FROM workflows WHERE id = ? AND status = 'active'"
 
 
 _outgoing: contextvars.ContextVar[Outgoing | None] = contextvars.ContextVar("outgoing", default=None)
@@ -151,19 +148,18 @@ class Runs:
         """Return the graph of a name and version, None if this worker does not have it."""
         return self.graphs.get(name) if version is None else self.graphs.get(f"{name}@{version}")
 
-    def serves(self, call: Call) -> bool:
+    def look_up(self, call: Call) -> Workflow | None:
+        """Return what is stored of the run of a call, None if it has not begun."""
+        return self.store.backend.read_workflow(call.workflow_id)
+
+    def serves(self, call: Call, stored: Workflow | None) -> bool:
         """Return whether this worker has the graph of a call, in the version that its run is pinned to."""
-        graph = self.serving(call.graph, self._pinned(call)) if call.graph in self.graphs else None
+        graph = self.serving(call.graph, _pinned(call, stored)) if call.graph in self.graphs else None
         return graph is not None and _inside(graph, call.inside) is not None
 
-    def _pinned(self, call: Call) -> str | None:
-        """Return the version that a run is pinned to: the stored one, or that of the submitted graph."""
-        stored = self.store.backend.read_workflow(call.workflow_id)
-        return (stored.version if stored is not None else None) or call.version or None
-
-    def graph_of(self, call: Call) -> Graph:
+    def graph_of(self, call: Call, stored: Workflow | None) -> Graph:
         """Return the graph of a call. Raises the error that DBOS records if this worker does not have it."""
-        pinned = self._pinned(call)
+        pinned = _pinned(call, stored)
         graph = self.serving(call.graph, pinned)
         if graph is None and call.graph in self.graphs:
             versions = sorted(repr(g.version) for g in self.graphs.values() if g.name == call.graph)
@@ -189,9 +185,9 @@ class Runs:
             )
         return found
 
-    async def run(self, dbos_id: str, call: Call) -> tuple[RunResult, Outgoing]:
+    async def run(self, dbos_id: str, call: Call, stored: Workflow | None) -> tuple[RunResult, Outgoing]:
         """Run a call to its end and return the result, failed or not, and the nested runs of others."""
-        graph, interruptions, failures = await asyncio.to_thread(self.graph_of, call), 0, 0
+        graph, interruptions, failures = self.graph_of(call, stored), 0, 0
         asyncio.get_running_loop().set_default_executor(self._threads)
         with self.registered(dbos_id, call.workflow_id):
             await self._until_due(dbos_id, call)
@@ -200,7 +196,9 @@ class Runs:
                 if self.is_stopping(dbos_id):
                     result = RunResult({}, RunStatus.STOPPED, workflow_id=call.workflow_id)
                     break
-                result = await self._try(graph, call, outgoing)
+                is_first = not (interruptions or failures)
+                known = stored if is_first else await asyncio.to_thread(self.look_up, call)
+                result = await self._try(graph, call, outgoing, known)
                 error, pause = result.error, _RETRY_SECONDS
                 if isinstance(error, INTERRUPTIONS):
                     self.metrics.count("hypergraph_runs_interrupted_total", reason=type(error).__name__)
@@ -242,17 +240,13 @@ class Runs:
             if early > 0:
                 await self._pause(dbos_id, early)
 
-    def _is_suspect(self, workflow_id: str) -> bool:
+    def _is_suspect(self, stored: Workflow) -> bool:
         """Return whether a run may be what kills its processes: several died while it was running."""
-        backend = self.store.backend
-        row = backend.inspect(lambda connection: connection.execute(_CRASHES, (workflow_id,)).fetchone())
-        if row is None or row[0] is None:
-            return False
-        owner = backend.read_owners([workflow_id]).get(workflow_id)
+        owner = self.store.backend.read_owners([stored.id]).get(stored.id)
         uncounted = 1 if owner is not None and not owner.alive else 0
-        return max(json.loads(row[0]).values(), default=0) + uncounted >= _STRIKES
+        return max(stored.crashes.values(), default=0) + uncounted >= _STRIKES
 
-    async def _try(self, graph: Graph, call: Call, outgoing: Outgoing) -> RunResult:
+    async def _try(self, graph: Graph, call: Call, outgoing: Outgoing, stored: Workflow | None) -> RunResult:
         options = {
             **call.options,
             "workflow_id": call.workflow_id,
@@ -262,7 +256,9 @@ class Runs:
         tags = options.pop("tags", None)
         try:
             # Suspects run one by one: if the process dies again, the others are not counted.
-            is_suspect = await asyncio.to_thread(self._is_suspect, call.workflow_id)
+            is_suspect = False
+            if stored is not None and stored.status is WorkflowStatus.ACTIVE and stored.crashes:
+                is_suspect = await asyncio.to_thread(self._is_suspect, stored)
             async with self._suspects if is_suspect else nullcontext():
                 return await self._execute(graph, call, outgoing, tags=tags, options=options)
         except INTERRUPTIONS as error:
@@ -326,6 +322,11 @@ def _send() -> Callable[[Sequence[Run]], list[Run]] | None:
     """Return what submits the nested runs of the call that this thread or task executes."""
     found = _outgoing.get()
     return None if found is None else found.send
+
+
+def _pinned(call: Call, stored: Workflow | None) -> str | None:
+    """Return the version that a run is pinned to: the stored one, or that of the submitted graph."""
+    return (stored.version if stored is not None else None) or call.version or None
 
 
 def _inside(graph: Graph, names: Sequence[str]) -> Graph | None:

@@ -349,10 +349,11 @@ class Worker:
     # -- calls, as DBOS makes them ---------------------------------------------------------------------
 
     async def _run(self, dbos_id: str, call: Call) -> str:
-        if not await asyncio.to_thread(self._runs.serves, call) and await self._pass_on(dbos_id, call):
+        stored = await asyncio.to_thread(self._runs.look_up, call)
+        if not self._runs.serves(call, stored) and await self._pass_on(dbos_id, call):
             return ""
         try:
-            result, outgoing = await self._runs.run(dbos_id, call)
+            result, outgoing = await self._runs.run(dbos_id, call, stored)
         except BaseException:  # rejected before its first node
             self._wake_parent(dbos_id, call)
             raise
@@ -384,9 +385,10 @@ class Worker:
             task.add_done_callback(self._waking.discard)
 
     async def _map(self, dbos_id: str, call: Call) -> str:
-        if not await asyncio.to_thread(self._runs.serves, call) and await self._pass_on(dbos_id, call):
+        stored = await asyncio.to_thread(self._runs.look_up, call)
+        if not self._runs.serves(call, stored) and await self._pass_on(dbos_id, call):
             return ""
-        graph = self._runs.graph_of(call)
+        graph = self._runs.graph_of(call, stored)
 
         def check() -> None:
             if self.is_draining:
