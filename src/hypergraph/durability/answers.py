@@ -84,7 +84,7 @@ def settle(
         if case.is_anew or (case.answer is UNKNOWN and case.may_come):
             continue
         is_same = case.answer is not UNKNOWN and not is_other(case.answer, run.answers[key])
-        is_repeated = is_interrupted and is_same
+        is_repeated = is_interrupted and case.was_given(run.answers[key])
         if not is_repeated and case.comes_again(replaces=replaces or forks):
             continue
         value = run.answers.pop(key)
@@ -148,6 +148,16 @@ class _Case:
             if place != self.key or self.path:
                 self.answer = answer_at(self.store, wf, place, since)
                 self.record = done[-1] if done else None
+
+    def was_given(self, answer: Any) -> bool:
+        """Say whether an earlier question under the key has this answer, in this turn."""
+        wf, index = self.stored.workflow.id, self.run.plan.index
+        place = self.key if self.path else _lifted_from(self.graph, self.key)
+        return any(
+            was_answered(self.store, wf, key, answer, self.begun.get(index.get(name, -1), 0))
+            for name in self.makers
+            for key in {self.key, place}
+        )
 
     def _among(self, mask: int) -> bool:
         """Say whether a node that asks is in a set."""
@@ -336,7 +346,7 @@ def warn_of_given_up(
         cause = ", ".join(map(repr, news)) or "changed code"
         warn_caller(
             f"Workflow {stored.workflow.id!r} gives up what it asked for ({keys}) because of {cause}. "
-            "To keep a question, answer it before you pass new values."
+            "To keep a question, answer it first."
         )
 
 
