@@ -430,7 +430,7 @@ class WorkflowRecorder:
             forks=self.origin is not None,
         )
         self.edits |= found.replacing
-        self.repeated |= found.repeated
+        self.repeated |= found.repeated.keys()
 
     @staticmethod
     def _has_answers(run: Run, stored: Stored) -> bool:
