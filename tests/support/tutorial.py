@@ -41,7 +41,10 @@ def photograph(address: str) -> None:
         page = browser.new_page(viewport={"width": 1280, "height": 640})
         page.goto(address)
         page.get_by_text("order-1-cheap").click()
-        for part in (".change", ".state .key", "svg.graph .told", ".axis, .wrow.critical"):
+        page.locator(".step").wait_for()  # the first one of the fork
+        page.get_by_role("slider", name="Superstep").press("End")
+        page.get_by_role("tab", name="changed in this superstep").click()
+        for part in (".change", ".state .key", "svg.graph .told", ".axis"):
             page.locator(part).first.wait_for()
         page.screenshot(path=PICTURE, animations="disabled", caret="hide")
 

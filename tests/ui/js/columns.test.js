@@ -1,7 +1,7 @@
 // Steps as columns: what a slider asks of them, and what may still change.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Columns, countUpTo } from "../../../src/hypergraph/ui/static/columns.js";
+import { Columns, countUpTo, millisecondsOf } from "../../../src/hypergraph/ui/static/columns.js";
 
 /** Return an answer of the server with these steps: [superstep, node, status, decision]. */
 function answer(steps, first = 0) {
@@ -78,4 +78,12 @@ test("amounts of rows are added up", () => {
   const known = new Columns().append(document);
   assert.deepEqual(known.usageOf(0, 1), { tokens: 7, cost: 0.5 });
   assert.equal(new Columns().append(answer([[0, "a"]])).usageOf(0, 0), null);
+});
+
+test("microseconds of a moment count", () => {
+  const whole = Date.parse("2026-01-01T00:00:00.902Z");
+  assert.equal(millisecondsOf("2026-01-01T00:00:00.902Z"), whole);
+  assert.ok(Math.abs(millisecondsOf("2026-01-01T00:00:00.902251Z") - whole - 0.251) < 0.001);
+  assert.ok(Math.abs(millisecondsOf("2026-01-01T00:00:00.902251+00:00") - whole - 0.251) < 0.001);
+  assert.equal(millisecondsOf("2026-01-01T00:00:00Z"), Date.parse("2026-01-01T00:00:00Z"));
 });

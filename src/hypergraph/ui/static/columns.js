@@ -22,6 +22,11 @@ export function countUpTo(sorted, limit) {
   return low;
 }
 
+/** Return a moment in milliseconds, with the microseconds that a date leaves out. @param {string} text */
+export function millisecondsOf(text) {
+  return Date.parse(text) + Number(/\.\d{3}(\d{1,3})/.exec(text)?.[1].padEnd(3, "0") ?? 0) / 1000;
+}
+
 const LISTS = ["index", "superstep", "start_ms", "duration_ms", "status", "visit", "attempt", "child", "replayed", "waited_ms", "inner", "usage"];
 
 /** A round of a loop: its first and its last row. @typedef {{first: number, last: number}} Round */
@@ -57,7 +62,7 @@ export class Columns {
     const places = document.nodes.map((/** @type {string} */ name) => this._place(name));
     const given = document.rows;
     for (let i = 0; i < given.index.length; i++) this._add(given, i, places[given.node[i]]);
-    this.origin = document.origin ? Date.parse(document.origin) : null;
+    this.origin = document.origin ? millisecondsOf(document.origin) : null;
     return this;
   }
 

@@ -24,7 +24,7 @@ export const NOT_CALLED_AGAIN = "A node with repeatable=False is not called agai
 /** @param {{title: any, note?: any, label?: string, class?: string, tools?: any, children?: any}} props */
 export function Panel({ title, note, label, class: kind = "", tools, children }) {
   return html`<section class="panel ${kind}" aria-label=${label ?? title}>
-    <header class="panel-head">${typeof title === "string" ? html`<h2>${title}</h2>` : title}<span class="note">${note}</span><span class="gap"></span>${tools}</header>
+    <header class="panel-head">${typeof title === "string" ? html`<h2>${title}</h2>` : title}<span class="note" title=${typeof note === "string" ? note : undefined}>${note}</span><span class="gap"></span>${tools}</header>
     ${children}
   </section>`;
 }
