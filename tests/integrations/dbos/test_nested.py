@@ -15,6 +15,7 @@ from support.dbos_graphs import NODES, apart, asking_apart, doubling, graphs
 
 from hypergraph import AsyncRunner, Graph, SyncRunner
 from hypergraph.exceptions import WorkflowError
+from hypergraph.views.doctor import health
 
 pytestmark = pytest.mark.slow
 
@@ -95,6 +96,12 @@ def test_a_run_whose_nested_graph_runs_is_cancelled_with_it(cluster: TestCluster
     submitted = cluster.runner.submit("held_apart", {"run": "h", "gate": 7}, workflow_id="held")
     cluster.until(lambda: cluster.one("SELECT count(*) FROM held"))
     cluster.until(lambda: submitted.status == "DELAYED")
+    owners = cluster.runner.checkpointer.backend.read_owners(["held", "held/holding", "apart"])
+    assert {name: (owner.pid > 0, owner.alive) for name, owner in owners.items()} == {
+        "held": (False, True),  # it waits, and its process is not gone
+        "held/holding": (True, True),
+    }
+    assert "left active" not in {each["check"] for each in health(cluster.dsn)["items"]}
     assert cluster.runner.cancel("held")
     cluster.connection.execute("SELECT pg_advisory_unlock(7)")
     assert submitted.result(timeout=300, error_handling="continue").stopped
