@@ -88,6 +88,18 @@ def test_each_item_of_a_mapped_graph_is_a_call_also_inside_of_another_one(cluste
     assert set(recorded.values()) == {1}
 
 
+def test_items_of_a_map_have_nested_calls_too_one_for_each_round_of_a_loop(cluster: TestCluster) -> None:
+    results = cluster.runner.map("looping_apart", {"n": [0, 1]}, map_over="n", workflow_id="rounds")
+    assert results["n"] == [2, 2]
+    nested = [name for name, _ in calls(cluster, "rounds") if "growing" in name]
+    assert nested == ["rounds/item-0/growing", "rounds/item-0/growing#2", "rounds/item-1/growing"]
+
+
+def test_a_value_that_cannot_be_stored_does_not_leave(cluster: TestCluster) -> None:
+    with pytest.raises(WorkflowError, match="TypeError: 'lock' cannot be stored, so it cannot be sent"):
+        cluster.runner.run("locks_apart", {"x": 1}, workflow_id="locks")
+
+
 def test_a_run_whose_nested_graph_runs_is_cancelled_with_it(cluster: TestCluster) -> None:
     cluster.connection.execute(
         "CREATE TABLE IF NOT EXISTS held (run TEXT, gate INT, pid INT, ended TIMESTAMPTZ)"
