@@ -34,7 +34,12 @@ and survive pickling and copying.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from os.path import dirname, join
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -42,6 +47,9 @@ if TYPE_CHECKING:
 
 
 EVIDENCE = "__hypergraph_evidence__"  # the attribute of an exception that holds its NodeError
+_PACKAGE = join(dirname(__file__), "")
+_LOOPS = ("asyncio", "concurrent", "threading", "uvloop")  # what calls this package in tasks and threads
+CALLED_AT: ContextVar[tuple[str, int] | None] = ContextVar("called_at", default=None)  # set by coroutines
 _NOTE_PREFIX = "[hypergraph] "
 _CONTEXT: Any = vars(BaseException)["__context__"]  # works even if a class overrides attribute access
 
@@ -567,6 +575,24 @@ def reraise(error: BaseException) -> NoReturn:
         raise error
     finally:
         _CONTEXT.__set__(error, context)
+
+
+def calling_line() -> tuple[str, int]:
+    """Return the file and the line of the first caller outside of this package."""
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    is_loop = frame.f_globals.get("__name__", "").partition(".")[0] in _LOOPS
+    return CALLED_AT.get() or _line(frame) if is_loop else _line(frame)
+
+
+def _line(frame: FrameType) -> tuple[str, int]:
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def warn_caller(text: str) -> None:
+    """Warn, with the line that called this package as the place."""
+    warnings.warn_explicit(text, UserWarning, *calling_line())
 
 
 def annotate(error: BaseException, note: str) -> None:

@@ -38,7 +38,7 @@ class Panels:
     def shows(self, superstep: int, node: str, row: Locator, **values: str) -> None:
         """Hold all panels to one moment: superstep, chosen node, chosen row and values."""
         expect(self.slider).to_have_value(str(superstep))
-        expect(self.page.get_by_text(f"status as of superstep {superstep}")).to_be_visible()
+        expect(self.page.get_by_text(f"as of superstep {superstep}")).to_be_visible()
         expect(self.box(node)).to_have_attribute("aria-pressed", "true")
         expect(self.page.locator('svg.graph [aria-pressed="true"]')).to_have_count(1)
         expect(row).to_have_attribute("aria-selected", "true")

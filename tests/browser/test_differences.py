@@ -53,3 +53,29 @@ def test_changes_name_appended_items_changed_paths_and_changed_words(page: Page)
     text = page.get_by_role("article", name="text changed")
     expect(text.locator("del")).to_have_text("quick")
     expect(text.locator("ins")).to_have_text("slow")
+
+
+@node(output_name="total")
+def double(x: int) -> int:
+    return 2 * x
+
+
+@pytest.fixture
+def two_maps(browser: Browser, tmp_path: Path) -> Iterator[Page]:
+    with SqliteCheckpointer(tmp_path / "maps.db") as store:
+        runner, graph = SyncRunner(checkpointer=store), Graph([double], name="doubling")
+        for name, numbers in (("monday", [1, 2]), ("tuesday", [1, 5, 7])):
+            runner.map(graph, x=numbers, map_over="x", workflow_id=name)
+    with serving(tmp_path / "maps.db", "--read-only") as served, looking_at(browser, served) as opened:
+        yield opened
+
+
+def test_two_maps_name_the_items_that_differ(two_maps: Page) -> None:
+    two_maps.evaluate("location.hash = '#/compare?a=monday&b=tuesday'")
+    inside = two_maps.get_by_role("table", name="Differences inside")
+    expect(inside.get_by_role("row")).to_have_count(1)
+    expect(inside).to_contain_text("item-1")
+    expect(inside).to_contain_text("Different outputs")
+    expect(two_maps.get_by_text("only in b:")).to_contain_text("tuesday/item-2")
+    inside.get_by_role("link", name="item-1").click()
+    expect(two_maps.get_by_role("article", name="total changed").first).to_be_visible()

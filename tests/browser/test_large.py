@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from support.browsing import looking_at
 from support.ui_serving import serving
 
-from browser.graphs import newsletter
+from browser.graphs import nest, newsletter
 from browser.panels import Panels
 from hypergraph import Graph, SqliteCheckpointer, SyncRunner, node
 
@@ -41,12 +41,17 @@ def page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         runner.run(wide(80), seed=1, workflow_id="wide")
         runner.run(newsletter, topic="tea", workflow_id="asked")
         runner.run(newsletter, approved=True, workflow_id="asked")
+        runner.run(nest, seed=7, workflow_id="nest")
     with closing(sqlite3.connect(file)) as database, database:
         late = 8 * 60 * 1_000_000  # the answer came after eight minutes
         database.execute(
             "UPDATE steps SET created_at = created_at + ?, completed_at = completed_at + ? "
             "WHERE superstep > 0 AND workflow = (SELECT key FROM workflows WHERE id = 'asked')",
             (late, late),
+        )
+        database.execute(  # the outer step was recorded long after its end, and its nested runs are drawn open
+            "UPDATE steps SET created_at = created_at + 900000, completed_at = completed_at + 900000 "
+            "WHERE workflow = (SELECT key FROM workflows WHERE id = 'nest')"
         )
     with serving(file, "--read-only") as served, looking_at(browser, served) as opened:
         yield opened
@@ -91,3 +96,11 @@ def test_a_long_pause_is_folded_and_a_range_is_zoomed_into(page: Page) -> None:
     expect(page.get_by_role("button", name="whole time")).to_be_visible()
     page.get_by_role("button", name="whole time").click()
     expect(page.get_by_role("button", name="whole time")).to_have_count(0)
+
+
+def test_a_nested_run_is_not_drawn_before_its_step(page: Page) -> None:
+    shown = Panels(page, "wf=nest")
+    bars = shown.rows.locator(".wrow .bar")
+    expect(bars).to_have_count(4)
+    lefts = bars.evaluate_all("bars => bars.map((bar) => parseFloat(bar.style.left))")
+    assert lefts == sorted(lefts)

@@ -48,7 +48,7 @@ def test_the_slider_moves_graph_waterfall_and_state(page: Page) -> None:
     slider = page.get_by_role("slider", name="Superstep")
     slider.focus()
     slider.press("Home")
-    expect(page.get_by_text("status as of superstep 0")).to_be_visible()
+    expect(page.get_by_text("as of superstep 0")).to_be_visible()
     expect(page.locator('[data-path="bump"]')).to_have_attribute("data-status", "pending")
     expect(page.locator('[data-key="n"] .v-preview')).to_have_text("0")
     slider.press("End")

@@ -169,7 +169,7 @@ def test_nested_panels_show_the_same_round(page: Page, database: Path) -> None:
     expect(shown.outputs).to_contain_text("draft 1")
     expect(shown.value("text")).to_have_text("'tea draft 1'")
     expect(shown.box("revise/check")).to_have_attribute("data-status", "pending")
-    expect(page.get_by_text("status as of superstep 0 of revise")).to_be_visible()
+    expect(page.get_by_text("as of superstep 0 of revise")).to_be_visible()
     shown.row("draft", 2).click()
     expect(shown.value("text")).to_have_text("'tea draft 2'")
     expect(shown.slider).to_have_attribute("max", re.compile("[3-9]"))  # the supersteps of the nested run

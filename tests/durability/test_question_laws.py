@@ -185,41 +185,46 @@ def give(chance: random.Random, store: Checkpointer, workflow_id: str) -> dict[s
     return for_call
 
 
-def check(seed: int, failing: frozenset[int], kind: str, runner: str, *, mapped: bool = False) -> None:
+def check(
+    seed: int, failing: frozenset[int], kind: str, runner: str, *, mapped: bool = False, turns: int = 1
+) -> None:
     chance, expected, bodies = random.Random(seed), Bodies(), Bodies(failing)
     plain = Builder(seed, expected, at_once=True).graph(0, "outer")
     asking = Builder(seed, bodies, at_once=False).graph(0, "outer")
-    values = {"x": [1, 9]} if mapped else {"x": 1}
     options: dict[str, Any] = {"map_over": "x"} if mapped else {}
 
     def call(graph: Graph, store: Any, values: dict[str, Any], **more: Any) -> Any:
         made = ON[runner](checkpointer=store)
         return (made.map if mapped else made.run)(graph, values, **options, **more)
 
-    wanted = call(plain, None, values)
     with stores(kind) as stored:
-        answers: dict[str, Any] = {}
-        first = True
-        for _ in range(200):
-            try:
-                again = values if first or mapped else {}
-                result = call(asking, stored(), {**again, **answers}, workflow_id="w")
-            except OSError:
+        for turn in range(1, turns + 1):
+            values = {"x": [turn, turn + 8]} if mapped else {"x": turn}
+            wanted = call(plain, None, values)
+            answers: dict[str, Any] = {}
+            first = True
+            for _ in range(200):
+                try:
+                    again = values if first or mapped else {}
+                    result = call(asking, stored(), {**again, **answers}, workflow_id="w")
+                except OSError:
+                    first = False
+                    if chance.random() < 0.5:
+                        answers = {}  # whoever resumes it need not know what was answered
+                    elif turns > 1 and chance.random() < 0.5:
+                        answers |= give(chance, stored(), "w")  # beside what has failed
+                    continue
                 first = False
-                if chance.random() < 0.5:
-                    answers = {}  # whoever resumes it need not know what was answered
-                continue
-            first = False
-            if result.completed:
-                break
-            assert result.paused
-            open_ones = {key for question in stored.made.questions("w") for key in question.keys}
-            assert {key for pause in result.pauses for key in pause.response_keys.values()} == open_ones
-            answers = give(chance, stored(), "w")
-        assert result.completed
-        assert stored.made.questions("w") == []
-    assert result["y"] == wanted["y"]
-    assert bodies.done == expected.done
+                if result.completed:
+                    break
+                assert result.paused
+                open_ones = {key for question in stored.made.questions("w") for key in question.keys}
+                assert {key for pause in result.pauses for key in pause.response_keys.values()} == open_ones
+                answers = give(chance, stored(), "w")
+            assert result.completed
+            assert stored.made.questions("w") == []
+            assert result["y"] == wanted["y"]
+            assert bodies.done == expected.done
 
 
 fuses = st.frozensets(st.integers(1, 30), max_size=3)
@@ -235,6 +240,14 @@ def test_answers_in_any_order_give_what_answers_at_once_give(seed: int, runner: 
 @settings(max_examples=60, deadline=None)
 def test_failures_between_the_answers_change_nothing(seed: int, failing: frozenset[int], runner: str) -> None:
     check(seed, failing, "memory", runner)
+
+
+@given(seeds, st.frozensets(st.integers(1, 40), max_size=4), st.sampled_from(["sync", "async"]))
+@settings(max_examples=25, deadline=None)
+def test_answers_beside_failures_of_later_turns_are_used(
+    seed: int, failing: frozenset[int], runner: str
+) -> None:
+    check(seed, failing, "memory", runner, turns=3)
 
 
 @given(seeds, fuses, st.booleans())

@@ -48,6 +48,7 @@ class Office:
 
 
 SIGNED = {"signing.name": "ann", "signing.date": "today"}
+GIVEN_UP = r"Workflow 'w' gives up what it asked for \({}\) because of '{}'"
 GIVEN = {"topic": "tea", "place": "home"}
 
 
@@ -202,7 +203,8 @@ def test_an_answer_to_one_draft_is_never_used_for_another(durable: On, store: Ch
     office = Office()
     durable.run(office.graph, GIVEN, workflow_id="w")
     store.answer("w", "approved", True, by="ann")
-    result = durable.run(office.graph, {"topic": "milk"}, workflow_id="w")
+    with pytest.warns(UserWarning, match=GIVEN_UP.format("'approved'", "topic")):
+        result = durable.run(office.graph, {"topic": "milk"}, workflow_id="w")
     assert keys(result) == ["signing.name", "approved"]
     assert [question.pause.value for question in store.questions("w")] == ["home", "on milk"]
     old, new = store.steps("w", node="approve")
@@ -218,7 +220,8 @@ def test_what_new_values_do_not_reach_stays_answered(durable: On, store: Checkpo
     office = Office()
     durable.run(office.graph, GIVEN, workflow_id="w")
     store.answer_all("w", SIGNED)
-    result = durable.run(office.graph, {"topic": "milk"}, workflow_id="w")
+    with pytest.warns(UserWarning, match=GIVEN_UP.format("'approved'", "topic")):
+        result = durable.run(office.graph, {"topic": "milk"}, workflow_id="w")
     assert keys(result) == ["approved"]
     assert durable.run(office.graph, {"approved": True}, workflow_id="w")["sent"] == "on milk: True ann"
 
@@ -227,7 +230,8 @@ def test_questions_of_a_nested_graph_are_given_up_with_it(durable: On, store: Ch
     office = Office()
     durable.run(office.graph, GIVEN, workflow_id="w")
     store.answer_all("w", SIGNED)
-    durable.run(office.graph, {"place": "office"}, workflow_id="w")
+    with pytest.warns(UserWarning, match=GIVEN_UP.format("'signing.name', 'signing.date'", "place")):
+        durable.run(office.graph, {"place": "office"}, workflow_id="w")
     assert [q.step.workflow_id for q in store.questions("w")] == ["w", "w/signing#2"]
     assert store.questions("w/signing") == []
     (old,) = store.steps("w/signing")
@@ -310,7 +314,10 @@ def test_a_mapped_graph_that_new_values_give_up_is_a_fresh_map(durable: On, stor
     graph = Graph([office.batch.as_node(name="each").map_over("topic")], name="outer")
     durable.run(graph, {"topic": ["a", "b"]}, workflow_id="w")
     store.answer("w", "each.item-0.approved", True)
-    result = durable.run(graph, {"topic": ["c", "d", "e"]}, workflow_id="w")
+    with pytest.warns(
+        UserWarning, match=GIVEN_UP.format("'each.item-0.approved', 'each.item-1.approved'", "topic")
+    ):
+        result = durable.run(graph, {"topic": ["c", "d", "e"]}, workflow_id="w")
     assert keys(result) == [f"each.item-{number}.approved" for number in range(3)]
     assert {question.step.workflow_id for question in store.questions("w")} == {
         f"w/each#2/item-{number}" for number in range(3)

@@ -41,7 +41,8 @@ def photograph(address: str) -> None:
         page = browser.new_page(viewport={"width": 1280, "height": 640})
         page.goto(address)
         page.get_by_text("order-1-cheap").click()
-        page.locator(".change").first.wait_for()
+        for part in (".change", ".state .key", "svg.graph .told", ".axis, .wrow.critical"):
+            page.locator(part).first.wait_for()
         page.screenshot(path=PICTURE, animations="disabled", caret="hide")
 
 

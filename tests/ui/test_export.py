@@ -203,7 +203,7 @@ def test_the_slider_works_in_a_file(opened: Opened) -> None:
     slider = opened.page.get_by_role("slider", name="Superstep")
     slider.focus()
     slider.press("Home")
-    expect(opened.page.get_by_text("status as of superstep 0")).to_be_visible()
+    expect(opened.page.get_by_text("as of superstep 0")).to_be_visible()
     opened.page.get_by_role("link", name="All workflows").click()
     opened.page.get_by_role("link", name="refine-1").click()
     opened.page.get_by_role("button", name="copy").click()

@@ -240,6 +240,6 @@ def test_matches_are_read_together(
     asked: list[object] = []
     find = index._store.backend.find
     monkeypatch.setattr(index._store.backend, "find", lambda query: (asked.append(query.ids), find(query))[1])
-    monkeypatch.setattr(index, "_look", lambda total: None)
+    monkeypatch.setattr(index, "_look", lambda: None)
     assert ids(index.find("tea", status=["completed"])) == ["newest", "two", "one"]
     assert [each for each in asked if each] == [frozenset({"newest", "two", "one"})]

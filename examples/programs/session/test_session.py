@@ -17,4 +17,5 @@ def test_the_notebook_calls_what_failed_and_no_more(tmp_path: Path, monkeypatch:
     texts = [output.get("text") or output["data"]["text/plain"] for output in outputs]
     assert "47 completed, 3 failed" in texts[0]
     assert [line.split()[1] for line in texts[1].splitlines()[1:]] == ["107", "121", "140"]
-    assert texts[2:] == ["[107, 121, 140]\n", "4590.0", "50 of 50 items differ\n", "0.0 43.2\n"]
+    assert (texts[2], texts[3], texts[5]) == ("[107, 121, 140]\n", "4590.0", "0.0 43.2\n")
+    assert "item-4   values differ at position 1 in add_tax" in texts[4]

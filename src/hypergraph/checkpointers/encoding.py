@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -41,7 +40,7 @@ from hypergraph.checkpointers.references import REFERENCE, Found, Reference
 from hypergraph.checkpointers.sql.columns import check_length
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.clock import now
-from hypergraph.exceptions import CheckpointError, DecryptionError
+from hypergraph.exceptions import CheckpointError, DecryptionError, warn_caller
 from hypergraph.records import PauseInfo
 from hypergraph.values.codecs import CodecChain
 from hypergraph.values.graphs import with_types_of
@@ -288,9 +287,7 @@ class Encoding:
             effect = "this step will run again on resume" if place.node else "pass it again on resume"
             if growth is not None:
                 growth.forget(name)
-            warnings.warn(
-                f"The value of {name!r} cannot be stored ({where}); {effect}. {reason}", stacklevel=2
-            )
+            warn_caller(f"The value of {name!r} cannot be stored ({where}); {effect}. {reason}")
             return gap(name, version, reason, place)
         written = self.format if tag is self.tag else tag + self.format[len(self.tag) :]
         payload = Payload(name, version, written, crc32(data), data, place.superstep, place.idx, base)
@@ -307,10 +304,9 @@ class Encoding:
         """Return an input of an unknown class as bytes, with a warning: it can be compared, not restored."""
         if place.node or name == PAUSE:
             raise error
-        warnings.warn(
+        warn_caller(
             f"The value of {name!r} can be stored, but not restored (workflow {place.workflow_id!r}, an "
-            f"input); pass it again on resume. {public_text(error).partition(': ')[2]}",
-            stacklevel=2,
+            f"input); pass it again on resume. {public_text(error).partition(': ')[2]}"
         )
         return self.serializer_of(name).without_types().serialize(value)
 
@@ -877,7 +873,7 @@ def redacted_pause(redact: Redact, record: StepRecord, pause: PauseInfo) -> Paus
         value = redact(node, names[0], pause.value) if len(names) == 1 else None
         return replace(pause, value=value)
     except Exception as error:
-        warnings.warn(f"What node {node!r} shows cannot be redacted: {type(error).__name__}", stacklevel=2)
+        warn_caller(f"What node {node!r} shows cannot be redacted: {type(error).__name__}")
         return replace(pause, value=None, values=None)
 
 

@@ -23,6 +23,7 @@ from hypergraph.values.undecodable import Undecodable
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
+_FAR = 2**62  # no index is larger
 _LONGEST = 10_000_000  # characters of the ids of all runs around a run
 _NEAR = timedelta(seconds=60)  # a timer that is due so soon is waited for in the process
 _ITEM = re.compile(r"item-(0|[1-9][0-9]*)")
@@ -323,34 +324,49 @@ def _refuse_late(workflow_id: str, question: Question, key: str) -> None:
 
 
 def _refuse_unasked(
-    store: Checkpointer, workflow_id: str, given: tuple[str, Any], questions: Iterable[Question]
+    store: Checkpointer, workflow_id: str, given: tuple[str, Any], questions: Sequence[Question]
 ) -> None:
     """Raise WorkflowError for an answer that no open question waits for, unless it was given before."""
     key, value = given
-    known = answer_at(store, workflow_id, key)
-    if known is not UNKNOWN:
-        if _is_unlike(store, known, value):
-            raise answered(workflow_id, key)
-        return
+    last_turn = max((payload.superstep for payload in store.backend.read_inputs(workflow_id)), default=0)
+    known = answer_at(store, workflow_id, key, last_turn)
+    if known is UNKNOWN:
+        raise unasked(workflow_id, key, questions)
+    if _is_unlike(store, known, value):
+        raise answered(workflow_id, key)
+
+
+def unasked(workflow_id: str, key: str, questions: Iterable[Question]) -> WorkflowError:
+    """Return the error for an answer to what is not asked."""
     keys = [key for question in questions if question.step.answer is None for key in question.keys]
     listed = f"It asks for: {', '.join(map(repr, keys))}." if keys else "It asks nothing."
     hint = did_you_mean(key, keys) or listed
-    raise WorkflowError(f"Workflow {workflow_id!r} does not ask for {key!r}. {hint}", workflow_id=workflow_id)
+    return WorkflowError(
+        f"Workflow {workflow_id!r} does not ask for {key!r}. {hint}", workflow_id=workflow_id
+    )
 
 
 UNKNOWN: Any = object()
 
 
-def answer_at(store: Checkpointer, workflow_id: str, key: str, upto: int | None = None) -> Any:
-    """Return the value that a key names, in the last visit of a nested graph, or of an item; else UNKNOWN.
+def answer_at(store: Checkpointer, workflow_id: str, key: str, since: int = 0) -> Any:
+    """Return the last value that a key names, at any visit of a nested graph, or of an item; else UNKNOWN.
 
-    With a superstep, what the workflow has begun later does not count.
+    What the workflow has begun or made before a superstep does not count.
     """
     *path, name = key.split(".")
+    if not path and not since:
+        return store.state(workflow_id).get(name, UNKNOWN)
     if not path:
-        return store.state(workflow_id, superstep=upto).get(name, UNKNOWN)
-    child = child_at(store, workflow_id, path, upto)
-    return UNKNOWN if child is None else store.state(child.id).get(name, UNKNOWN)
+        found = [step.values for step in store.steps(workflow_id, after=(since - 1, _FAR)) if step.values]
+        return next((made[name] for made in reversed(found) if name in made), UNKNOWN)
+    inside = [child for child in store.backend.children(workflow_id) if _name(child) == path[0]]
+    for child in sorted(inside, key=lambda child: child.visit, reverse=True):
+        if (child.parent_superstep or 0) >= since:
+            known = answer_at(store, child.id, ".".join((*path[1:], name)))
+            if known is not UNKNOWN:
+                return known
+    return UNKNOWN
 
 
 def was_answered(store: Checkpointer, workflow_id: str, key: str, answer: Any) -> bool:
@@ -364,15 +380,11 @@ def was_answered(store: Checkpointer, workflow_id: str, key: str, answer: Any) -
     return any(name in made and not _is_unlike(store, made[name], answer) for made in found if made)
 
 
-def child_at(
-    store: Checkpointer, workflow_id: str, path: Sequence[str], upto: int | None = None
-) -> Workflow | None:
+def child_at(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> Workflow | None:
     """Return the workflow at the end of a path of nodes and items, of the last visit of each."""
     found: Workflow | None = None
     for name in path:
         children = [child for child in store.backend.children(workflow_id) if _name(child) == name]
-        if found is None:
-            children = [child for child in children if began_by(child, upto)]
         if not children:
             return None
         found = max(children, key=lambda child: child.visit)

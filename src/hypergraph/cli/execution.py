@@ -55,15 +55,16 @@ RUN_OPTIONS = (
     SERVICES,
 )
 PROGRESS = Option("--progress", "print lines of progress to stderr even if it is not a terminal")
+CODE_CHANGE = Option(
+    "--code-change",
+    "for steps whose code has changed: keep their results (default), rerun them, or error",
+    "C",
+    choices=("keep", "rerun", "error"),
+)
 RESUME_OPTIONS = (
     Option("--force", "take over even if another process owns the workflow, or after a crash loop"),
     Option("--new-turn", "count the given values as new even if they equal the stored ones"),
-    Option(
-        "--code-change",
-        "for steps whose code has changed: keep their results (default), rerun them, or error",
-        "C",
-        choices=("keep", "rerun", "error"),
-    ),
+    CODE_CHANGE,
 )
 _AS_OPTIONS = {  # how messages for Python name an option, and its name here
     "force=True": "--force",

@@ -52,9 +52,7 @@ class Screen:
             print(self._laid_out(reply))
         for number, command in enumerate(reply.next[:2]):
             lead = "     " if number else "\nnext:"
-            if database and not command.startswith("hypergraph --db "):
-                command = command.replace("hypergraph", quoted("hypergraph", "--db", database), 1)  # noqa: PLW2901 - the same command
-            print(self._dim(f"{lead} {escape(command)}"))
+            print(self._dim(f"{lead} {escape(located(command, database))}"))
 
     def complain(self, problem: Problem) -> None:
         """Print a problem: as JSON on stdout with --json, else on stderr."""
@@ -142,6 +140,13 @@ def write_file(path: str, data: bytes, *, overwrite: bool) -> None:
         raise Problem(REFUSED, f"{path} already exists", hint) from None
     except OSError as error:
         raise Problem(USAGE, f"Cannot write {path}: {error.strerror or error}") from error
+
+
+def located(command: str, database: str | None) -> str:
+    """Return a command of ours that names the database, if it was named."""
+    if not database or command.startswith("hypergraph --db "):
+        return command
+    return command.replace("hypergraph", quoted("hypergraph", "--db", database), 1)
 
 
 def suggested(command: str, *places: object, options: Sequence[object] = ()) -> str:

@@ -46,7 +46,7 @@ COMMANDS = {
     "errors": Command(
         "list the errors of failed workflows, grouped by node and message",
         LOOK,
-        ("errors --since 1d", "errors --all"),
+        ("errors --since 1d", "errors @last --all"),
     ),
     "watch": Command(
         "follow a workflow until it ends, or list the active ones", LOOK, ("watch @last", "watch")

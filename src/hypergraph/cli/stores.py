@@ -9,9 +9,10 @@ from typing import Concatenate, ParamSpec, TypeVar
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call
-from hypergraph.cli.output import suggested
+from hypergraph.cli.output import located, suggested
 from hypergraph.cli.registry import module_of
 from hypergraph.display import escape, plural
+from hypergraph.views.address import without_password
 from hypergraph.views.problems import NOT_FOUND, REFUSED, Problem
 from hypergraph.views.stores import resolve, store_at
 
@@ -40,6 +41,12 @@ def asked(call: Call) -> tuple[Checkpointer, str]:
 def resuming(workflow_id: str, tags: Mapping[str, str]) -> str:
     """Return the command that resumes a workflow; the graph is named unless the workflow remembers it."""
     return suggested("resume", workflow_id) + ("" if APP in tags else " MODULE:GRAPH")
+
+
+def forking(call: Call, workflow_id: str, tags: Mapping[str, str]) -> str:
+    """Return the command that forks a workflow, without values and superstep."""
+    own = suggested("fork", workflow_id) + ("" if APP in tags else " MODULE:GRAPH")
+    return own if not call.options.db else located(own, without_password(call.options.db))
 
 
 def _resolved(store: Checkpointer, text: str) -> str:

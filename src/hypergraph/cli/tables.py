@@ -12,7 +12,7 @@ from hypergraph.runs.log import failed_status, with_usage
 from hypergraph.views.inner import InnerStepView
 from hypergraph.views.step import NO_RESULT, QuestionView, Step, StepValue, UnresolvedNode
 from hypergraph.views.values import TEXT, Brief, Part, StepRef, StoredValue, ValueView
-from hypergraph.views.workflow import ChildCounts, NodeRow, SignalView
+from hypergraph.views.workflow import AskedView, ChildCounts, NodeRow, SignalView
 from hypergraph.views.workflows import WorkflowSummary
 
 ROWS = 20  # of a table
@@ -37,8 +37,6 @@ def step_table(steps: Sequence[Step], more: str = "") -> Table:
         for row in cells:
             for name, cell in zip(_STEP_COLUMNS, row, strict=True):
                 columns[name].append(cell)
-    if columns["Step"] == columns["Superstep"]:
-        del columns["Superstep"]
     return with_usage(_without_empty(columns, more), used)
 
 
@@ -276,6 +274,21 @@ def question_lines(questions: Sequence[QuestionView]) -> list[str]:
             lines.append(f"  {prompt['type']} {prompt['text']}")
     left_out = len(questions) - ROWS
     return lines + ([f"... and {plural(left_out, 'more question')}"] if left_out > 0 else [])
+
+
+def asked_table(asked: Sequence[AskedView], fork: str) -> Table:
+    """Return a table of the questions that were asked; `fork` is the command that answers otherwise."""
+    rows = []
+    for question in asked:
+        by = f" by {question['answered_by']}" if question["answered_by"] else ""
+        how = {"paused": "open", "completed": "answered"}.get(question["status"], question["status"])
+        at = question["fork_at"]
+        pairs = " ".join(f"{key}=..." for key in question["keys"])
+        before = "" if at is None else f"{pairs} --at {at}"
+        rows.append((question["node"], question["superstep"], f"{how}{by}", before))
+    return Table(
+        ("Question", "Superstep", "Status", "Fork before it"), rows, f"To fork: {fork} KEY=... --at N"
+    )
 
 
 def signal_lines(signals: Sequence[SignalView]) -> list[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from hypergraph.checkpointers.records import NewWorkflow, Workflow
@@ -13,7 +12,13 @@ from hypergraph.durability.history import Stored
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import Run
-from hypergraph.exceptions import GraphChangedError, GraphVersionError, ValueUnreadableError, WorkflowError
+from hypergraph.exceptions import (
+    GraphChangedError,
+    GraphVersionError,
+    ValueUnreadableError,
+    WorkflowError,
+    warn_caller,
+)
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.structure import structure_of, type_text
 from hypergraph.nodes.base import HyperNode
@@ -97,32 +102,38 @@ def has_grown(graph: Graph, stored: Stored) -> bool:
     return bool(before) and not node_hashes(graph).keys() <= before.keys()
 
 
-def outdated_nodes(graph: Graph, stored: Stored, code_change: str) -> list[str]:
+def outdated_nodes(graph: Graph, stored: Stored, code_change: str, anew: Collection[str] = ()) -> list[str]:
     """Return the nodes that must run again because their code has changed; warn if results are kept.
+
+    Those of nodes that new values run `anew` are not kept.
 
     Raises GraphChangedError for a change under `code_change="error"`.
     """
     changed = changed_nodes(graph, stored)
     if not changed or code_change == "rerun":
         return changed
-    names = changed if graph.renaming is None else map(graph.renaming.node, changed)  # as the code has them
-    listed, workflow_id = ", ".join(map(repr, names)), stored.workflow.id
+    workflow_id = stored.workflow.id
     if code_change == "error":
         shown = "\n".join(_difference(graph, stored, name) for name in changed)
         raise GraphChangedError(
-            f"Workflow {workflow_id!r}: the code or wiring of {listed} has changed since it was recorded.\n"
+            f"Workflow {workflow_id!r}: the code or wiring of {_listed(graph, changed)} has changed since it "
+            "was recorded.\n"
             f"{shown}\n"
             'Pass code_change="keep" to keep the recorded results, or "rerun" to run these nodes again.',
             workflow_id=workflow_id,
         )
-    warnings.warn(
-        f"Workflow {workflow_id!r}: the code or wiring of {listed} has changed since it was recorded; the "
-        f"recorded {'result is' if len(changed) == 1 else 'results are'} kept. "
-        f'Pass code_change="rerun" to run {"it" if len(changed) == 1 else "them"} again.',
-        UserWarning,
-        stacklevel=2,
-    )
+    if kept := [name for name in changed if name not in anew]:
+        warn_caller(
+            f"Workflow {workflow_id!r}: the code or wiring of {_listed(graph, kept)} has changed since it "
+            f"was recorded; the recorded {'result is' if len(kept) == 1 else 'results are'} kept. "
+            f'Pass code_change="rerun" to run {"it" if len(kept) == 1 else "them"} again.'
+        )
     return []
+
+
+def _listed(graph: Graph, names: Iterable[str]) -> str:
+    """Return names of nodes as the code has them."""
+    return ", ".join(map(repr, names if graph.renaming is None else map(graph.renaming.node, names)))
 
 
 def code_to_record(graph: Graph, stored: Stored, kept: Collection[str]) -> NewWorkflow | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from hypergraph.engine.admission import Admission
 from hypergraph.engine.plan import ABSENT, Plan, Step
 from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.engine.scheduler import differs, write
+from hypergraph.exceptions import warn_caller
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import scope_of
 from hypergraph.nodes.function import FunctionNode
@@ -307,11 +307,7 @@ class Replay:
         return turn.names - self._replaced(turn)
 
     def _replaced(self, turn: Turn) -> frozenset[str]:
-        if turn.superstep not in self.stored.edited_at:
-            return frozenset()
-        home = self.admission.layout.home
-        made = {name for step in self.plan.steps if home[step.index] for name in step.outputs}
-        return frozenset(name for name in turn.names if name in made)
+        return replaced_in(turn, self.stored, self.admission)
 
     def _replace(self, name: str) -> None:
         """Put another value in place of what a step of a loop has made last: its consumers take that."""
@@ -320,11 +316,9 @@ class Replay:
         maker = next((s for s in makers if s.name in written[-1:]), makers[0])
         self.standing.retract(maker.index)
         if (self.standing.due | self.standing.pending) >> maker.index & 1:
-            warnings.warn(
+            warn_caller(
                 f"The value given for {name!r} is not used: node {maker.name!r} makes it again first. "
-                "Fork from a superstep after it.",
-                UserWarning,
-                stacklevel=2,
+                "Fork from a superstep after it."
             )
         self.standing.finish(maker.index, [other for other in maker.outputs if other != name])
         self.standing.events.clear()
@@ -413,6 +407,19 @@ class Replay:
             return Done(step.index, record.superstep, chosen, "END" in names)
         absent = tuple(name for name in step.outputs if name not in made)
         return Done(step.index, record.superstep, absent=absent, equal=equal)
+
+
+def replaced_in(turn: Turn, stored: Stored, admission: Admission) -> frozenset[str]:
+    """Return the values of a turn that a fork was given in place of what steps of a loop had made."""
+    if turn.superstep not in stored.edited_at:
+        return frozenset()
+    return turn.names & made_in_loops(admission)
+
+
+def made_in_loops(admission: Admission) -> set[str]:
+    """Return the names that steps of loops make."""
+    home = admission.layout.home
+    return {name for step in admission.plan.steps if home[step.index] for name in step.outputs}
 
 
 def _place(record: StepRecord | None) -> Any:
@@ -528,7 +535,7 @@ class Stored:
     @property
     def asked(self) -> set[str]:
         """The names of the answers to them."""
-        pauses = [record.pause for record in self.questions if record.pause is not None]
+        pauses = [record.pause for record in self.waiting if record.pause is not None]
         return {key for pause in pauses for key in pause.response_keys.values()}
 
     def recorded(self) -> Stored:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from hypergraph.checkpointers.records import Payload, Place
 from hypergraph.durability.history import is_other
 from hypergraph.engine.inner_steps import Entry, Opened
 from hypergraph.engine.plan import Step
+from hypergraph.exceptions import warn_caller
 from hypergraph.values.undecodable import Undecodable, public_text
 
 if TYPE_CHECKING:
@@ -129,10 +129,9 @@ class InnerJournal:
             return serialize(content)
         except Exception as error:  # as above
             content["result"], content["problem"] = None, public_text(error)
-        warnings.warn(
+        warn_caller(
             f"The result of step {key!r} cannot be stored (workflow {self.journal.claim.workflow_id!r}, node "
-            f"{self.step.name!r}); its call is made again on resume. {content['problem']}",
-            stacklevel=2,
+            f"{self.step.name!r}); its call is made again on resume. {content['problem']}"
         )
         return serialize(content)
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -28,7 +26,17 @@ from hypergraph.checkpointers.references import Reference
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.display import plural
 from hypergraph.durability import fork
+from hypergraph.durability.answers import (
+    canonical,
+    refuse_given_up_answer,
+    refuse_late_answer,
+    settle,
+    taken_as_inputs,
+    warn_of_given_up,
+    without_answered_items,
+)
 from hypergraph.durability.code_changes import (
+    changed_nodes,
     code_to_record,
     described,
     has_grown,
@@ -42,22 +50,15 @@ from hypergraph.durability.history import Stored, active_time, inputs_in, produc
 from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.live import live_of
 from hypergraph.durability.resume import (
-    canonical,
     end_with,
     ended_elsewhere,
     failed_elsewhere,
     given_up,
     lacks_results,
     recall,
-    refuse_given_up_answer,
-    refuse_late_answer,
-    refuse_second_answer,
     take_up,
-    without_answered,
-    without_answered_items,
-    without_repeated,
 )
-from hypergraph.engine.admission import answer_names, is_answer, transactional_node
+from hypergraph.engine.admission import is_answer, transactional_node
 from hypergraph.engine.inner_steps import added
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
@@ -70,6 +71,7 @@ from hypergraph.exceptions import (
     ValueUnreadableError,
     WorkflowError,
     WorkflowLockedError,
+    warn_caller,
 )
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.base import HyperNode
@@ -126,6 +128,7 @@ class WorkflowRecorder:
         self.seen: Stored | None = None  # what was stored when the call began
         self.has_seen = False  # whether that was read, also if there was nothing
         self.questions: list[Question] = []  # what the caller may answer
+        self.repeated: set[str] = set()  # answers that an interrupted call has used, and that are given again
         self.batch: str | None = None  # the map whose item is resumed by itself
         self.around: str | None = None  # the workflow whose part is resumed by itself
         self.may_be_inner = False  # whether a run inside of another one may be resumed by itself
@@ -148,10 +151,9 @@ class WorkflowRecorder:
         self.is_off = self.is_off or not of_value
         if not self._has_reported:
             self._has_reported = True
-            warnings.warn(
+            warn_caller(
                 f"{self.store!r} failed; with durability='best-effort' the run continues, and what it could "
-                f"not write is tried once more at its end. {type(error).__name__}: {error}",
-                stacklevel=2,
+                f"not write is tried once more at its end. {type(error).__name__}: {error}"
             )
         return True
 
@@ -175,16 +177,16 @@ class WorkflowRecorder:
         check_workflow_id(workflow_id, child=is_inner)
         if is_inner:
             stored = self._part(workflow_id, graph)
+        answers: dict[str, Any] = {}  # given beside a checkpoint, in contrast to what is part of it
         if self.options.checkpoint is not None:
             point = self.options.checkpoint
             self.options = self.options.replace(history=point.steps)
-            given = {**point.values, **given}
+            answers = {name: value for name, value in given.items() if is_answer(graph, name)}
+            given = {**{n: v for n, v in point.values.items() if not is_answer(graph, n)}, **given}
         if self.options.forks:
             self.origin = fork.origin_of(self.store, self.options)
             recorded, known = produced(self.origin.records), self.origin.inputs
-            given = self.origin.beyond(given)
-            origin = self.origin.workflow_id or ""
-            given = without_answered(graph, self.store, origin, given, (), upto=self.origin.upto)
+            given = {**self.origin.beyond(given), **answers}
         else:
             stored = self.seen = stored if is_inner else stored_in(self.store, workflow_id, graph)
             self.has_seen = True
@@ -202,19 +204,18 @@ class WorkflowRecorder:
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
                     given = canonical(graph, given, self.questions)
-                    given = without_repeated(self.store, stored.workflow, given, partial(is_answer, graph))
-                if given and not self.options.new_turn:
-                    refuse_second_answer(graph, stored, given)
-                if given:
-                    given = without_answered(graph, self.store, workflow_id, given, self.questions)
         inputs, self.named = set(graph.inputs.all), frozenset(given)
-        # An answer that was taken as an input is one: given again, it is no answer to the next question.
-        asked = self.seen.asked if self.seen is not None and self.questions else set()
-        recorded = recorded.union(known.keys() & answer_names(graph)) - asked
-        self.edits = {n: v for n, v in given.items() if n in recorded and n not in inputs}
+        self.edits = {
+            n: v for n, v in given.items() if n in recorded and n not in inputs and not is_answer(graph, n)
+        }
         unmade = set(graph.outputs).difference(recorded)  # given in place of what would have made it
-        # What cannot be read is among them: a step that needs it must not get the default instead.
-        earlier = {n: value for n, (_, value) in known.items() if n in inputs or n in unmade}
+        # What cannot be read is among them: a step that needs it must not get the default instead. An answer
+        # that was taken as an input is not: it is no answer to the next question.
+        earlier = {
+            n: value
+            for n, (_, value) in known.items()
+            if n in inputs or (n in unmade and not is_answer(graph, n))
+        }
         return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
 
     def _part(self, workflow_id: str, graph: Graph) -> Stored | None:
@@ -250,7 +251,7 @@ class WorkflowRecorder:
                 self._fork(run, self.origin)
                 self.has_forked = True
         elif not fresh:
-            stored = self.seen if _is_outermost(run) and self.has_seen else self._stored(run)
+            stored = self._found(run)
             if stored is not None and self._is_over(run, stored):
                 return False
         try:
@@ -275,16 +276,29 @@ class WorkflowRecorder:
         try:
             return self._go_on(run, claim, stored)
         except BaseException as error:
-            if isinstance(error, CrashLoopError):
-                stored = self._stored(run)
-                worked = None if stored is None else stored.active_time  # by processes that have died
-                self.store.backend.write(
-                    self.store.encoding.commit(
-                        claim, status=WorkflowStatus.FAILED, duration_ms=worked, full=True
-                    )
-                )
-            self.store.backend.release(claim)
+            self._give_back(run, claim, error)
             raise
+
+    def _give_back(self, run: Run, claim: Claim, error: BaseException) -> None:
+        """Release a workflow that cannot be continued; a fork that is refused is removed again."""
+        if isinstance(error, CrashLoopError):
+            stored = self._stored(run)
+            worked = None if stored is None else stored.active_time  # by processes that have died
+            self.store.backend.write(
+                self.store.encoding.commit(claim, status=WorkflowStatus.FAILED, duration_ms=worked, full=True)
+            )
+        self.store.backend.release(claim)
+        if self.has_forked and _is_outermost(run) and isinstance(error, WorkflowError):
+            self.store.delete(claim.workflow_id)
+
+    def _found(self, run: Run) -> Stored | None:
+        """Return what is stored of a run, after a look at what the answers of the call are for."""
+        if not _is_outermost(run):
+            return self._stored(run)
+        stored = self.seen if self.has_seen else self._stored(run)
+        if stored is not None:
+            self._settle(run, stored, self.questions)
+        return stored
 
     # -- runs on other workers --------------------------------------------------------------------------
 
@@ -404,19 +418,35 @@ class WorkflowRecorder:
         """Return the open questions of a workflow."""
         return self.store.questions(stored.workflow.id) if stored.waiting else []
 
+    def _settle(self, run: Run, stored: Stored, asked: Sequence[Question]) -> None:
+        """Find out what each answer of the call is for. Raises WorkflowError for one that is refused."""
+        if run.fixed or self.named.isdisjoint(run.answers):
+            return
+        graph, news = run.admission.graph, self._news(run, stored)
+        outdated = changed_nodes(graph, stored) if self.options.code_change == "rerun" else []
+        found = settle(
+            *(run, stored, self.store, asked),
+            news=news,
+            outdated=outdated,
+            given=self.named,
+            replaces=bool(self.options.new_turn),
+            forks=self.origin is not None,
+        )
+        self.edits |= found.replacing
+        self.repeated |= found.repeated
+
     @staticmethod
     def _has_answers(run: Run, stored: Stored) -> bool:
         """Say whether answers are given, rather than inputs of the same name."""
         answers = () if run.fixed else run.answers
         if not _is_outermost(run) and stored.workflow.status is WorkflowStatus.COMPLETED:
             return False  # it was meant for other items, or for another visit
-        return any(name not in stored.inputs or name in stored.asked for name in answers)
+        return bool(answers) and len(taken_as_inputs(run, stored)) < len(answers)
 
     def _news(self, run: Run, stored: Stored) -> dict[str, int]:
         """Return the given values that are new or changed, with the version they get."""
         given = {name: value for name, value in run.values.items() if name in run.admission.given}
-        if not run.fixed:  # what was taken as an input once is one, unless it is asked for
-            given |= {n: v for n, v in run.answers.items() if n in stored.inputs and n not in stored.asked}
+        given |= {name: run.answers[name] for name in taken_as_inputs(run, stored)}
         if _is_outermost(run):
             given |= self.edits
         again = self.named if self.options.new_turn and _is_outermost(run) else ()
@@ -437,18 +467,20 @@ class WorkflowRecorder:
             raise taken_over(claim.workflow_id)
         refuse_other_rules(run.admission.graph, stored.workflow)
         asked: list[Question] = []
-        if self._has_answers(run, stored) and _is_outermost(run):
-            asked = self._asked(stored)
+        if _is_outermost(run) and self._has_answers(run, stored):
             workflow_id = stored.workflow.id
+            asked = self.store.questions(workflow_id)
             for name in refuse_late_answer(run.answers, self.questions, asked, self.store, workflow_id):
                 run.answers.pop(name)
-            if not self.options.new_turn:
-                refuse_second_answer(run.admission.graph, stored, run.answers)
+            if not is_current:
+                self._settle(run, stored, asked)
         if not is_current and self._is_over(run, stored):  # another process was faster
             self.store.backend.release(claim)
             return False
         graph, news = run.admission.graph, self._news(run, stored)
-        outdated = outdated_nodes(graph, stored, self.options.code_change)
+        reached = run.admission.layout.reached_from(news)
+        anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
+        outdated = outdated_nodes(graph, stored, self.options.code_change, anew)
         refuse_given_up_answer(run, stored, asked, news, outdated)
         kept = [question for question in asked if not question.inner]
         if not is_detached and (
@@ -459,12 +491,13 @@ class WorkflowRecorder:
         if outdated:
             refuse_rerun(run, stored, outdated)
             self.reruns[run] = stored
-        code = code_to_record(graph, stored, stored.finished)
-        if not run.fixed:
-            for name in [n for n in run.answers if n in stored.inputs and n not in stored.asked]:
-                run.values[name] = run.answers.pop(name)
+        code = code_to_record(graph, stored, stored.finished.difference(anew))
+        for name in taken_as_inputs(run, stored):
+            run.values[name] = run.answers.pop(name)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
+        if _is_outermost(run) and (news or outdated):
+            warn_of_given_up(run, stored, self.questions, news, outdated)
         left = [] if is_detached else given_up(run, stored, self.store, news, outdated)
         take_up(run, stored, given, outdated, self.store)
         run.journal = Journal(
@@ -865,12 +898,10 @@ class MapRecorder:
         missing = sorted(n for item in items if (n := item.item or 0) >= len(map_run.items))
         if missing:
             listed = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
-            warnings.warn(
+            warn_caller(
                 f"{map_run.workflow_id!r} was recorded with {max(missing) + 1} items, and now there are "
                 f"{len(map_run.items)}: {plural(len(missing), 'item')} missing ({listed}). Map the whole "
-                "list to complete it.",
-                UserWarning,
-                stacklevel=2,
+                "list to complete it."
             )
 
     @staticmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,15 +12,9 @@ from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.deltas import Stands, stands
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import (
-    UNKNOWN,
-    Question,
-    answer_at,
-    answered,
-    child_at,
     has_signal,
     is_due,
     placed,
-    was_answered,
 )
 from hypergraph.checkpointers.records import NewWorkflow, Payload, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import UNFINISHED, StepStatus, WorkflowStatus
@@ -33,7 +27,6 @@ from hypergraph.durability.history import (
     Withheld,
     completed,
     grown,
-    is_other,
     stored_in,
 )
 from hypergraph.durability.summaries import begun_at, fits, reached_at, shift_of, with_turn
@@ -50,10 +43,8 @@ from hypergraph.exceptions import (
     WorkflowError,
 )
 from hypergraph.graph.graph import Graph
-from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.records import PauseInfo, RunStatus
 from hypergraph.scheduling import Standing, bits
-from hypergraph.structure import walk
 from hypergraph.values.undecodable import Undecodable
 
 
@@ -227,6 +218,14 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     return past
 
 
+def standing_of(run: Run, stored: Stored, store: Checkpointer) -> Standing:
+    """Return where the history of a workflow ends, without what is given now."""
+    if stored.summary is not None and not fits(stored, run.admission):
+        _read_whole(stored, store, run.admission.graph)
+    replay = Replay(run.admission, replace(stored, records=grown(stored, run.admission.graph)))
+    return replay.run(stored.turns)
+
+
 def _rows(
     run: Run, store: Checkpointer, workflow_id: str, known: list[StepRecord] | None, outside: Collection[str]
 ) -> list[tuple[int, Step, str | None, Any]]:
@@ -235,7 +234,8 @@ def _rows(
     if known is None:
         found = store.steps(workflow_id, values=False)
         known = [record for record in found if record.index < past.next_index]
-    kept = list({r.node_name: r for r in known if r.node_name in outside}.values())
+    earlier = [record for record in known if record.superstep < past.first]
+    kept = list({r.node_name: r for r in earlier if r.node_name in outside}.values())
     current = [record for record in known if record.superstep >= past.first]
     done = completed(run.plan, [*kept, *current])
     return [(r.superstep, s, r.child_workflow_id, r.decision) for s, r in done]
@@ -559,165 +559,8 @@ def _own_values(store: Checkpointer, record: StepRecord) -> Mapping[str, Any]:
     return next((r.values for r in found if r.index == record.index and r.values), {})
 
 
-def refuse_second_answer(graph: Graph, stored: Stored, given: Mapping[str, Any]) -> None:
-    """Raise WorkflowError for an answer to a question that has been answered in another way.
-
-    A question that waits, and those that may follow it, are still to be answered, also for another time.
-    """
-    waits = [record.node_name for record in stored.questions]
-    open_ones = {*walk([name for name in waits if name in graph.nodes], graph.wiring.ways)}
-    closed = {
-        name
-        for node in graph.interrupt_nodes
-        if node.name not in open_ones and any(r.node_name == node.name and r.durable for r in stored.records)
-        for name in node.data_outputs
-    }
-    for name in closed.intersection(given):
-        if name in stored.state and is_other(stored.state[name], given[name]):
-            raise answered(stored.workflow.id, name)
-
-
-def without_answered(
-    graph: Graph,
-    store: Checkpointer,
-    workflow_id: str,
-    given: Mapping[str, Any],
-    asked: Sequence[Question],
-    *,
-    upto: int | None = None,
-) -> Mapping[str, Any]:
-    """Return what is given without answers that were given before to questions of nested graphs and items.
-
-    Raises WorkflowError for other answers than those. What is asked, or may follow what is asked, is still to
-    be answered; so is what began after the superstep at which a fork leaves its workflow.
-    """
-    keys = {key for question in asked for key in question.keys}
-    waits = {question.head for question in asked}.intersection(graph.nodes)
-    coming = {*walk(waits, graph.wiring.successors)} - waits
-    left = dict(given)
-    for name in [name for name in given if "." in name and name not in keys]:
-        found = answer_at(store, workflow_id, name, upto)
-        head, *path = name.split(".")[:-1]
-        if found is UNKNOWN or (waits and head in coming):
-            continue
-        if head in waits and not _is_over(store, workflow_id, (head, *path)):
-            continue
-        if is_other(found, left.pop(name)):
-            raise answered(workflow_id, name)
-    return left
-
-
-def without_repeated(
-    store: Checkpointer, workflow: Workflow, given: Mapping[str, Any], is_answer: Callable[[str], bool]
-) -> dict[str, Any]:
-    """Return what is given without answers that the call had given already before it was interrupted.
-
-    A question that is asked again has the same key: a call that is made again because it did not come to its
-    end does not answer it with what it has answered before.
-    """
-    if workflow.status in (WorkflowStatus.PAUSED, WorkflowStatus.COMPLETED):
-        return dict(given)
-    return {
-        name: value
-        for name, value in given.items()
-        if not (is_answer(name) and was_answered(store, workflow.id, name, value))
-    }
-
-
-def without_answered_items(store: Checkpointer, map_run: MapRun, asked: Sequence[Question]) -> None:
-    """Take away the answers that items of a map were given before; raise WorkflowError for other ones."""
-    keys = {key for question in asked for key in question.keys}
-    workflow = store.backend.read_workflow(map_run.workflow_id or "")
-    given = {f"item-{n}.{name}": v for n, found in map_run.answers.items() for name, v in found.items()}
-    if workflow is not None:
-        left = without_repeated(store, workflow, given, lambda _: True)
-        map_run.answers = {
-            n: {name: v for name, v in found.items() if f"item-{n}.{name}" in left}
-            for n, found in map_run.answers.items()
-        }
-    for number, answers in map_run.answers.items():
-        for name in [name for name in answers if (key := f"item-{number}.{name}") not in keys]:
-            key, *path = f"item-{number}.{name}", f"item-{number}", *name.split(".")[:-1]
-            if _is_over(store, map_run.workflow_id or "", path):
-                found = answer_at(store, map_run.workflow_id or "", key)
-                if found is not UNKNOWN and is_other(found, answers.pop(name)):
-                    raise answered(map_run.workflow_id or "", key)
-
-
-def _is_over(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> bool:
-    """Say whether the nested graph or item at the end of a path, in its last visit, has completed."""
-    found = child_at(store, workflow_id, path)
-    return found is not None and found.status is WorkflowStatus.COMPLETED
-
-
-def canonical(graph: Graph, given: Mapping[str, Any], asked: Sequence[Question]) -> Mapping[str, Any]:
-    """Return what is given with the keys of open questions in place of the flat names of lifted outputs."""
-    keys = {key for question in asked for key in question.keys if "." in key}
-    if not keys:
-        return given
-    found = {name: _lifted_from(graph, name) for name in given}
-    return {
-        key if (key := found[name]) in keys and key not in given else name: v for name, v in given.items()
-    }
-
-
-def _lifted_from(graph: Graph, name: str) -> str:
-    """Return the key of the question inside nested graphs that makes an output, else the name."""
-    for node in graph.iter_nodes():
-        if isinstance(node, GraphNode) and node.map_config is None and name in node.outputs:
-            inner = dict(zip(node.outputs, node.inner_outputs, strict=True))[name]
-            return f"{node.name}.{_lifted_from(node.graph, inner)}"
-    return name
-
-
-def refuse_late_answer(
-    answers: Mapping[str, Any],
-    seen: Sequence[Question],
-    now: Sequence[Question],
-    store: Checkpointer,
-    wf: str,
-) -> list[str]:
-    """Return the answers that have been given meanwhile; raise WorkflowError for another one than this."""
-    still = {(question.step.workflow_id, question.step.index) for question in now}
-    done = []
-    for question in seen:
-        keys = [key for key in question.keys if key in answers]
-        if not keys or (question.step.workflow_id, question.step.index) in still:
-            continue
-        for key in keys:
-            found = answer_at(store, wf, key)
-            if found is UNKNOWN or is_other(found, answers[key]):
-                raise WorkflowError(
-                    f"Node {question.pause.node_name!r} of workflow {wf!r} was answered elsewhere "
-                    "while this answer was on its way; it was not used. "
-                    "Look at the workflow before you answer again.",
-                    workflow_id=wf,
-                )
-        done += keys
-    return done
-
-
-def refuse_given_up_answer(
-    run: Run, stored: Stored, asked: Sequence[Question], news: Collection[str], outdated: Sequence[str]
-) -> None:
-    """Raise WorkflowError for an answer to a question that the same call gives up by new values or code."""
-    answers = () if run.fixed else run.answers
-    if not answers or not (news or outdated):
-        return
-    reached = run.admission.layout.reached_from(news, _indexes(run, outdated))
-    for question in asked:
-        given = any(key in run.answers for key in question.keys)
-        if given and reached >> run.plan.index.get(question.head, 0) & 1:
-            cause = ", ".join(map(repr, news)) or "changed code"
-            raise WorkflowError(
-                f"Node {question.pause.node_name!r} of workflow {stored.workflow.id!r} will ask again "
-                f"because of {cause}, so this answer was not used. Pass the new values first, then answer "
-                "the question.",
-                workflow_id=stored.workflow.id,
-            )
-
-
-def _indexes(run: Run, names: Iterable[str]) -> list[int]:
+def indexes_of(run: Run, names: Iterable[str]) -> list[int]:
+    """Return the indexes of nodes that the graph of a run still has."""
     return [run.plan.index[name] for name in names if name in run.plan.index]
 
 
@@ -730,7 +573,7 @@ def given_up(
     """
     if not (news or outdated):
         return []
-    reached = run.admission.layout.reached_from(news, _indexes(run, outdated))
+    reached = run.admission.layout.reached_from(news, indexes_of(run, outdated))
     nested = {run.plan.steps[i].name for i in bits(reached) if run.plan.steps[i].kind == "graph"}
     if nested:
         left = UNFINISHED if run.plan.has_interrupts else frozenset((WorkflowStatus.ACTIVE,))

@@ -17,7 +17,7 @@ import msgspec
 from hypergraph.checkpointers.records import EncodedStep, StepRecord, Turn, fast_constructor, turns_of
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.durability.code_changes import RULES
-from hypergraph.durability.history import EARLIER, Replay, Stored, covered, grown
+from hypergraph.durability.history import EARLIER, Replay, Stored, covered, grown, replaced_in
 from hypergraph.engine.admission import Admission
 from hypergraph.scheduling import Standing
 
@@ -91,15 +91,16 @@ def with_turn(stored: Stored, more: Turn) -> list[Turn]:
 
 
 def reached_at(stored: Stored, admission: Admission) -> dict[int, int]:
-    """Return the superstep of the last turn that reached each nested graph, by step; the first is left out.
+    """Return the superstep of the last turn that reached each nested graph or question, but for the first.
 
-    What such a graph had begun before is given up, what it has begun since continues.
+    What such a graph had begun before is given up, what it has begun since continues. An answer from before
+    does not count any more.
     """
     found = {} if stored.summary is None else dict(stored.summary["reached"])
-    graphs = [step.index for step in admission.plan.steps if step.kind == "graph"]
-    for turn in stored.turns if graphs else ():
-        reached = admission.layout.reached_from(turn.names)
-        found |= {index: turn.superstep for index in graphs if turn.superstep and reached >> index & 1}
+    nodes = [step.index for step in admission.plan.steps if step.kind in ("graph", "interrupt")]
+    for turn in stored.turns if nodes else ():
+        reached = admission.layout.reached_from(turn.names - replaced_in(turn, stored, admission))
+        found |= {index: turn.superstep for index in nodes if turn.superstep and reached >> index & 1}
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -12,7 +11,7 @@ from typing import Any
 from hypergraph.answers import converted
 from hypergraph.display import closest, did_you_mean, finding
 from hypergraph.engine.plan import Plan, plan_of
-from hypergraph.exceptions import GraphConfigError, MissingInputError
+from hypergraph.exceptions import GraphConfigError, MissingInputError, warn_caller
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import (
     InputSpec,
@@ -117,7 +116,8 @@ def _refuse_misspelt(request: Request, unknown: Sequence[str]) -> None:
     )
     free = [name for name in expected if name not in request.names and name not in required]
     for name in sorted(unknown):
-        if (hint := did_you_mean(name, free)) is not None:
+        inside = next((key for key in free if key.endswith(f".{name}")), None)
+        if (hint := f"Did you mean {inside!r}?" if inside else did_you_mean(name, free)) is not None:
             raise ValueError(
                 f"{name!r} is not an input of graph {request.graph.name or 'unnamed'!r}. {hint} "
                 'Pass on_internal_override="ignore" to ignore names that the graph does not use.'
@@ -175,10 +175,12 @@ def _refuse_conflicts(request: Request, internal: Sequence[str]) -> None:
             runnable = _runnable(request) if runnable is None else runnable
             if producer in runnable:
                 sources = [name for name in wiring.nodes[producer].inputs if name in available]
+                key = next((k for k in _answer_keys(request.graph) if k.endswith(f".{output}")), None)
+                hint = "" if key is None else f" To answer a question inside of it, pass {key!r}."
                 raise ValueError(
                     f"You passed {output!r}, but node {producer!r} would compute it"
-                    f"{' from ' + ', '.join(map(repr, sources)) if sources else ''}. Pass only one of them. "
-                    "(Invalid internal override configuration: Cannot mix compute and inject.)"
+                    f"{' from ' + ', '.join(map(repr, sources)) if sources else ''}. Pass only one of them."
+                    f"{hint} (Invalid internal override configuration: Cannot mix compute and inject.)"
                 )
 
 
@@ -327,10 +329,10 @@ class Admission:
             (name,) = names
             self.fetch = lambda values: {name: values[name]}
 
-    def warn(self, stacklevel: int) -> None:
+    def warn(self) -> None:
         """Repeat the warnings about the names given; they belong to every call, not only the first."""
         for notice in self.notices:
-            warnings.warn(notice, UserWarning, stacklevel=stacklevel)
+            warn_caller(notice)
 
 
 def admit(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from datetime import datetime
 from functools import partial
@@ -36,6 +35,7 @@ from hypergraph.exceptions import (
     WorkerLostError,
     annotate,
     safe_text,
+    warn_caller,
 )
 from hypergraph.nodes.context import NodeContext
 from hypergraph.nodes.gate import END
@@ -651,7 +651,7 @@ def report(run: Run) -> None:
         if policy == "error":
             raise ValueError(" ".join(told))
     for text in told:
-        warnings.warn(text, UserWarning, stacklevel=2)
+        warn_caller(text)
 
 
 def _left_undone(run: Run) -> list[str]:
@@ -718,11 +718,11 @@ def _unused_answers(run: Run) -> list[str]:
     if run.standing is None:
         return []  # restored as a whole
     bound, told = run.admission.graph.bound, []
+    is_outermost = run.parent is None and run.map_run is None
     for name, answer in run.answers.items():
-        if (name in bound and bound[name] is answer) or (
-            name in run.values and not differs(run.values[name], answer)
-        ):
-            continue  # bound for whenever it is asked, or the answer that was given before
+        is_known = name in run.values and not differs(run.values[name], answer)
+        if (name in bound and bound[name] is answer) or (is_known and not is_outermost):
+            continue  # bound for whenever it is asked, or the answer that the item was given before
         asking = next((s for s in run.plan.steps if s.kind == "interrupt" and name in s.outputs), None)
         others = [] if asking is None else [other for other in asking.outputs if other not in run.answers]
         if asking is not None and others:
@@ -732,9 +732,28 @@ def _unused_answers(run: Run) -> list[str]:
                 "the run ended before its question was asked. Give the answer again when you resume the run."
             )
         else:
-            why = "its question was not asked. Give the answer again once the question is open."
+            why = f"its question was not asked. Give the answer again once the question is open.{_open(run)}"
         told.append(f"The answer {name!r} was not used in graph {_name(run)}: {why}")
+    recorder = run.context.recorder
+    repeated = recorder.repeated if recorder is not None and is_outermost else ()
+    for name in _keys(run) if repeated else ():
+        if name in repeated:
+            told.append(
+                f"The answer {name!r} was not used in graph {_name(run)}: it answered an earlier question "
+                "before the run was interrupted, and the question is asked again. Give the answer again, now "
+                "that the question is open."
+            )
     return told
+
+
+def _keys(run: Run) -> list[str]:
+    """Return the keys of the open questions."""
+    return [key for pause in run.pauses for key in pause.response_keys.values()]
+
+
+def _open(run: Run) -> str:
+    """Return a sentence with the keys of the open questions, if there are any."""
+    return f" Open questions: {_quoted(keys)}." if (keys := _keys(run)) else ""
 
 
 def _quoted(names: Iterable[str]) -> str:

@@ -253,6 +253,8 @@ async def _nest(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> A
         report(child)
         raise PauseExecution(*child.pauses)
     if child.error is not None:
+        if child.admission.answers:
+            report(child)
         pass_on(child.error)
     report(child)
     found = tuple(
@@ -338,12 +340,12 @@ async def _nest_map(run: Run, step: Step, superstep: int, outcome: StepOutcome) 
     await children.execute()
     if any(pause.reason == AWAY for pause in children.pauses):
         raise PauseExecution(*children.pauses)  # of items that run elsewhere all have to end
+    for child in children.runs:
+        if child is not None and (child.failure is None or not child.fixed):
+            report(child)
     bad = children.ended_badly
     if bad is not None and bad.error is not None and (not keep_going or bad.status is RunStatus.STOPPED):
         pass_on(bad.error)
-    for child in children.runs:
-        if child is not None and child.failure is None:
-            report(child)
     if pauses := children.pauses:
         run.waits_in += ((step, children),)
         raise PauseExecution(*pauses)

@@ -28,6 +28,7 @@ from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.run import Run
 from hypergraph.events.dispatcher import EventDispatcher
+from hypergraph.exceptions import CALLED_AT, calling_line
 from hypergraph.executors.dispatch import NodeExecutors
 from hypergraph.graph.graph import Graph
 from hypergraph.runners.base import (
@@ -328,11 +329,18 @@ class AsyncRunner(BaseRunner):
     def run(
         self, /, graph: Graph, values: Mapping[str, Any] | None = None, **keywords: Any
     ) -> Coroutine[Any, Any, RunResult]:
-        return _pending(self._run(graph, values, keywords), "run")
+        line = None if self.checkpointer is None else calling_line()
+        return _pending(self._run(graph, values, keywords, line), "run")
 
     async def _run(
-        self, graph: Graph, values: Mapping[str, Any] | None, keywords: dict[str, Any]
+        self,
+        graph: Graph,
+        values: Mapping[str, Any] | None,
+        keywords: dict[str, Any],
+        line: tuple[str, int] | None,
     ) -> RunResult:
+        if line is not None:  # warnings of other threads and tasks need it
+            CALLED_AT.set(line)
         options, inputs = split_keywords(keywords, RUN_OPTIONS)
         known, store = None, self.checkpointer
         if options.workflow_id is not None and store is not None and store.backend.is_locked():
@@ -352,12 +360,19 @@ class AsyncRunner(BaseRunner):
         map_over: str | Sequence[str],
         **keywords: Any,
     ) -> Coroutine[Any, Any, MapResult]:
-        work = self._map(graph, values, {"map_over": map_over, **keywords})
+        line = None if self.checkpointer is None else calling_line()
+        work = self._map(graph, values, {"map_over": map_over, **keywords}, line)
         return _pending(work, "map")
 
     async def _map(
-        self, graph: Graph, values: Mapping[str, Any] | None, keywords: dict[str, Any]
+        self,
+        graph: Graph,
+        values: Mapping[str, Any] | None,
+        keywords: dict[str, Any],
+        line: tuple[str, int] | None,
     ) -> MapResult:
+        if line is not None:
+            CALLED_AT.set(line)
         options, inputs = split_keywords(keywords, MAP_OPTIONS)
         map_run, dispatcher = self._begin_map(graph, values, inputs, options)
         await self._drive(map_run, dispatcher)

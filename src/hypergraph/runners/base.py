@@ -448,7 +448,7 @@ class BaseRunner(ABC):
             admission = admit(graph, names, options.select, options.entrypoint, options.on_internal_override)
             if admission.notices:
                 refuse_misspelt_options(graph, inputs, RUN_OPTIONS | MAP_OPTIONS)
-                admission.warn(stacklevel=6)
+                admission.warn()
             elif plain and transactional_node(graph) is None:  # every call checks that there is a store
                 graph.memo["admissions"][self.__class__, names] = admission
         return admission

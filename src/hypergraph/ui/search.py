@@ -94,6 +94,8 @@ class SearchIndex:
         self._next: dict[int, int] = {}  # a number that was given -> where to look for one that was not
         self._wanted = threading.Event()  # a search has asked, or the server has started
         self._asked = threading.Event()  # a search has asked: there are no breaks any more
+        self._total: int | None = None  # runs in the store
+        self._trouble: CheckpointError | None = None  # why the store could not be read
         self._pending = 0  # runs since the last end of a transaction
         self._settled = threading.Condition(self._lock)
         self._round = 0  # looks at the store that were completed
@@ -134,12 +136,11 @@ class SearchIndex:
             query = parse(limit=limit, **filters)
         except ValueError as error:
             raise Problem(USAGE, str(error)) from error
-        _, total, _ = self._store.backend.summaries(Query(top_level=False, limit=1))
-        self._look(total)
+        self._look()
         begin = int(cursor or 0)
         with self._lock:
             found, more = self._admitted(words, query, _SORTED if sort else begin + limit + 1, bool(sort))
-            searched = len(self._known)
+            searched, total = len(self._known), self._counted_runs() if self._total is None else self._total
         if sort:
             found.sort(key=partial(_order, sort.rpartition("-")[0]), reverse=sort.endswith("-down"))
         page = found[begin : begin + limit]
@@ -259,15 +260,17 @@ class SearchIndex:
 
     # --- what is read ---------------------------------------------------------------------------
 
-    def _look(self, total: int) -> None:
-        """Have the store looked at, and wait a little for it."""
+    def _look(self) -> None:
+        """Have the store looked at, and wait a little for it. Raises CheckpointError if it cannot be read."""
         with self._lock:
             self._start()
             before = self._round
             self._asked.set()
             self._wanted.set()
-            patience = _FIRST if not self._known and total else _BUSY if self._is_reading_all else _FRESH
+            patience = _BUSY if self._known and self._is_reading_all else _FRESH if self._known else _FIRST
             self._settled.wait_for(lambda: self._round > before or self._closed, patience)
+            if self._trouble is not None:
+                raise self._trouble
 
     def _start(self) -> None:
         if self._thread is None:
@@ -289,17 +292,22 @@ class SearchIndex:
                 if now != seen or not self._is_whole:
                     is_due = not self._is_whole or monotonic() - whole > _WHOLE
                     self._is_reading_all = is_due
+                    self._total = self._counted_runs()
+                    self._trouble = None
                     self._read(self._every() if is_due else self._newest())
                     if is_due:
                         self._is_whole, whole = True, monotonic()
                     seen = now
-            except CheckpointError:
-                seen = None  # the search that asked has reported it, or the next one will
+            except CheckpointError as error:
+                seen, self._trouble = None, error
             with self._settled:
                 self._end_transaction()
                 self._is_reading_all = False
                 self._round += 1
                 self._settled.notify_all()
+
+    def _counted_runs(self) -> int:
+        return self._store.backend.summaries(Query(top_level=False, limit=1))[1]
 
     def _read(self, runs: Iterator[Workflow]) -> None:
         """Add runs, and let searches in between; before the first search, let everything else in between."""

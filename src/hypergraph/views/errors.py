@@ -76,6 +76,7 @@ def failures(store: Checkpointer, wf: str, *, limit: int = 20) -> FailurePage:
 
 def errors(
     store: Checkpointer,
+    workflow: str | None = None,
     *,
     graph: str | None = None,
     since: Moment | None = None,
@@ -85,10 +86,11 @@ def errors(
     """Group the failed steps of failed workflows, newest first; `resolved` adds those that ended well later.
 
     `graph` is the name of the graph that failed, or of one around it; `since` says when the workflow was
-    created. A failure inside a nested graph counts once, where it happened.
+    created. A failure inside a nested graph counts once, where it happened. `workflow` is the id of one
+    whose errors are wanted, with those of the runs below it; by default those of all.
 
     Raises:
-        Problem: `since` is not a time.
+        Problem: the workflow does not exist, or `since` is not a time.
     """
     try:
         query = Query(frozenset() if resolved else _FAILED, since=moment(since), top_level=False, limit=_PAGE)
@@ -96,7 +98,11 @@ def errors(
         raise Problem(USAGE, str(error)) from error
     groups: dict[Failure, ErrorGroup] = {}
     count = 0
-    for found in _failed_workflows(store, query):
+    if workflow is None:
+        failed_ones = _failed_workflows(store, query)
+    else:
+        failed_ones = _failed_in(store, require_workflow(store, workflow), query)
+    for found in failed_ones:
         count += 1
         if count > _MOST:
             break
@@ -131,6 +137,17 @@ def _failed_workflows(store: Checkpointer, query: Query) -> Iterator[Workflow]:
         if cursor is None:
             return
         query = query._replace(cursor=cursor)
+
+
+def _failed_in(store: Checkpointer, found: Workflow, query: Query) -> Iterator[Workflow]:
+    """Yield a workflow and the runs below it, those that a query looks for."""
+    if (not query.statuses or found.status in query.statuses) and (
+        query.since is None or found.created_at >= query.since
+    ):
+        yield found
+    for child in store.backend.children(found.id):
+        if len(child.id) > len(found.id):  # the id of a child begins with its parent's; no circle does
+            yield from _failed_in(store, child, query)
 
 
 def _graphs(store: Checkpointer, found: Workflow) -> set[str | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from hypergraph.checkpointers import (
     Checkpointer,
@@ -15,8 +15,9 @@ from hypergraph.checkpointers import (
     WorkflowStatus,
 )
 from hypergraph.checkpointers.backend import StepTally
-from hypergraph.checkpointers.overview import Overview, some_children
+from hypergraph.checkpointers.overview import ITEMS, Overview, some_children
 from hypergraph.display import iso, jsonable
+from hypergraph.structure import StoredGraph, readable_graph
 from hypergraph.views.lookup import missing_workflow, require_workflow
 from hypergraph.views.step import (
     PauseView,
@@ -34,6 +35,7 @@ from hypergraph.views.workflows import WorkflowSummary, workflow_summary
 _DEEPEST = 50  # levels of a tree
 _MOST = 1000  # rows of a tree
 _QUESTIONS = 200  # listed
+ASKED = 20  # questions listed that were asked, the last ones
 
 
 class NodeRow(TypedDict):
@@ -77,6 +79,19 @@ class SignalView(TypedDict):
     sent_at: str | None
 
 
+class AskedView(TypedDict):
+    """A question that a workflow, or a nested run or item, has asked; open or not."""
+
+    node: str  # with the path of the graphs around it
+    keys: list[str]  # the inputs that take its answer
+    superstep: int  # of this workflow
+    status: str  # of its step: paused as long as it is open
+    answered_by: str | None
+    fork_at: (
+        int | None
+    )  # the superstep to fork from, to answer otherwise; null for one in the first superstep
+
+
 class WorkflowDetail(WorkflowSummary):
     """One workflow, without its values."""
 
@@ -87,6 +102,7 @@ class WorkflowDetail(WorkflowSummary):
     unresolved: list[UnresolvedNode]  # of a failed run: they began and left no result
     pause: PauseView | None  # the first question without an answer
     questions: list[QuestionView]  # all open ones, with their paths from this workflow
+    asked: list[AskedView]  # the last ones that were asked, open or not
     signals: list[SignalView]  # values that were sent to it and wait to be received
     children: ChildCounts
     next: list[str] | None  # nodes that would run next; null if the history is too long to find out
@@ -116,7 +132,7 @@ def workflow(store: Checkpointer, wf: str) -> WorkflowDetail:
     Raises:
         Problem: the workflow does not exist.
     """
-    return workflow_view(overview(store, wf, steps=0))
+    return store.snapshot(lambda view: workflow_view(overview(view, wf, steps=0), asked(view, wf)))
 
 
 def overview(store: Checkpointer, wf: str, *, steps: int) -> Overview:
@@ -132,8 +148,60 @@ def _asking(found: Overview) -> list[Question]:
     return [q for q in found.questions if q.step.answer is None and q.pause.reason != "timer"]
 
 
-def workflow_view(found: Overview) -> WorkflowDetail:
-    """Return an overview as answers show it."""
+def asked(store: Checkpointer, wf: str) -> list[AskedView]:
+    """List the last questions that a workflow has asked, those of nested runs and items included."""
+    found = store.backend.read_workflow(wf)
+    graph = None if found is None else readable_graph(found.graph)
+    if graph is None:
+        return []
+    rows = sorted(_asked(store, wf, graph, (), None), key=lambda row: row["superstep"])
+    return rows[-ASKED:]
+
+
+def _asked(
+    store: Checkpointer, wf: str, graph: StoredGraph, path: tuple[str, ...], superstep: int | None
+) -> Iterator[AskedView]:
+    """Yield the questions of a run; one inside of another run was asked in a superstep of that one."""
+    inside: dict[str, StoredGraph] = {}
+    for name, node in graph.nodes.items():
+        if node.kind == "interrupt":
+            for step in store.steps(wf, node=name, values=False)[-ASKED:]:
+                at = step.superstep if superstep is None else superstep
+                yield {
+                    "node": jsonable("/".join((*path, name))),
+                    "keys": [jsonable(".".join((*path, output))) for output in node.outputs],
+                    "superstep": at,
+                    "status": step.status.value,
+                    "answered_by": jsonable(step.answered_by),
+                    "fork_at": at - 1 if at else None,
+                }
+        elif node.inner is not None and _asks(node.inner):
+            below = readable_graph(node.inner)
+            inside |= {name: below} if below is not None else {}
+    children = store.backend.children(wf) if inside else []
+    for child in children[-ITEMS:]:
+        below = inside.get(child.node_name or "")
+        if below is None or len(path) >= _DEEPEST:
+            continue
+        around = child.parent_superstep if superstep is None else superstep
+        items = [each for each in store.backend.children(child.id)[-ITEMS:] if each.item is not None]
+        for run in items or [child]:
+            more = (*path, child.node_name or "", *(() if run.item is None else (f"item-{run.item}",)))
+            yield from _asked(store, run.id, below, more, around or 0)
+
+
+def _asks(structure: Mapping[str, Any]) -> bool:
+    """Say whether a stored graph, or one inside of it, asks something."""
+    nodes = structure.get("nodes") or ()
+    return any(
+        node.get("kind") == "interrupt" or _asks(node.get("graph") or {})
+        for node in nodes
+        if isinstance(node, Mapping)
+    )
+
+
+def workflow_view(found: Overview, asked: Sequence[AskedView] = ()) -> WorkflowDetail:
+    """Return an overview, and the questions that were asked, as answers show them."""
     active = found.workflow.status is WorkflowStatus.ACTIVE
     return {
         **workflow_summary(found.workflow),
@@ -145,6 +213,7 @@ def workflow_view(found: Overview) -> WorkflowDetail:
         "unresolved": unresolved_nodes(found.unresolved),
         "pause": next((pause_view(q.pause) for q in _asking(found)), None),
         "questions": [question_view(question) for question in found.questions[:_QUESTIONS]],
+        "asked": list(asked),
         "signals": [signal_view(sent) for sent in found.signals[:_QUESTIONS]],
         "children": {
             "total": sum(found.child_counts.values()),

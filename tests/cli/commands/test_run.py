@@ -62,6 +62,17 @@ def test_a_paused_run_says_how_to_answer_and_takes_the_answer(shop: RunCli) -> N
     shop.golden("resume-answered", "resume", "q", "approved=false")
 
 
+def test_an_answer_with_a_fork_or_a_turn_is_for_its_own_question(shop: RunCli) -> None:
+    shop("run", "shop:asks", "n=3", "--id", "q")
+    shop("resume", "q", "approved=false")
+    found = shop.json("resume", "q", "n=4", "approved=true", "--new-turn")
+    assert (found["status"], found["outputs"][-1]["value"]) == ("completed", "8: True")
+    at = next(s["superstep"] for s in shop.json("steps", "q")["items"][::-1] if s["node"] == "approve") - 1
+    for answer, value in (("true", "8: True"), ("false", "8: False")):
+        found = shop.json("fork", "q", f"approved={answer}", "--at", at, "--code-change", "rerun")
+        assert (found["status"], found["outputs"][-1]["value"]) == ("completed", value)
+
+
 def test_items_of_a_map_are_answered_by_path_and_used_by_the_next_run(shop: RunCli) -> None:
     mapped = ("shop:asks", "n=[3, 4]", "--map-over", "n")
     shop.golden("run-paused-map", "run", *mapped, "--id", "m")

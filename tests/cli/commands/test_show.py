@@ -46,6 +46,8 @@ SCREENS = {
     "step_hostile": ["step", "hostile-1", "1"],
     "errors": ["errors"],
     "errors_none": ["errors", "--graph", "nobody"],
+    "errors_of_map": ["errors", "batch-1"],
+    "errors_of_resumed": ["errors", "order-457"],
     "watch_done": ["watch", "support-1"],
     "watch_map": ["watch", "batch-1"],
     "watch_list": ["watch", "--once"],
@@ -114,6 +116,23 @@ def test_what_is_broken(stories: Cli) -> None:
 
 def test_an_error_inside_of_a_map_is_found_by_the_graph_that_ran(stories: Cli) -> None:
     assert stories.json("errors", "--graph", "rag_pipeline")["failures"] == 2
+
+
+def test_the_errors_of_one_workflow_are_its_own_and_those_below_it(stories: Cli) -> None:
+    everywhere = stories.json_here("errors", "--all")["failures"]
+    (group,) = stories.json_here("errors", "batch-1")["items"]
+    assert (group["node"], group["count"], {wf.split("/")[0] for wf in group["workflows"]}) == (
+        *("llm_call", 2),
+        {"batch-1"},
+    )
+    (item,) = stories.json_here("errors", group["workflows"][0])["items"]
+    assert (item["count"], item["workflows"]) == (1, group["workflows"][:1])
+    assert stories.json_here("errors", "order-457")["failures"] == 0  # it was resumed and completed
+    assert stories.json_here("errors", "order-457", "--all")["failures"] == 1
+    assert stories.json_here("errors", "order-457", "--all", "--graph", "other")["failures"] == 0
+    assert stories.json_here("errors", "support-1", "--all")["failures"] == 0
+    assert everywhere > 2
+    assert "no-such-workflow" in stories("errors", "no-such-workflow", code=1).err
 
 
 def test_one_visit_of_a_loop(stories: Cli) -> None:

@@ -217,6 +217,17 @@ def test_with_permission_a_workflow_is_forked(writing: Agent) -> None:
     assert again["code"] == "refused"
 
 
+def test_a_map_is_not_forked_and_its_items_are(database: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(database.parent, tmp_path / "copy")
+    with agent(folder / database.name, "--allow-writes", "--app", "support.agent_graphs:checks") as made:
+        refused = made.fail("fork_workflow", workflow_id="batch", new_id="batch-2")
+        assert refused["code"] == "refused"
+        assert "Workflow 'batch' is a map" in refused["message"]
+        fork = made.ask("fork_workflow", workflow_id="batch/item-0", new_id="batch-2")
+        assert fork["forked_from"] == "batch/item-0"
+        assert made.ask("get_state", workflow_id="batch")["map_size"] == 3
+
+
 def test_with_permission_a_pause_is_answered(writing: Agent) -> None:
     assert writing.ask("show_workflow", workflow_id="asked")["pause"]["response_key"] == "approved"
     assert writing.ask("answer_pause", workflow_id="asked", answer=True)["status"] == "completed"

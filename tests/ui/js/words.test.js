@@ -26,6 +26,15 @@ test("only the words that differ are marked", () => {
   assert.deepEqual(differences("same", "same"), [{ kind: "same", text: "same" }]);
 });
 
+test("a text that was written anew is not woven into the old one", () => {
+  assert.deepEqual(differences("Hello! To pay, type its code. Bye", "Hello! Two orders: one code. Bye"), [
+    { kind: "same", text: "Hello! " },
+    { kind: "removed", text: "To pay, type its" },
+    { kind: "added", text: "Two orders: one" },
+    { kind: "same", text: " code. Bye" },
+  ]);
+});
+
 test("long texts are not compared word by word", () => {
   const long = Array.from({ length: 3000 }, (_, i) => `w${i}`).join(" ");
   const pieces = differences(`a ${long} b`, `c ${long.replaceAll("w", "v")} d`);

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import warnings
 import weakref
 from collections.abc import Callable
 from time import monotonic, sleep
@@ -29,7 +28,7 @@ from hypergraph.checkpointers.sqlite.reading import (
     reader_at,
 )
 from hypergraph.clock import now
-from hypergraph.exceptions import CheckpointError, StoreUnavailableError
+from hypergraph.exceptions import CheckpointError, StoreUnavailableError, warn_caller
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -158,10 +157,9 @@ class Database:
                 raise Locked
             if waited > _PATIENCE and not is_told:
                 is_told = True
-                warnings.warn(
+                warn_caller(
                     f"{self.path} has been locked by another process for {_PATIENCE:g} s; this one waits up "
-                    f"to {self.timeout:g} s (lock_timeout).",
-                    stacklevel=2,
+                    f"to {self.timeout:g} s (lock_timeout)."
                 )
             sleep(min(pause, max(self.timeout - waited, 0.0)))
             pause = min(pause * 2, 0.05)

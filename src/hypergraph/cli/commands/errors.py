@@ -1,17 +1,18 @@
-"""`hypergraph errors`: the errors of all workflows in groups."""
+"""`hypergraph errors`: the errors of all workflows, or of one, in groups."""
 
 from __future__ import annotations
 
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import suggested, when
-from hypergraph.cli.stores import opened
+from hypergraph.cli.stores import WF, asked, opened
 from hypergraph.cli.tables import typed
 from hypergraph.display import Table, plural
 from hypergraph.views.errors import ErrorPage
 from hypergraph.views.errors import errors as grouped_errors
 
 errors_options = (
+    WF._replace(needed=False, help="only this workflow and the runs below it; default all workflows"),
     Option("--graph", "only runs of this graph", "NAME"),
     Option("--since", "only workflows created since: an age like 2h, or a date", "T"),
     Option("--all", "with resolved errors: those of workflows that were resumed and completed"),
@@ -20,17 +21,19 @@ errors_options = (
 
 
 def errors(call: Call) -> Reply:
-    """List the errors of failed workflows in groups."""
+    """List the errors of failed workflows, or of one workflow, in groups."""
     given = call.options
+    store, wf = asked(call) if given.wf is not None else (opened(call), None)
     page = grouped_errors(
-        opened(call), graph=given.graph, since=given.since, limit=given.limit, resolved=given.all
+        store, wf, graph=given.graph, since=given.since, limit=given.limit, resolved=given.all
     )
-    header = _header(page, "all" if given.all else "unresolved")
-    return Reply(page, lambda: [_table(page)] if page["items"] else [], header, _next(page))
+    header = _header(page, wf, "all" if given.all else "unresolved")
+    return Reply(page, lambda: [_table(page)] if page["items"] else [], header, _next(page, wf, given.all))
 
 
-def _header(page: ErrorPage, which: str) -> list[str]:
-    return [f"Errors ({which})", plural(page["failures"], "failed step"), plural(page["total"], "group")]
+def _header(page: ErrorPage, wf: str | None, which: str) -> list[str]:
+    title = "Errors" if wf is None else f"Errors of {wf}"
+    return [f"{title} ({which})", plural(page["failures"], "failed step"), plural(page["total"], "group")]
 
 
 def _table(page: ErrorPage) -> Table:
@@ -47,7 +50,10 @@ def _table(page: ErrorPage) -> Table:
     return Table(("Node", "Errors", "Last", "ID", "Error"), rows, more)
 
 
-def _next(page: ErrorPage) -> list[str]:
-    if not page["items"]:
+def _next(page: ErrorPage, wf: str | None, resolved: bool) -> list[str]:
+    if page["items"]:
+        where = page["items"][0]["workflows"][0]
+        return [suggested("show", where, options=["--errors"] if where == wf else [])]
+    if wf is None:
         return ["hypergraph ls"]
-    return [suggested("show", page["items"][0]["workflows"][0])]
+    return [suggested("show", wf) if resolved else suggested("errors", wf, options=["--all"])]

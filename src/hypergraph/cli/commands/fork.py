@@ -8,7 +8,7 @@ from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.execution import PROGRESS, RUN_OPTIONS, Order, options_of, outcome, reply_to
+from hypergraph.cli.execution import CODE_CHANGE, PROGRESS, RUN_OPTIONS, Order, options_of, outcome, reply_to
 from hypergraph.cli.inputs import PAIRS, VALUES, given_values
 from hypergraph.cli.output import suggested
 from hypergraph.cli.stores import APP, WF, asked, resuming
@@ -33,6 +33,7 @@ fork_options = (
     Option("--id", "the id of the fork, default a new one", "NEW"),
     Option("--keep-steps", "keep recorded inner steps of the nodes that run again"),
     *RUN_OPTIONS[2:5],
+    CODE_CHANGE,
     SERVICES,
     PROGRESS,
 )

@@ -9,9 +9,10 @@ from hypergraph.checkpointers.overview import Overview
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, quoted, status, suggested, when
-from hypergraph.cli.stores import APP, WF, answer, resuming
+from hypergraph.cli.stores import APP, WF, answer, forking, resuming
 from hypergraph.cli.tables import (
     ROWS,
+    asked_table,
     children_table,
     conversation_table,
     error_lines,
@@ -30,7 +31,15 @@ from hypergraph.views.inner import InnerStepView, add_inner, unfinished
 from hypergraph.views.state import conversations
 from hypergraph.views.step import PauseView, Step, shown_step
 from hypergraph.views.values import ValueView
-from hypergraph.views.workflow import TreeView, WorkflowDetail, overview, tree, workflow_view
+from hypergraph.views.workflow import (
+    AskedView,
+    TreeView,
+    WorkflowDetail,
+    asked,
+    overview,
+    tree,
+    workflow_view,
+)
 
 _SAID = 8  # last items of an appended list; `state --key` shows all of them
 _TRACE = 12  # lines of a traceback; `step` shows all of them
@@ -48,11 +57,13 @@ def show(call: Call) -> Reply:
         return _tree(answer(call, tree))
     if call.options.errors:
         return _failures(answer(call, failures))
-    read, steps, open_calls, said = answer(call, _glance)
-    found = workflow_view(read)
+    read, steps, open_calls, said, questions = answer(call, _glance)
+    found = workflow_view(read, questions)
 
     def blocks() -> Iterator[Block]:
         yield from _blocks(read, found, steps)
+        if found["asked"]:
+            yield asked_table(found["asked"], forking(call, found["id"], found["tags"]))
         if open_calls:
             yield inner_table(open_calls)
         for name, seen in said.items():
@@ -63,11 +74,12 @@ def show(call: Call) -> Reply:
 
 def _glance(
     store: Checkpointer, wf: str
-) -> tuple[Overview, list[Step], list[InnerStepView], dict[str, ValueView]]:
+) -> tuple[Overview, list[Step], list[InnerStepView], dict[str, ValueView], list[AskedView]]:
     read = overview(store, wf, steps=ROWS)
     steps, plain = [*map(shown_step, read.steps)], store.view(artifacts=False)
     add_inner(plain, wf, steps)
-    return read, steps, unfinished(plain, wf), conversations(store, wf, limit=_SAID)
+    said, questions = conversations(store, wf, limit=_SAID), asked(store, wf)
+    return read, steps, unfinished(plain, wf), said, questions
 
 
 def header_of(found: WorkflowDetail) -> list[str]:

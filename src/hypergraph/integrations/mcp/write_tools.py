@@ -16,6 +16,7 @@ from hypergraph import AsyncRunner, Graph
 from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.display import did_you_mean
 from hypergraph.durability.code_changes import serves
+from hypergraph.durability.fork import refuse_map
 from hypergraph.exceptions import HypergraphError, InvalidAnswerError
 from hypergraph.integrations.mcp.read_tools import FAR, Answer, Source, Wf
 from hypergraph.views.lookup import require_workflow
@@ -108,6 +109,7 @@ class RunTools:
         Returns the fork as show_workflow does.
         """
         store, wf = self._source.known(workflow_id)
+        refuse_map(store, wf)
         if store.backend.read_workflow(new_id) is not None:
             raise Problem(REFUSED, f"Workflow {new_id!r} already exists", "Pass another new_id")
         return self._run(store, require_workflow(store, wf), new_id, values, fork_from=(wf, at))
@@ -159,7 +161,7 @@ class RunTools:
 
     def _graph_of(self, origin: Workflow) -> Graph:
         """Return the graph of a workflow. Raises Problem."""
-        if origin.parent_id is not None:
+        if origin.parent_id is not None and origin.item is None:  # an item can be run by itself
             hint = f"Resume its parent: {origin.parent_id}"
             raise Problem(REFUSED, f"Workflow {origin.id!r} is part of another workflow", hint)
         named = [graph for graph in self._graphs if graph.name == origin.graph_name]

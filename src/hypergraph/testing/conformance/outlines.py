@@ -44,6 +44,40 @@ class OutlineTests:
         assert found == whole
         assert store.backend.read_outlines("unknown") == []
 
+    @pytest.mark.parametrize(
+        ("before", "items", "after"),
+        [
+            ("paused", "completed completed", "completed"),
+            ("paused", "completed paused", "paused"),
+            ("paused", "completed active", "paused"),
+            ("paused", "completed failed", "partial"),
+            ("completed", "completed failed", "partial"),
+            ("completed", "failed", "failed"),
+            ("completed", "completed paused", "paused"),
+            ("completed", "completed active", "completed"),
+            ("partial", "completed completed", "partial"),  # the list may be longer
+            ("failed", "completed failed", "partial"),
+            ("active", "completed completed", "active"),
+        ],
+    )
+    def test_a_map_follows_an_item_that_ran_by_itself(
+        self, store: Checkpointer, before: str, items: str, after: str
+    ) -> None:
+        top = opened(store)
+        for number, status in enumerate(items.split()):
+            item = opened(store, f"w/item-{number}", parent_id="w", item=number)
+            commit(store, item, status=WorkflowStatus(status))
+            store.backend.release(item)
+        commit(store, top, status=WorkflowStatus(before))
+        store.backend.release(top)
+        ended = store.workflow("w").completed_at
+        store.backend.settle_map("w")
+        found = store.workflow("w")
+        assert found.status is WorkflowStatus(after)
+        assert (found.completed_at is None) is (after in ("active", "paused"))
+        if before == after:
+            assert found.completed_at == ended
+
     def test_contents_of_many_runs_say_what_the_records_say(self, store: Checkpointer) -> None:
         failed = step(1, "b", index=1, status=StepStatus.FAILED, error="late", error_type="TimeoutError")
         recorded(store, step(0, "a", {"y": 2, "z": [3]}, index=0), failed, inputs={"x": 1})

@@ -290,7 +290,7 @@ export function GraphPanel() {
     <button type="button" onClick=${view.fit}>fit</button>
     <button type="button" class="icon" aria-pressed=${full} aria-label="Whole page" title="Whole page: g" onClick=${() => setFull(!full)}>⤢</button>`;
   const within = scopeNames.value.length ? ` of ${cut(scopeNames.value.join("/"), 40)}` : "";
-  const note = columns.value?.length ? `status as of superstep ${scope.value.at}${within}` : "";
+  const note = columns.value?.length ? `as of superstep ${scope.value.at}${within}` : "";
   return html`<${Panel} title="graph" note=${note} class="graph-panel ${full ? "full" : ""}" tools=${tools}>
     <div class="canvas" ref=${place}>
       ${graphFailure.value ? html`<${Failure} error=${graphFailure.value} />` : null}

@@ -32,7 +32,10 @@ function startOf(row) {
   if (row.kind === "call") return callStart(row.call);
   const first = row.kind === "step" ? row.row : row.kind === "round" ? row.first : -1;
   const start = runs.value.get(row.run)?.rows.start_ms[first];
-  return start === null || start === undefined ? null : start + originMs(row);
+  if (start === null || start === undefined) return null;
+  const inside = row.kind === "step" && row.child ? runs.value.get(row.child) : undefined;
+  const begun = inside?.length ? (inside.rows.start_ms[0] ?? Infinity) + originMs({ run: row.child }) : Infinity;
+  return Math.min(start + originMs(row), begun); // a step is recorded after its end, and what is inside says when it began
 }
 
 /** @param {any} call */
@@ -380,7 +383,7 @@ function showRow(element, place) {
   if (!element || place < 0) return;
   const top = place * HEIGHT;
   if (top < element.scrollTop || top + HEIGHT > element.scrollTop + element.clientHeight) {
-    element.scrollTop = Math.max(0, top - element.clientHeight / 2);
+    element.scrollTop = Math.max(0, top - Math.floor(element.clientHeight / 2 / HEIGHT) * HEIGHT); // whole rows
   }
 }
 

@@ -34,6 +34,34 @@ function push(pieces, kind, text) {
 }
 
 /**
+ * Return pieces in which blanks and marks between two differences belong to them: a text that was written anew
+ * is crossed out as a whole, and the other one follows it.
+ * @param {Piece[]} pieces @returns {Piece[]}
+ */
+function joined(pieces) {
+  /** @type {Piece[]} */
+  const found = [];
+  let [removed, added] = ["", ""];
+  const flush = () => {
+    push(found, "removed", removed);
+    push(found, "added", added);
+    [removed, added] = ["", ""];
+  };
+  pieces.forEach(({ kind, text }, place) => {
+    const isBetween = place > 0 && place < pieces.length - 1 && !/[\p{L}\p{N}_]/u.test(text);
+    if (kind === "same" && !isBetween) {
+      flush();
+      push(found, kind, text);
+      return;
+    }
+    if (kind !== "added") removed += text;
+    if (kind !== "removed") added += text;
+  });
+  flush();
+  return found;
+}
+
+/**
  * Return the pieces of two texts: what both have, what only the first has, what only the second has.
  * @param {string} before @param {string} after @returns {Piece[]}
  */
@@ -64,7 +92,7 @@ export function differences(before, after) {
     }
   }
   push(pieces, "same", a.slice(a.length - end).join(""));
-  return pieces;
+  return joined(pieces);
 }
 
 /** Return pieces whose long common parts are shortened to what stands beside a difference. @param {Piece[]} pieces @param {number} around */

@@ -1,0 +1,343 @@
+"""Answers that a call gives: the question that each of them is for.
+
+An answer counts for the question that is open under its key, else for the first one that is asked in the
+call. It does not count twice: one that was given before in the turn is the same answer again, or is refused.
+In a fork, and with `new_turn=True`, it may replace the value of a question that has been answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.questions import (
+    UNKNOWN,
+    Question,
+    answer_at,
+    answered,
+    child_at,
+    unasked,
+    was_answered,
+)
+from hypergraph.checkpointers.records import StepRecord
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.durability.history import Stored, is_other, made_in_loops
+from hypergraph.durability.resume import indexes_of, standing_of
+from hypergraph.durability.summaries import reached_at
+from hypergraph.engine.admission import ITEM
+from hypergraph.engine.nested import MapRun
+from hypergraph.engine.run import Run
+from hypergraph.exceptions import WorkflowError, warn_caller
+from hypergraph.graph.graph import Graph
+from hypergraph.nodes.base import HyperNode
+from hypergraph.nodes.graph_node import GraphNode
+from hypergraph.scheduling import Standing, bits
+from hypergraph.structure import walk
+
+_AT_REST = (WorkflowStatus.PAUSED, WorkflowStatus.COMPLETED)
+_HAVE_TAKEN = (StepStatus.COMPLETED, StepStatus.PAUSED)
+
+
+def taken_as_inputs(run: Run, stored: Stored) -> list[str]:
+    """Return the given answers that count as inputs: without them the run could not have begun."""
+    if run.fixed or not (names := [n for n in run.answers if n in stored.inputs and n not in stored.asked]):
+        return []
+    return [] if Standing(run.admission.layout).due else names
+
+
+class Settled(NamedTuple):
+    """What became of the answers of a call, but for those that a question is to use."""
+
+    replacing: dict[str, Any]  # in place of what a question was answered with
+    repeated: set[str]  # used by a call that was interrupted, and given again
+
+
+def settle(
+    run: Run,
+    stored: Stored,
+    store: Checkpointer,
+    asked: Sequence[Question],
+    *,
+    news: Collection[str],
+    outdated: Sequence[str],
+    given: Collection[str],
+    replaces: bool = False,
+    forks: bool = False,
+) -> Settled:
+    """Leave those answers with the run that a question is to use, and return what becomes of the others.
+
+    Raises WorkflowError for another answer to a question that has been answered, and for an answer under the
+    path of a nested graph or item that does not ask.
+    """
+    found = Settled({}, set())
+    inputs = taken_as_inputs(run, stored)
+    names = [] if run.fixed else [n for n in run.answers if n in given and n not in inputs]
+    if not names:
+        return found
+    again = indexes_of(run, outdated)
+    anew = set(news) - (made_in_loops(run.admission) if forks else set())
+    case = _Case(run, stored, store, asked, reached=run.admission.layout.reached_from(anew, again))
+    is_interrupted = not (forks or replaces) and stored.workflow.status not in _AT_REST
+    for key in names:
+        case.look_at(key)
+        if case.is_anew or (case.answer is UNKNOWN and case.may_come):
+            continue
+        if case.answer is UNKNOWN:
+            raise unasked(stored.workflow.id, key, asked)
+        is_same = not is_other(case.answer, run.answers[key])
+        if case.is_open:
+            keeps = not (is_interrupted and is_same)
+        elif replaces or forks:
+            inside = bool(case.path) and case.follows_open
+            keeps = inside or (case.is_used and (case.is_due or (case.is_loop and not case.path)))
+        else:
+            keeps = not (is_interrupted and is_same) and case.follows_open
+        if keeps:
+            continue
+        value = run.answers.pop(key)
+        if (replaces or forks) and not case.path:
+            found.replacing[key] = value
+        elif is_interrupted and is_same:
+            found.repeated.add(key)
+        elif not is_same:
+            raise (
+                answered(stored.workflow.id, key)
+                if case.was_asked
+                else unasked(stored.workflow.id, key, asked)
+            )
+    return found
+
+
+class _Case:
+    """Where the question of a key stands, at any depth."""
+
+    def __init__(
+        self,
+        run: Run,
+        stored: Stored,
+        store: Checkpointer,
+        asked: Sequence[Question],
+        *,
+        reached: int,
+    ) -> None:
+        self.run, self.stored, self.store = run, stored, store
+        self.graph = run.admission.graph
+        self.asked = {key for question in asked for key in question.keys}
+        self.waits = {question.head for question in asked}.intersection(self.graph.nodes)
+        self.reached = reached  # by what is given now
+        self.begun = reached_at(stored, run.admission)
+        self._due: int | None = None
+
+    def look_at(self, key: str) -> None:
+        """Find out about one key."""
+        self.key, self.path = key, key.split(".")[:-1]
+        self.makers = [self.path[0]] if self.path else _makers(self.graph, key)
+        self.is_open = key in self.asked
+        self.is_anew = self._among(self.reached)
+        self.record: StepRecord | None = None
+        self.answer: Any = UNKNOWN
+        for name in () if self.is_anew else self.makers:
+            self._find(name)
+
+    def _find(self, name: str) -> None:
+        """Look for the last answer that a node has in this turn."""
+        wf, index = self.stored.workflow.id, self.run.plan.index.get(name)
+        since = self.begun.get(-1 if index is None else index, 0)
+        done = [r for r in self.store.steps(wf, node=name) if _is_done(r) and r.superstep >= since]
+        made = (done[-1].values or {}) if done else {}
+        if not self.path and self.key in made:
+            if self.record is None or done[-1].index > self.record.index:
+                self.record, self.answer = done[-1], made[self.key]
+        elif self.record is None:
+            place = self.key if self.path else _lifted_from(self.graph, self.key)
+            self.answer = (
+                UNKNOWN if place == self.key and not self.path else answer_at(self.store, wf, place, since)
+            )
+            self.record = done[-1] if done else None
+
+    def _among(self, mask: int) -> bool:
+        """Say whether a node that asks is in a set."""
+        index = self.run.plan.index
+        return any(mask >> index[name] & 1 for name in self.makers if name in index)
+
+    @property
+    def may_come(self) -> bool:
+        """Whether a question without an answer may be asked in this call.
+
+        Items of a map that is paused have all begun: neither a completed nor a missing one asks.
+        """
+        if self.is_open or not self.path or self.path[0] not in self.waits:
+            return True
+        for end, name in enumerate(self.path, 1):
+            found = child_at(self.store, self.stored.workflow.id, self.path[:end])
+            if found is None or found.status is WorkflowStatus.COMPLETED:
+                return ITEM.fullmatch(name) is None
+            if found.status is not WorkflowStatus.PAUSED:
+                return True
+        return True
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a node has run since that takes the answer."""
+        wiring, record = self.graph.wiring, self.record
+        takers = wiring.successors[self.path[0]] if self.path else wiring.consumers.get(self.key, ())
+        return record is not None and any(
+            r.node_name in takers and r.status in _HAVE_TAKEN and r.index > record.index
+            for r in self.stored.records
+        )
+
+    @property
+    def is_due(self) -> bool:
+        """Whether what is to run leads to the question."""
+        if self._due is None:
+            standing = standing_of(self.run, self.stored, self.store)
+            ahead = standing.due | standing.pending | standing.asking | standing.running
+            self._due = self.run.admission.layout.reached_from((), bits(ahead))
+        return self._among(self._due)
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether what takes the answer leads to the question again."""
+        return self._among(self.run.admission.layout.reached_from((self.key,)))
+
+    @property
+    def follows_open(self) -> bool:
+        """Whether the question may be asked again after one that is open."""
+        ways = self.graph.wiring.ways
+        if not self.waits.isdisjoint(self.makers):
+            return bool(self.path) and not is_over(self.store, self.stored.workflow.id, self.path)
+        return not {*walk(self.waits, ways)}.isdisjoint(self.makers)
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether the answer came from outside, and not from the handler of the question."""
+        if not self.path:
+            return True
+        found = child_at(self.store, self.stored.workflow.id, self.path)
+        steps = [] if found is None else self.store.steps(found.id, values=False)
+        name = self.key.rpartition(".")[2]
+        return any(name in r.output_versions and r.answered_at is not None for r in steps)
+
+
+def _is_done(record: StepRecord) -> bool:
+    return record.status is StepStatus.COMPLETED
+
+
+def _makers(graph: Graph, name: str) -> list[str]:
+    """Return the nodes that ask for a name, or inside of which it is asked for."""
+    return [node.name for node in graph.iter_nodes() if name in node.outputs and _asks(node)]
+
+
+def _asks(node: HyperNode) -> bool:
+    return node.is_interrupt if node.nested_graph is None else node.nested_graph.has_interrupts
+
+
+def without_answered_items(store: Checkpointer, map_run: MapRun, asked: Sequence[Question]) -> None:
+    """Take away the answers that items of a map were given before; raise WorkflowError for other ones."""
+    keys = {key for question in asked for key in question.keys}
+    workflow_id = map_run.workflow_id or ""
+    workflow = store.backend.read_workflow(workflow_id)
+    is_interrupted = workflow is not None and workflow.status not in _AT_REST
+    for number, answers in map_run.answers.items():
+        for name, answer in list(answers.items()):
+            key, *path = f"item-{number}.{name}", f"item-{number}", *name.split(".")[:-1]
+            if is_interrupted and was_answered(store, workflow_id, key, answer):
+                del answers[name]
+            elif key not in keys and is_over(store, workflow_id, path):
+                found = answer_at(store, workflow_id, key)
+                if found is not UNKNOWN and is_other(found, answers.pop(name)):
+                    raise answered(workflow_id, key)
+
+
+def is_over(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> bool:
+    """Say whether the nested graph or item at the end of a path, in its last visit, has completed."""
+    found = child_at(store, workflow_id, path)
+    return found is not None and found.status is WorkflowStatus.COMPLETED
+
+
+def canonical(graph: Graph, given: Mapping[str, Any], asked: Sequence[Question]) -> Mapping[str, Any]:
+    """Return what is given with the keys of open questions in place of the flat names of lifted outputs."""
+    keys = {key for question in asked for key in question.keys if "." in key}
+    if not keys:
+        return given
+    found = {name: _lifted_from(graph, name) for name in given}
+    return {
+        key if (key := found[name]) in keys and key not in given else name: v for name, v in given.items()
+    }
+
+
+def _lifted_from(graph: Graph, name: str) -> str:
+    """Return the key of the question inside nested graphs that makes an output, else the name."""
+    for node in graph.iter_nodes():
+        if isinstance(node, GraphNode) and node.map_config is None and name in node.outputs:
+            inner = dict(zip(node.outputs, node.inner_outputs, strict=True))[name]
+            return f"{node.name}.{_lifted_from(node.graph, inner)}"
+    return name
+
+
+def refuse_late_answer(
+    answers: Mapping[str, Any],
+    seen: Sequence[Question],
+    now: Sequence[Question],
+    store: Checkpointer,
+    wf: str,
+) -> list[str]:
+    """Return the answers that have been given meanwhile; raise WorkflowError for another one than this."""
+    still = {(question.step.workflow_id, question.step.index) for question in now}
+    done = []
+    for question in seen:
+        keys = [key for key in question.keys if key in answers]
+        if not keys or (question.step.workflow_id, question.step.index) in still:
+            continue
+        for key in keys:
+            found = answer_at(store, wf, key)
+            if found is UNKNOWN or is_other(found, answers[key]):
+                raise WorkflowError(
+                    f"Node {question.pause.node_name!r} of workflow {wf!r} was answered elsewhere "
+                    "while this answer was on its way; it was not used. "
+                    "Look at the workflow before you answer again.",
+                    workflow_id=wf,
+                )
+        done += keys
+    return done
+
+
+def refuse_given_up_answer(
+    run: Run, stored: Stored, asked: Sequence[Question], news: Collection[str], outdated: Sequence[str]
+) -> None:
+    """Raise WorkflowError for an answer to a question that the same call gives up by new values or code."""
+    answers = () if run.fixed else run.answers
+    if not answers or not (news or outdated):
+        return
+    for question in _given_up(run, asked, news, outdated):
+        if any(key in run.answers for key in question.keys):
+            cause = ", ".join(map(repr, news)) or "changed code"
+            raise WorkflowError(
+                f"Node {question.pause.node_name!r} of workflow {stored.workflow.id!r} will ask again "
+                f"because of {cause}, so this answer was not used. Pass the new values first, then answer "
+                "the question.",
+                workflow_id=stored.workflow.id,
+            )
+
+
+def warn_of_given_up(
+    run: Run, stored: Stored, asked: Sequence[Question], news: Collection[str], outdated: Sequence[str]
+) -> None:
+    """Warn of open questions that new values or code give up."""
+    questions = [q for q in _given_up(run, asked, news, outdated) if q.pause.reason == "interrupt"]
+    if questions:
+        keys = ", ".join(repr(key) for question in questions for key in question.keys)
+        cause = ", ".join(map(repr, news)) or "changed code"
+        warn_caller(
+            f"Workflow {stored.workflow.id!r} gives up what it asked for ({keys}) because of {cause}. "
+            "To keep a question, answer it before you pass new values."
+        )
+
+
+def _given_up(
+    run: Run, asked: Sequence[Question], news: Collection[str], outdated: Sequence[str]
+) -> list[Question]:
+    """Return the open questions that new values or code reach."""
+    reached = run.admission.layout.reached_from(news, indexes_of(run, outdated))
+    return [question for question in asked if reached >> run.plan.index.get(question.head, 0) & 1]
