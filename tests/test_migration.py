@@ -114,7 +114,8 @@ def test_a_run_without_a_version_is_taken_by_any_and_pinned_then() -> None:
     runner = SyncRunner(checkpointer=store)
     runner.run(essay(None), topic="tea", workflow_id="w")
     assert store.workflow("w").version is None
-    runner.run(essay("5"), workflow_id="w", topic="oats")
+    with pytest.warns(UserWarning, match="gives up what it asked for"):
+        runner.run(essay("5"), workflow_id="w", topic="oats")
     assert store.workflow("w").version == "5"
 
 

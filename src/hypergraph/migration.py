@@ -227,7 +227,7 @@ class _Move:
     def _owned(self, runs: Iterable[Workflow], about: Migrated) -> Migrated | None:
         """Return the refusal of what a live process runs, or of which it runs a part."""
         owners = self.store.backend.read_owners([run.id for run in runs])
-        alive = [owner for owner in owners.values() if owner.alive]
+        alive = [owner for owner in owners.values() if owner.alive and owner.pid]
         return (
             replace(about, outcome="refused", reason=f"it is being run on {alive[0].host}") if alive else None
         )

@@ -35,7 +35,7 @@ def content(store: Checkpointer) -> list[Any]:
         parent = places.pop()
         for workflow in store.workflows(limit=None, **({} if parent is None else {"parent": parent})):
             steps = [step.to_dict() for step in store.steps(workflow.id)]
-            found.append((workflow.to_dict(), steps, store.checkpoint(workflow.id).values))
+            found.append((workflow.to_dict(), steps, store.inputs(workflow.id), store.state(workflow.id)))
             places.append(workflow.id)
     return sorted(found, key=lambda entry: str(entry[0]["id"]))
 

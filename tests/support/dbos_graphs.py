@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from hypergraph import Graph, NodeContext, interrupt, node, pause_for, receive
+from hypergraph import END, Graph, NodeContext, interrupt, node, pause_for, receive, route
 
 NODES = int(os.environ.get("NODES", "10"))
 PAUSE = float(os.environ.get("NODE_SECONDS", "0.02"))
@@ -164,6 +164,26 @@ def add_all(v2: list[int]) -> int:
     return sum(v2)
 
 
+@node(output_name="n")
+def grow(n: int) -> int:
+    """A node of a loop."""
+    return n + 1
+
+
+@route(targets=["growing", END])
+def again(n: int) -> Any:
+    """A gate that ends a loop."""
+    return "growing" if n < 2 else END
+
+
+@node(output_name="y")
+def use(lock: object) -> int:
+    """A node that takes what cannot be stored."""
+    return 1
+
+
+looping_apart = Graph([Graph([grow], name="growing").as_node(remote=True), again], name="looping_apart")
+locks_apart = Graph([lock, Graph([use], name="using").as_node(remote=True)], name="locks_apart")
 short = Graph([_link(0), _link(1)], name="short")
 apart = Graph([dividing.as_node(remote=True), doubling.as_node(remote=True), add], name="apart")
 asking_apart = Graph([asking.as_node(name="inner", remote=True)], name="asking_apart")
@@ -178,6 +198,8 @@ graphs = [
     deep_apart,
     chain_apart,
     held_apart,
+    looping_apart,
+    locks_apart,
     killing,
     chain,
     doubling,

@@ -132,9 +132,9 @@ class ItemOutline(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The process that holds the claim on a workflow."""
+    """The process that holds the claim on a workflow, or the queues of a cluster, in which it waits."""
 
-    pid: int  # of the process
+    pid: int  # of the process; 0: the workflow waits in a queue
     host: str  # where it runs
     since: datetime  # when it took the claim
     alive: bool  # False: the process is gone, and the claim with it

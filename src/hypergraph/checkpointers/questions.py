@@ -369,14 +369,16 @@ def answer_at(store: Checkpointer, workflow_id: str, key: str, since: int = 0) -
     return UNKNOWN
 
 
-def was_answered(store: Checkpointer, workflow_id: str, key: str, answer: Any) -> bool:
-    """Say whether a key was given this answer, at any visit of what asks."""
+def was_answered(store: Checkpointer, workflow_id: str, key: str, answer: Any, since: int = 0) -> bool:
+    """Say whether a key was given this answer, at any visit of what asks from a superstep on."""
     *path, name = key.split(".")
     if path:
         inside = [child for child in store.backend.children(workflow_id) if _name(child) == path[0]]
+        inside = [child for child in inside if (child.parent_superstep or 0) >= since]
         rest = ".".join((*path[1:], name))
         return any(was_answered(store, child.id, rest, answer) for child in inside)
-    found = [step.answer if step.answer is not None else step.values for step in store.steps(workflow_id)]
+    steps = store.steps(workflow_id, after=(since - 1, _FAR)) if since else store.steps(workflow_id)
+    found = [step.answer if step.answer is not None else step.values for step in steps]
     return any(name in made and not _is_unlike(store, made[name], answer) for made in found if made)
 
 

@@ -50,7 +50,7 @@ class Settled(NamedTuple):
     """What became of the answers of a call, but for those that a question is to use."""
 
     replacing: dict[str, Any]  # in place of what a question was answered with
-    repeated: set[str]  # used by a call that was interrupted, and given again
+    repeated: dict[str, Any]  # used by a call that was interrupted, and given again
 
 
 def settle(
@@ -70,42 +70,36 @@ def settle(
     Raises WorkflowError for another answer to a question that has been answered, and for an answer under the
     path of a nested graph or item that does not ask.
     """
-    found = Settled({}, set())
+    found = Settled({}, {})
     inputs = taken_as_inputs(run, stored)
     names = [] if run.fixed else [n for n in run.answers if n in given and n not in inputs]
     if not names:
         return found
-    again = indexes_of(run, outdated)
+    outdated_ones = indexes_of(run, outdated)
     anew = set(news) - (made_in_loops(run.admission) if forks else set())
-    case = _Case(run, stored, store, asked, reached=run.admission.layout.reached_from(anew, again))
+    case = _Case(run, stored, store, asked, reached=run.admission.layout.reached_from(anew, outdated_ones))
     is_interrupted = not (forks or replaces) and stored.workflow.status not in _AT_REST
     for key in names:
         case.look_at(key)
         if case.is_anew or (case.answer is UNKNOWN and case.may_come):
             continue
-        if case.answer is UNKNOWN:
-            raise unasked(stored.workflow.id, key, asked)
-        is_same = not is_other(case.answer, run.answers[key])
-        if case.is_open:
-            keeps = not (is_interrupted and is_same)
-        elif replaces or forks:
-            inside = bool(case.path) and case.follows_open
-            keeps = inside or (case.is_used and (case.is_due or (case.is_loop and not case.path)))
-        else:
-            keeps = not (is_interrupted and is_same) and case.follows_open
-        if keeps:
+        is_same = case.answer is not UNKNOWN and not is_other(case.answer, run.answers[key])
+        is_repeated = is_interrupted and case.was_given(run.answers[key])
+        if not is_repeated and case.comes_again(replaces=replaces or forks):
             continue
         value = run.answers.pop(key)
-        if (replaces or forks) and not case.path:
+        if is_repeated:
+            found.repeated[key] = value
+        elif (replaces or forks) and not case.path:
             found.replacing[key] = value
-        elif is_interrupted and is_same:
-            found.repeated.add(key)
         elif not is_same:
-            raise (
-                answered(stored.workflow.id, key)
-                if case.was_asked
-                else unasked(stored.workflow.id, key, asked)
-            )
+            was_asked = case.answer is not UNKNOWN and case.was_asked
+            wf = stored.workflow.id
+            raise answered(wf, key) if was_asked else unasked(wf, key, asked)
+    for question in asked:  # one that takes several answers is answered anew if one of them is another
+        if any(key in run.answers for key in question.keys):
+            again = [key for key in question.keys if key in found.repeated]
+            run.answers |= {key: found.repeated.pop(key) for key in again}
     return found
 
 
@@ -149,12 +143,21 @@ class _Case:
         if not self.path and self.key in made:
             if self.record is None or done[-1].index > self.record.index:
                 self.record, self.answer = done[-1], made[self.key]
-        elif self.record is None:
+        elif self.answer is UNKNOWN:
             place = self.key if self.path else _lifted_from(self.graph, self.key)
-            self.answer = (
-                UNKNOWN if place == self.key and not self.path else answer_at(self.store, wf, place, since)
-            )
-            self.record = done[-1] if done else None
+            if place != self.key or self.path:
+                self.answer = answer_at(self.store, wf, place, since)
+                self.record = done[-1] if done else None
+
+    def was_given(self, answer: Any) -> bool:
+        """Say whether an earlier question under the key has this answer, in this turn."""
+        wf, index = self.stored.workflow.id, self.run.plan.index
+        place = self.key if self.path else _lifted_from(self.graph, self.key)
+        return any(
+            was_answered(self.store, wf, key, answer, self.begun.get(index.get(name, -1), 0))
+            for name in self.makers
+            for key in {self.key, place}
+        )
 
     def _among(self, mask: int) -> bool:
         """Say whether a node that asks is in a set."""
@@ -176,6 +179,18 @@ class _Case:
             if found.status is not WorkflowStatus.PAUSED:
                 return True
         return True
+
+    def comes_again(self, *, replaces: bool) -> bool:
+        """Say whether an answer is for a question that is open, or may be asked again.
+
+        Where an answer may replace another one, a question that may be asked again counts only after a node
+        has taken that one.
+        """
+        if self.is_open or self.answer is UNKNOWN:
+            return self.is_open
+        if not replaces or (self.path and self.follows_open):
+            return self.follows_open
+        return self.is_used and (self.is_due or (self.is_loop and not self.path))
 
     @property
     def is_used(self) -> bool:
@@ -331,7 +346,7 @@ def warn_of_given_up(
         cause = ", ".join(map(repr, news)) or "changed code"
         warn_caller(
             f"Workflow {stored.workflow.id!r} gives up what it asked for ({keys}) because of {cause}. "
-            "To keep a question, answer it before you pass new values."
+            "To keep a question, answer it first."
         )
 
 

@@ -309,13 +309,16 @@ class Replay:
     def _replaced(self, turn: Turn) -> frozenset[str]:
         return replaced_in(turn, self.stored, self.admission)
 
-    def _replace(self, name: str) -> None:
-        """Put another value in place of what a step of a loop has made last: its consumers take that."""
+    def _replace(self, name: str, *, is_new: bool) -> None:
+        """Put another value in place of what a step of a loop has made last: its consumers take that.
+
+        One that is not used is warned about when it is new.
+        """
         makers = [s for s in self.plan.steps if name in s.outputs and self.admission.layout.home[s.index]]
         written = [w.node_name for w in self.writes.get(name, []) if w is not None and w is not EARLIER]
         maker = next((s for s in makers if s.name in written[-1:]), makers[0])
         self.standing.retract(maker.index)
-        if (self.standing.due | self.standing.pending) >> maker.index & 1:
+        if is_new and (self.standing.due | self.standing.pending) >> maker.index & 1:
             warn_caller(
                 f"The value given for {name!r} is not used: node {maker.name!r} makes it again first. "
                 "Fork from a superstep after it."
@@ -329,7 +332,7 @@ class Replay:
         replaced = self._replaced(turn)
         if replaced and not (reached or turn.names - replaced):
             for name in sorted(replaced):
-                self._replace(name)
+                self._replace(name, is_new=reached is not None)
                 self._write(name, None)
                 self.versions[name] = self.versions.get(name, 0) + 1
             for index, superstep in self.levels.items():  # what runs now runs after the edit

@@ -331,9 +331,12 @@ class WorkflowRecorder:
 
         Raises TypeError for a value that cannot be stored.
         """
-        found = {run.workflow_id or "": self._described(run) for run in runs}
-        for name, new in found.items():
-            for payload in self.store.encoding.inputs(name, new.inputs):
+        found: dict[str, NewWorkflow] = {}
+        for run in runs:
+            new = found[run.workflow_id or ""] = self._described(run)
+            # A builtin collection that the run around stores is sure to be there; other objects may not be.
+            given = {n: run.values[n] if _is_opaque(run, n, v) else v for n, v in new.inputs.items()}
+            for payload in self.store.encoding.inputs(run.workflow_id or "", given):
                 if payload.data is None:
                     raise TypeError(
                         f"{payload.name!r} cannot be stored, so it cannot be sent to a worker: "
@@ -430,7 +433,7 @@ class WorkflowRecorder:
             forks=self.origin is not None,
         )
         self.edits |= found.replacing
-        self.repeated |= found.repeated
+        self.repeated |= found.repeated.keys()
 
     @staticmethod
     def _has_answers(run: Run, stored: Stored) -> bool:
@@ -682,6 +685,10 @@ def _is_large(value: Any) -> bool:
     if type(value) in _SIZED:
         return len(value) >= (_LONG if isinstance(value, str | bytes) else _MANY)
     return type(value) not in _PLAIN
+
+
+def _is_opaque(run: Run, name: str, given: Any) -> bool:
+    return type(given) is Reference and type(run.values[name]) not in _SIZED
 
 
 def count_spent(store: Checkpointer, context: CallContext, workflow_id: str) -> None:

@@ -141,7 +141,7 @@ class SubmittedView(TypedDict):
     worker: str
     priority: int | None
     submitted: int  # milliseconds since 1970
-    due: int | None  # of a delayed run, milliseconds since 1970
+    due: int | None  # of a delayed run, milliseconds since 1970; null if it waits for nested runs
 
 
 class SubmittedPage(TypedDict):
@@ -239,7 +239,7 @@ def submitted(store: SqlStore, status: str, queue: str = "", limit: int = 50) ->
             "worker": executor if status == RUNNING else "",
             "priority": priority or None,
             "submitted": created,
-            "due": due if status == DELAYED else None,
+            "due": due if status == DELAYED and not executor else None,
         }
         for name, _, queue_name, created, executor, priority, due in rows
     ]

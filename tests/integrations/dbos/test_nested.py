@@ -15,6 +15,7 @@ from support.dbos_graphs import NODES, apart, asking_apart, doubling, graphs
 
 from hypergraph import AsyncRunner, Graph, SyncRunner
 from hypergraph.exceptions import WorkflowError
+from hypergraph.views.doctor import health
 
 pytestmark = pytest.mark.slow
 
@@ -87,6 +88,18 @@ def test_each_item_of_a_mapped_graph_is_a_call_also_inside_of_another_one(cluste
     assert set(recorded.values()) == {1}
 
 
+def test_items_of_a_map_have_nested_calls_too_one_for_each_round_of_a_loop(cluster: TestCluster) -> None:
+    results = cluster.runner.map("looping_apart", {"n": [0, 1]}, map_over="n", workflow_id="rounds")
+    assert results["n"] == [2, 2]
+    nested = [name for name, _ in calls(cluster, "rounds") if "growing" in name]
+    assert nested == ["rounds/item-0/growing", "rounds/item-0/growing#2", "rounds/item-1/growing"]
+
+
+def test_a_value_that_cannot_be_stored_does_not_leave(cluster: TestCluster) -> None:
+    with pytest.raises(WorkflowError, match="TypeError: 'lock' cannot be stored, so it cannot be sent"):
+        cluster.runner.run("locks_apart", {"x": 1}, workflow_id="locks")
+
+
 def test_a_run_whose_nested_graph_runs_is_cancelled_with_it(cluster: TestCluster) -> None:
     cluster.connection.execute(
         "CREATE TABLE IF NOT EXISTS held (run TEXT, gate INT, pid INT, ended TIMESTAMPTZ)"
@@ -95,6 +108,12 @@ def test_a_run_whose_nested_graph_runs_is_cancelled_with_it(cluster: TestCluster
     submitted = cluster.runner.submit("held_apart", {"run": "h", "gate": 7}, workflow_id="held")
     cluster.until(lambda: cluster.one("SELECT count(*) FROM held"))
     cluster.until(lambda: submitted.status == "DELAYED")
+    owners = cluster.runner.checkpointer.backend.read_owners(["held", "held/holding", "apart"])
+    assert {name: (owner.pid > 0, owner.alive) for name, owner in owners.items()} == {
+        "held": (False, True),  # it waits, and its process is not gone
+        "held/holding": (True, True),
+    }
+    assert "left active" not in {each["check"] for each in health(cluster.dsn)["items"]}
     assert cluster.runner.cancel("held")
     cluster.connection.execute("SELECT pg_advisory_unlock(7)")
     assert submitted.result(timeout=300, error_handling="continue").stopped

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from hypergraph.checkpointers.backend import Page
+from hypergraph.checkpointers.backend import Owner, Page
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.postgres.address import address_of
@@ -19,10 +19,11 @@ from hypergraph.checkpointers.postgres.dialect import asked
 from hypergraph.checkpointers.postgres.driver import TransactionStatus, user_cursor
 from hypergraph.checkpointers.postgres.migrations import MIGRATIONS
 from hypergraph.checkpointers.query import Query
+from hypergraph.checkpointers.questions import around
 from hypergraph.checkpointers.records import Commit, NewWorkflow, each_of
 from hypergraph.checkpointers.sql import writes
 from hypergraph.checkpointers.sql.backend import SqlBackend
-from hypergraph.checkpointers.sql.columns import NONSENSE, corrupt, micros
+from hypergraph.checkpointers.sql.columns import EPOCH, NONSENSE, corrupt, micros
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.transfer import copy_store
 from hypergraph.checkpointers.sqlite.store import SqliteCheckpointer
@@ -51,6 +52,17 @@ SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespa
     WHERE nspname = ? AND relname = 'workflow_status' AND relkind = 'r'
     AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(pg_class.oid, 'SELECT')
     AND has_table_privilege(pg_class.oid, 'DELETE'))
+"""
+# What waits in a queue, or for items or nested graphs that do; later calls of a run end with a number.
+_QUEUED = """
+SELECT regexp_replace(workflow_uuid, '/[0-9]+$', '') FROM "{}".workflow_status
+WHERE (status IN ('ENQUEUED', 'DELAYED') OR (status = 'PENDING' AND name = 'hypergraph.map'))
+AND name LIKE 'hypergraph.%' AND regexp_replace(workflow_uuid, '/[0-9]+$', '') IN (SELECT unnest(?::text[]))
+"""
+_READABLE = """
+SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace
+    WHERE nspname = ? AND relname = 'workflow_status' AND relkind = 'r'
+    AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(pg_class.oid, 'SELECT'))
 """
 # Only those that ended. Items, and later calls, have ids below that of a run.
 _FORGET = """
@@ -107,6 +119,24 @@ class PostgresBackend(SqlBackend):
             return self.database.locks.is_shown(key, fence, address)
         except Exception as error:
             raise self.database.translated(error) from error
+
+    def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
+        """Return the processes that hold claims, and of what waits in a queue of a cluster that it does."""
+        wanted = list(workflow_ids)
+        found = super().read_owners(wanted)
+        unowned = {name: around(name) for name in wanted if name not in found and "\0" not in name}
+        schema = self.database.address.cluster_schema
+
+        def read(connection: Connection) -> set[str]:
+            if not connection.execute(_READABLE, (schema,)).fetchone()[0]:
+                return set()
+            names = list({part for parts in unowned.values() for part in parts})
+            rows = connection.execute(_QUEUED.format(schema.replace('"', '""')), (names,)).fetchall()
+            return {name for (name,) in rows}
+
+        queued = self.inspect(read) if unowned else set()
+        waits = Owner(0, "a queue", EPOCH, alive=True)
+        return found | {name: waits for name, parts in unowned.items() if not queued.isdisjoint(parts)}
 
     def find(self, query: Query) -> Page:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""

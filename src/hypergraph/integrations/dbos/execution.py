@@ -26,7 +26,7 @@ from hypergraph import AsyncRunner, Graph, RunResult, SyncRunner
 from hypergraph.checkpointers import Checkpointer, PostgresCheckpointer, Workflow, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.display import did_you_mean, jsonable
-from hypergraph.durability.code_changes import node_hashes
+from hypergraph.durability.code_changes import node_hashes, recorded_structure
 from hypergraph.durability.history import inputs_in
 from hypergraph.engine.nested import expand
 from hypergraph.engine.run import Run, graph_inside
@@ -41,7 +41,6 @@ from hypergraph.exceptions import (
     safe_text,
 )
 from hypergraph.graph.formerly import has_former_names, recorded_as
-from hypergraph.graph.structure import structure_of
 from hypergraph.integrations.dbos.calls import (
     IN_FLIGHT,
     RUN,
@@ -421,7 +420,7 @@ def _open_map(store: PostgresCheckpointer, graph: Graph, call: Call) -> _Items:
     code = NewWorkflow(
         graph_name=graph.name,
         graph_hash=graph.definition_hash,
-        graph=structure_of(graph),
+        graph=recorded_structure(graph),
         node_hashes=node_hashes(graph),
         version=graph.version,
     )

@@ -54,7 +54,7 @@ function ScheduleRow(schedule) {
 /** @param {any} run */
 function RunRow(run) {
   const when = run.due ?? run.submitted;
-  return html`<tr key=${run.id}><td><a class="mono" href=${format({ view: "workflow", params: { wf: run.id } })}>${cut(run.id, 60)}</a></td><td class="mono">${cut(run.queue, 30)}</td><td class="mono">${cut(run.worker, 30)}</td><td>${run.priority ?? ""}</td>
+  return html`<tr key=${run.id}><td><a class="mono" href=${format({ view: "workflow", params: { wf: run.id.replace(/\/\d+$/, "") } })}>${cut(run.id, 60)}</a></td><td class="mono">${cut(run.queue, 30)}</td><td class="mono">${cut(run.worker, 30)}</td><td>${run.priority ?? ""}</td>
     <td class="note">${run.due ? `due ${new Date(when).toLocaleString()}` : ago(new Date(when).toISOString())}</td></tr>`;
 }
 
