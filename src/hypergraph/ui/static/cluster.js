@@ -34,8 +34,9 @@ function Listing({ title, heads, items, empty, row }) {
 /** @param {any} queue */
 function QueueRow(queue) {
   const limits = [queue.concurrency && `${queue.concurrency} at once`, queue.worker_concurrency && `${queue.worker_concurrency} per worker`, queue.limit && `${queue.limit[0]} in ${since(queue.limit[1])}`].filter(Boolean);
+  const count = (/** @type {string} */ status) => html`<a href=${format({ view: "cluster", params: { queue: queue.name, status } })}>${queue[status].toLocaleString("en")}</a>`;
   return html`<tr key=${queue.name}><td class="mono">${cut(queue.name, 50)}</td><td><${Badge} status=${queue.paused ? "paused" : "active"} small /></td>
-    <td><a href=${format({ view: "cluster", params: { queue: queue.name, status: "waiting" } })}>${queue.waiting.toLocaleString("en")}</a></td><td>${queue.delayed.toLocaleString("en")}</td><td>${queue.running.toLocaleString("en")}</td>
+    <td>${count("waiting")}</td><td>${count("delayed")}</td><td>${count("running")}</td>
     <td>${since(queue.oldest)}</td><td class="note">${limits.join(", ") || "none"}</td></tr>`;
 }
 
