@@ -23,8 +23,7 @@ from hypergraph.exceptions import WorkflowError
 __all__ = ["bodies", "durable", "elsewhere", "store"]  # fixtures
 
 needs_signals = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals")
-ANSWERS = list(itertools.product((True, False), repeat=2))
-BOTH = pytest.mark.parametrize(("first", "second"), ANSWERS)
+BOTH = pytest.mark.parametrize(("first", "second"), [(True, True), (True, False)], ids=["same", "other"])
 
 
 class Desk:
