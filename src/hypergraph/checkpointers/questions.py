@@ -405,7 +405,8 @@ def _name(child: Workflow) -> str | None:
 
 def answered(workflow_id: str, key: str, *, used: bool = True) -> WorkflowError:
     """Return the error for another answer to what has been answered; a run has `used` that answer, or not."""
-    # A new turn takes the answers of the workflow itself alone, and not before a run has used the first one.
+    # A new turn takes the answers of the workflow itself alone, outside of loops, and not before a run has
+    # used the first one.
     again = " To ask again, pass new_turn=True." if used and "." not in key else ""
     return WorkflowError(
         f"{key!r} of workflow {workflow_id!r} has been answered already, with another value. To try this "

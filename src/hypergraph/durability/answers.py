@@ -95,7 +95,7 @@ def settle(
         elif not is_same:
             was_asked = case.answer is not UNKNOWN and case.was_asked
             wf = stored.workflow.id
-            raise answered(wf, key) if was_asked else unasked(wf, key, asked)
+            raise answered(wf, key, used=not case.is_loop) if was_asked else unasked(wf, key, asked)
     for question in asked:  # one that takes several answers is answered anew if one of them is another
         if any(key in run.answers for key in question.keys):
             again = [key for key in question.keys if key in found.repeated]
