@@ -27,7 +27,7 @@ IDS = ["health", "..", "%2e%2e", 'it\'s "quoted" & <b>', "ünïcødé ☃", "a b
 # One question of each kind, about the runs of `write_story`.
 ASKED: dict[str, dict[str, Any]] = {
     "workflows": {},
-    "glances": {"id": ["loop-1", "map-1"]},
+    "row_details": {"id": ["loop-1", "map-1"]},
     "running": {"id": "loop-1"},
     "counts": {},
     "workflow": {"id": "loop-1"},

@@ -11,7 +11,7 @@ from zlib import crc32
 LEAST, _MOST = 256, 64 * 1024 * 1024  # bytes of values that are looked at
 _HEADS = [(before, now) for before in range(6) for now in range(6)]  # lengths that a changed header may have
 _TAIL = 16  # bytes at the end that usually change
-_GLANCE = 32
+_PROBE = 32
 _MISFIT = "a patch of a growing value does not fit to what it extends"
 
 # Begin and end of the piece that is kept, length of what goes before it, checksum of the result.
@@ -126,7 +126,7 @@ def _longest_piece(before: bytes, now: bytes) -> tuple[int, int, int]:
     old, new = memoryview(before), memoryview(now)
     for start, head in _HEADS:
         body = len(before) - start - _TAIL
-        same = body > 0 and old[start : start + _GLANCE] == new[head : head + _GLANCE]
+        same = body > 0 and old[start : start + _PROBE] == new[head : head + _PROBE]
         if same and old[start : start + body] == new[head : head + body]:
             return start, _extended(old[start:], new[head:], body), head
     return 0, _common_length(old, new), 0

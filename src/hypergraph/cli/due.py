@@ -17,7 +17,7 @@ from hypergraph.durability.code_changes import serves
 from hypergraph.exceptions import WorkflowLockedError
 from hypergraph.views.writes import DueRun, DueRuns
 
-_GLANCE = 0.25  # seconds between looks at the store
+_POLL = 0.25  # seconds between looks at the store
 _AT_ONCE = 8  # runs
 _State = tuple[datetime | None, int, tuple[tuple[str, int], ...]]
 
@@ -60,7 +60,7 @@ class _Due:
                     self.under_way[workflow.id] = asyncio.create_task(self._resume(workflow))
             if not watch and not self.under_way:
                 return {"schema": "hypergraph.due/1", "items": self.ended}
-            pause = asyncio.create_task(asyncio.sleep(_GLANCE))
+            pause = asyncio.create_task(asyncio.sleep(_POLL))
             await asyncio.wait([pause, *self.under_way.values()], return_when=asyncio.FIRST_COMPLETED)
             pause.cancel()
 
@@ -79,7 +79,7 @@ class _Due:
             error = None if result.error is None else f"{type(result.error).__name__}: {result.error}"
         except WorkflowLockedError:  # another process runs it, and may die
             if self.watches:
-                await asyncio.sleep(_GLANCE)
+                await asyncio.sleep(_POLL)
             else:
                 self.tried[workflow.id] = _state(workflow)
             return

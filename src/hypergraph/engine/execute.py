@@ -55,7 +55,7 @@ _UNSHARED = 2  # references to an object that only a variable and the question a
 # Since 3.14 the loads of a variable may not count, and elsewhere nothing may: then nothing is used twice.
 _counts = sys.version_info < (3, 14) and hasattr(sys, "getrefcount")
 _references: Callable[[Any], int] = sys.getrefcount if _counts else lambda _: _UNSHARED + 1
-_GLANCE = 1.0  # seconds between looks at the clock while a timer waits: it may jump
+_TICK = 1.0  # seconds between looks at the clock while a timer waits: it may jump
 _PATIENCE = 0.05  # seconds between checks of a workflow that another process is running
 
 
@@ -586,7 +586,7 @@ async def _wait(
     while (left := (due - now()).total_seconds()) > 0:
         if context.recorder is not None and left > node.hold.total_seconds():
             raise PauseExecution(_question(run, step, PauseInfo(step.name, "", due=due)))
-        await context.kernel.sleep(left if skips() else min(left, _GLANCE), context)
+        await context.kernel.sleep(left if skips() else min(left, _TICK), context)
         if clock() >= context.halt_at:
             raise context.halt_error(run.path_of(step.name), was_executing=True)
     outcome.waited += clock() - started

@@ -27,7 +27,6 @@ from hypergraph.views.database import sql_only
 from hypergraph.views.diff import changes, diff
 from hypergraph.views.errors import errors
 from hypergraph.views.export import exported
-from hypergraph.views.glances import counts, glances
 from hypergraph.views.graph import graph
 from hypergraph.views.items import items
 from hypergraph.views.lineage import lineage
@@ -42,6 +41,7 @@ from hypergraph.views.problems import (
     without_python_options,
 )
 from hypergraph.views.profile import profile
+from hypergraph.views.row_details import counts, row_details
 from hypergraph.views.search import mentioning
 from hypergraph.views.state import raw_value, state, value
 from hypergraph.views.stats import stats
@@ -218,8 +218,8 @@ def _submitted(store: Checkpointer, status: str = WAITING, queue: str = "", limi
     return submitted(sql_only(store), status, queue, limit)
 
 
-def _glances(store: Checkpointer, id: list[str]) -> Document:
-    return glances(store, id)
+def _row_details(store: Checkpointer, id: list[str]) -> Document:
+    return row_details(store, id)
 
 
 def _query(answer: Callable[..., Document], *names: str) -> Query:
@@ -239,7 +239,7 @@ QUERIES: dict[str, Query] = {
         *(f"{each.name}*" if each.many else each.name for each in FILTERS),
         *("search", "sort", "limit#", "cursor"),
     ),
-    "glances": _query(_glances, "id!*"),
+    "row_details": _query(_row_details, "id!*"),
     "running": _query(running, "id!"),
     "counts": _query(counts, *(f"{each.name}*" if each.many else each.name for each in FILTERS)),
     "workflow": _query(workflow, "id!"),

@@ -17,7 +17,7 @@ from hypergraph.ui.api import NUMBER, TEXT, number_of, parsed
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import Problem
 
-_GLANCE = 0.03  # seconds between looks at a stream that has nothing new
+_POLL = 0.03  # seconds between looks at a stream that has nothing new
 _DEEP = 20  # levels of a chunk
 _MOST = 1000  # chunks that are read at once
 
@@ -61,7 +61,7 @@ async def events_of(
             yield b"event: end\ndata: {}\n\n"
             return
         if not found:
-            await anyio.sleep(_GLANCE)
+            await anyio.sleep(_POLL)
 
 
 def _event(chunk: StreamChunk) -> bytes:

@@ -9,9 +9,9 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.backend import ItemOutline
 from hypergraph.display import jsonable, preview
-from hypergraph.views.glances import FirstError, first_error
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.row_details import FirstError, first_error
 
 _ORDER = ("failed", "stopped", "paused", "active", "partial", "completed")  # of interest first
 

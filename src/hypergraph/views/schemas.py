@@ -19,7 +19,6 @@ from hypergraph.views.database import DatabaseView, MigratedView, RecoveredView
 from hypergraph.views.diff import ChangesView, DiffView
 from hypergraph.views.doctor import HealthView, VersionView
 from hypergraph.views.errors import ErrorPage, FailurePage
-from hypergraph.views.glances import CountsView, GlancePage
 from hypergraph.views.graph import GraphView
 from hypergraph.views.items import ItemPage
 from hypergraph.views.lineage import LineageView
@@ -27,6 +26,7 @@ from hypergraph.views.migration import MigrationView
 from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.profile import ProfileView
 from hypergraph.views.replay import ReplayView
+from hypergraph.views.row_details import CountsView, RowDetailsPage
 from hypergraph.views.run import RunView
 from hypergraph.views.search import SearchPage
 from hypergraph.views.sql import Rows
@@ -75,7 +75,7 @@ SCHEMAS: dict[str, type] = {
     "steps": StepPage,
     "step": StepDetail,
     "columns": ColumnsView,
-    "glances": GlancePage,
+    "row_details": RowDetailsPage,
     "running": RunningView,
     "counts": CountsView,
     "state": StateView,

@@ -57,7 +57,7 @@ def show(call: Call) -> Reply:
         return _tree(answer(call, tree))
     if call.options.errors:
         return _failures(answer(call, failures))
-    read, steps, open_calls, said, questions = answer(call, _glance)
+    read, steps, open_calls, said, questions = answer(call, _read)
     found = workflow_view(read, questions)
 
     def blocks() -> Iterator[Block]:
@@ -72,7 +72,7 @@ def show(call: Call) -> Reply:
     return Reply(found, blocks, header_of(found), _next(found))
 
 
-def _glance(
+def _read(
     store: Checkpointer, wf: str
 ) -> tuple[Overview, list[Step], list[InnerStepView], dict[str, ValueView], list[AskedView]]:
     read = overview(store, wf, steps=ROWS)

@@ -96,20 +96,20 @@ function usePages(params) {
   return { ...pages, loadMore: more, busy };
 }
 
-const GLANCED = 100; // rows whose details are asked for at once
+const DETAILED = 100; // rows whose details are asked for at once
 
 /** Return details of the rows that are shown, by id; they come after the rows. @param {any[]} items */
-function useGlances(items) {
+function useRowDetails(items) {
   const [found, setFound] = useState(/** @type {Map<string, any>} */ (new Map()));
   const key = items.map((item) => `${item.id} ${item.status} ${item.steps}`).join("\n");
   useEffect(() => {
     const controller = new AbortController();
     const load = async () => {
       const all = new Map();
-      for (let start = 0; start < items.length; start += GLANCED) {
-        const ids = items.slice(start, start + GLANCED).map((item) => item.id);
-        const page = await get("glances", { id: ids }, controller.signal);
-        for (const glance of page.items) all.set(glance.id, glance);
+      for (let start = 0; start < items.length; start += DETAILED) {
+        const ids = items.slice(start, start + DETAILED).map((item) => item.id);
+        const page = await get("row_details", { id: ids }, controller.signal);
+        for (const details of page.items) all.set(details.id, details);
         setFound(new Map(all));
       }
     };
@@ -226,9 +226,9 @@ function hrefOf(item) {
   return format({ view: "workflow", params: { wf: item.id } });
 }
 
-/** What is worth a second line: the match of a search, an error, where it is, what it was given. @param {{glance: any, match: any}} props */
-function Second({ glance, match }) {
-  const { error, inputs = [], running = [] } = glance ?? {};
+/** What is worth a second line: the match of a search, an error, where it is, what it was given. @param {{details: any, match: any}} props */
+function Second({ details, match }) {
+  const { error, inputs = [], running = [] } = details ?? {};
   const kind = error && cut(String(error.error_type ?? "Error").replace(/^builtins\./, ""), 40);
   return html`<div class="second">
     ${match ? html`<span class="match" title=${plain(match.run)}><b>${cut(match.where, 50)}</b> ${cut(match.text, 160)}</span>` : null}
@@ -238,11 +238,11 @@ function Second({ glance, match }) {
   </div>`;
 }
 
-/** The number of steps, or of items with those that failed. @param {{item: any, glance: any}} props */
-function Amount({ item, glance }) {
-  const items = Object.values(glance?.items ?? {}).reduce((sum, count) => sum + count, 0);
+/** The number of steps, or of items with those that failed. @param {{item: any, details: any}} props */
+function Amount({ item, details }) {
+  const items = Object.values(details?.items ?? {}).reduce((sum, count) => sum + count, 0);
   if (!items) return html`${item.steps.toLocaleString("en")}`;
-  const failed = glance.items.failed ?? 0;
+  const failed = details.items.failed ?? 0;
   return html`${plural(items, "item")}${failed ? html`, <b class="bad">${failed.toLocaleString("en")} failed</b>` : null}`;
 }
 
@@ -254,8 +254,8 @@ function tookOf(item) {
 
 const OWNER = "The owner process is gone; resume continues the run";
 
-/** @param {{item: any, glance: any, match: any}} props */
-function Row({ item, glance, match }) {
+/** @param {{item: any, details: any, match: any}} props */
+function Row({ item, details, match }) {
   const open = (/** @type {any} */ event) => {
     if (event.target.closest("a, button") || String(getSelection())) return;
     go({ view: "workflow", params: { wf: item.id } });
@@ -267,9 +267,9 @@ function Row({ item, glance, match }) {
       ${item.alive === false && html`<span class="note" title=${OWNER}>owner process is gone</span>`}
       ${item.forked_from && html`<span class="note" title="forked from ${plain(item.forked_from)}">fork of ${cut(item.forked_from, 24)} at ${item.forked_at ?? "the end"}</span>`}
       ${tags.slice(0, 3).map(([name, value]) => html`<span class="tag">${cut(name, 20)}=${cut(value, 20)}</span>`)}
-      <${Second} glance=${glance} match=${match} /></td>
+      <${Second} details=${details} match=${match} /></td>
     <td class="of-graph">${cut(item.graph ?? "—", 40)}</td>
-    <td class="of-steps num"><${Amount} item=${item} glance=${glance} />${amounts(glance?.usage) ? html`<div class="used" title="Recorded with ctx.record">${cut(amounts(glance.usage), 40)}</div>` : null}</td>
+    <td class="of-steps num"><${Amount} item=${item} details=${details} />${amounts(details?.usage) ? html`<div class="used" title="Recorded with ctx.record">${cut(amounts(details.usage), 40)}</div>` : null}</td>
     <td class="of-duration num">${tookOf(item)}</td>
     <td class="of-created" title=${moment(item.created_at)}>${ago(item.created_at)}</td>
   </tr>`;
@@ -285,10 +285,10 @@ function totalOf({ items, total, searched, of, more }) {
 
 /** @param {{pages: any}} props */
 function Table({ pages }) {
-  const glances = useGlances(pages.items);
+  const details = useRowDetails(pages.items);
   return html`<table class="list" aria-label="Workflows">
       <thead><tr>${HEADS.map(([name, label]) => html`<${Head} key=${name} name=${name} label=${label} />`)}</tr></thead>
-      <tbody>${pages.items.map((/** @type {any} */ item) => html`<${Row} key=${item.id} item=${item} glance=${glances.get(item.id)} match=${pages.matches[item.id]} />`)}</tbody>
+      <tbody>${pages.items.map((/** @type {any} */ item) => html`<${Row} key=${item.id} item=${item} details=${details.get(item.id)} match=${pages.matches[item.id]} />`)}</tbody>
     </table>
     <div class="more">
       ${pages.cursor && html`<button type="button" onClick=${pages.loadMore}>Show ${2 * PAGE} more</button>`}

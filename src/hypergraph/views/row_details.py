@@ -31,7 +31,7 @@ class FirstError(TypedDict):
     message: str  # the first line
 
 
-class Glance(TypedDict):
+class RowDetails(TypedDict):
     """One workflow in a list, beyond its summary."""
 
     id: str
@@ -42,11 +42,11 @@ class Glance(TypedDict):
     usage: dict[str, float]  # what was recorded with ctx.record, in it and below it
 
 
-class GlancePage(TypedDict):
+class RowDetailsPage(TypedDict):
     """Details of some rows of a list."""
 
-    schema: str  # hypergraph.glances/1
-    items: list[Glance]
+    schema: str  # hypergraph.row_details/1
+    items: list[RowDetails]
 
 
 class CountsView(TypedDict):
@@ -56,7 +56,7 @@ class CountsView(TypedDict):
     counts: dict[str, int]
 
 
-def glances(store: Checkpointer, id: Sequence[str]) -> GlancePage:
+def row_details(store: Checkpointer, id: Sequence[str]) -> RowDetailsPage:
     """Return details of workflows by id; unknown ids are left out.
 
     Raises:
@@ -67,8 +67,8 @@ def glances(store: Checkpointer, id: Sequence[str]) -> GlancePage:
     store = store.view(artifacts=False)
     found = [store.backend.read_workflow(workflow_id) for workflow_id in id]
     used = store.backend.total_usage([workflow.id for workflow in found if workflow is not None])
-    items = [_glance(store, workflow, used) for workflow in found if workflow is not None]
-    return {"schema": "hypergraph.glances/1", "items": items}
+    items = [_details_of(store, workflow, used) for workflow in found if workflow is not None]
+    return {"schema": "hypergraph.row_details/1", "items": items}
 
 
 def counts(store: Checkpointer, **filters: Any) -> CountsView:
@@ -88,7 +88,7 @@ def counts(store: Checkpointer, **filters: Any) -> CountsView:
     return {"schema": "hypergraph.counts/1", "counts": totals}
 
 
-def _glance(store: Checkpointer, found: Workflow, used: Mapping[str, dict[str, float]]) -> Glance:
+def _details_of(store: Checkpointer, found: Workflow, used: Mapping[str, dict[str, float]]) -> RowDetails:
     broken = found.status in (WorkflowStatus.FAILED, WorkflowStatus.PARTIAL)
     return {
         "id": jsonable(found.id),
