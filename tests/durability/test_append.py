@@ -88,6 +88,34 @@ def test_three_turns_of_an_agent(run: Any, store: Any) -> None:
     assert (again["messages"], CALLS) == (said_in("hi", "and", "bye"), TURN)
 
 
+def test_a_new_turn_after_one_that_failed_says_that_half_of_it_stays(
+    run: Any, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setitem(globals(), "broken", True)
+        for said in ("hi", "hi"):
+            run(agent, said=said, workflow_id="w", error_handling="continue")  # the same turn, resumed
+        with pytest.warns(UserWarning, match="gives up an unfinished turn because of 'said'; .* 'messages'"):
+            run(agent, said="hi", workflow_id="w", new_turn=True, error_handling="continue")
+        assert store.state("w")["messages"] == ["hi", "reply 1", "hi", "reply 3"]
+    assert run(agent, workflow_id="w")["messages"][:4] == ["hi", "reply 1", "hi", "reply 3"]
+    run(agent, said="bye", workflow_id="w", new_turn=True)  # that one has completed
+
+
+def test_a_new_turn_says_nothing_of_a_failed_one_that_has_appended_nothing(run: Any, store: Any) -> None:
+    @node(output_name="messages", append=True)
+    def fail(said: str) -> str:
+        raise ConnectionError
+
+    @node(output_name="length")
+    def measure(said: str) -> int:
+        return len(said)
+
+    graph = Graph([measure, fail], name="failing")
+    for _ in range(2):
+        run(graph, said="hi", workflow_id="w", new_turn=True, error_handling="continue")
+
+
 def test_a_fork_goes_on_from_the_list_as_it_was(run: Any, store: Any) -> None:
     run(agent, said="hi", workflow_id="w")
     run(agent, said="and", workflow_id="w")

@@ -422,8 +422,23 @@ def test_a_message_that_gives_up_an_open_question_says_so(desk: Desk, durable: O
         with pytest.warns(UserWarning, match=rf"gives up what it asked for \('{desk.key}'\)") as told:
             durable.run(desk.graph, topic, workflow_id="w", new_turn=new_turn)
         assert len(told) == 1
+        assert str(told[0].message).endswith("To keep a question, answer it first.")
     durable.run(desk.graph, {desk.key: True}, workflow_id="w")
     durable.run(desk.graph, desk.given("rum"), workflow_id="w")
+
+
+@pytest.mark.parametrize("by", [None, "ann"])
+def test_a_message_that_gives_up_a_stored_answer_says_so(
+    desk: Desk, durable: On, store: Checkpointer, by: str | None
+) -> None:
+    durable.run(desk.graph, desk.given("tea"), workflow_id="w")
+    store.answer("w", desk.key, True, by=by)
+    who = " by 'ann'" if by else ""
+    with pytest.warns(
+        UserWarning, match=rf"'{desk.key}' has been answered{who}, but not run: to use"
+    ) as told:
+        durable.run(desk.graph, desk.given("milk"), workflow_id="w")
+    assert "answer it first" not in str(told[0].message)
 
 
 def test_a_repeated_answer_is_not_used_for_the_question_that_follows_and_a_warning_says_so(

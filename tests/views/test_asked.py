@@ -73,6 +73,26 @@ def test_every_question_of_a_loop_has_the_superstep_before_it() -> None:
     assert workflow(store, "w")["asked"] == rows
 
 
+def test_an_answer_is_given_used_or_made_without_a_pause() -> None:
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    graph = Graph([ask, look], name="asking")
+
+    def seen(workflow_id: str) -> Any:
+        (row,) = asked(store, workflow_id)
+        return row["status"], row["answer"], row["answered_by"]
+
+    runner.run(graph, call="Rome", workflow_id="w")
+    assert seen("w") == ("paused", None, None)
+    store.answer("w", "ok", True, by="ann")
+    assert seen("w") == ("paused", "given", "ann")
+    runner.run(graph, workflow_id="w")
+    assert seen("w") == ("completed", "used", "ann")
+    known = interrupt("ok")(lambda call: True).with_name("ask")
+    runner.run(Graph([known, look], name="asking"), call="Rome", workflow_id="by-code")
+    assert seen("by-code") == ("completed", None, None)
+
+
 def test_a_question_in_the_first_superstep_has_none_before_it() -> None:
     store = MemoryCheckpointer()
     SyncRunner(checkpointer=store).run(Graph([ask], name="asking"), call="Rome", workflow_id="w")

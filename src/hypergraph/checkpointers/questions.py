@@ -292,7 +292,7 @@ def record_answers(
         if question.step.answer is None:
             written.append(store.encoding.answer(question.step, own, by))
         elif any(_is_unlike(store, question.step.answer.get(n), value) for n, value in own.items()):
-            raise answered(workflow_id, given[0], used=False)
+            raise answered(workflow_id, given[0])
     if written:
         store.backend.put_answers(written)
 
@@ -403,14 +403,11 @@ def _name(child: Workflow) -> str | None:
     return child.node_name if child.item is None else f"item-{child.item}"
 
 
-def answered(workflow_id: str, key: str, *, used: bool = True) -> WorkflowError:
-    """Return the error for another answer to what has been answered; a run has `used` that answer, or not."""
-    # A new turn takes the answers of the workflow itself alone, outside of loops, and not before a run has
-    # used the first one.
-    again = " To ask again, pass new_turn=True." if used and "." not in key else ""
+def answered(workflow_id: str, key: str) -> WorkflowError:
+    """Return the error for another answer to what has been answered."""
     return WorkflowError(
         f"{key!r} of workflow {workflow_id!r} has been answered already, with another value. To try this "
-        f"one, fork the workflow before the question.{again}",
+        "one, fork the workflow before the question.",
         workflow_id=workflow_id,
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypergraph.cli.arguments import Namespace
 from hypergraph.display import Block
-from hypergraph.views.address import DEFAULT, is_server, lists_at
+from hypergraph.views.address import DEFAULT, is_server, lists_at, without_password
 from hypergraph.views.problems import USAGE, Problem
 
 if TYPE_CHECKING:
@@ -40,6 +40,11 @@ class Call:
         """The address of the database: --db, HYPERGRAPH_DB, pyproject.toml, or ./runs.db."""
         given: str | None = self.options.db or os.environ.get("HYPERGRAPH_DB")
         return given or settings().get("db") or DEFAULT
+
+    @property
+    def database(self) -> str | None:
+        """What --db gives, without a password; None without --db. Commands that are printed repeat it."""
+        return without_password(self.options.db) if self.options.db else None
 
     def lists(self) -> Lists:
         """Return a source of lists of workflows. Raises Problem if the database does not exist."""

@@ -16,7 +16,7 @@ from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import PAIRS, given_values
-from hypergraph.cli.output import duration, quoted, say, status, suggested, until
+from hypergraph.cli.output import duration, located, quoted, say, status, suggested, until
 from hypergraph.cli.tables import ROWS
 from hypergraph.cli.targets import SERVICES, graph_at, services_at, target_of
 from hypergraph.display import Table, escape, plural
@@ -84,6 +84,7 @@ class Order(NamedTuple):
     options: dict[str, Any]
     quiet: bool  # stdout is for the answer alone
     progress: bool = False  # print lines of progress without a terminal too
+    database: str | None = None  # that --db gave
 
     @property
     def workflow_id(self) -> str | None:
@@ -98,7 +99,11 @@ class Order(NamedTuple):
 
     def resuming(self, *more: str, options: Sequence[str] = ()) -> str:
         """Return the command that resumes it."""
-        return suggested("resume", self.workflow_id or "", self.target, *more, options=options)
+        return self.command("resume", self.workflow_id or "", self.target, *more, options=options)
+
+    def command(self, name: str, *places: object, options: Sequence[object] = ()) -> str:
+        """Return another command about the same database."""
+        return located(suggested(name, *places, options=options), self.database)
 
 
 def order_of(call: Call, stored: Workflow | None = None) -> Order:
@@ -123,7 +128,16 @@ def order_of(call: Call, stored: Workflow | None = None) -> Order:
         options["error_handling"] = given.error_handling or "raise"
     elif given.map_mode or given.error_handling:
         raise Problem(USAGE, "--map-mode and --error-handling need --map-over")
-    return Order(target, graph, values, options, quiet=given.json or given.jsonl, progress=given.progress)
+    return new_order(call, target, graph, values, options)
+
+
+def new_order(
+    call: Call, target: str, graph: Graph, values: dict[str, Any], options: dict[str, Any]
+) -> Order:
+    """Return an order with what all commands that run a graph are given."""
+    given = call.options
+    quiet, progress = given.json or given.jsonl, getattr(given, "progress", False)
+    return Order(target, graph, values, options, quiet, progress, call.database)
 
 
 def options_of(given: Any) -> dict[str, Any]:
@@ -275,13 +289,13 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
         if asked["reason"] == "timer":
             yield f"{asked['node']} waits until {until(asked['due'])}"
             if order.workflow_id:
-                yield f"Resume what is due: {suggested('resume', order.target, options=['--due'])}"
+                yield f"Resume what is due: {order.command('resume', order.target, options=['--due'])}"
             continue
         by = "" if asked["due"] is None else f" until {until(asked['due'])}"
         yield f"{asked['node']} waits for an answer{by}: {asked['type']} {asked['text']}"
         if order.workflow_id:
             keys = [f"{key}=..." for key in asked["keys"]]
-            answering = suggested("answer", order.workflow_id, *keys)
+            answering = order.command("answer", order.workflow_id, *keys)
             yield f"Answer: {answering if order.is_map else order.resuming(*keys)}"
     if len(view["questions"]) > ROWS:
         yield f"... and {plural(len(view['questions']) - ROWS, 'more question')}"
@@ -345,9 +359,9 @@ def _error(error: Failure) -> str:
 def _next(view: RunView, order: Order) -> list[str]:
     if not order.workflow_id:
         return []
-    show = suggested("show", order.workflow_id)
+    show = order.command("show", order.workflow_id)
     if view["status"] == "completed" and not order.is_map:
-        return [show, suggested("state", order.workflow_id)]
+        return [show, order.command("state", order.workflow_id)]
     if order.is_map:
-        return [show, suggested("ls", options=["--parent", order.workflow_id])]
+        return [show, order.command("ls", options=["--parent", order.workflow_id])]
     return [show]

@@ -13,7 +13,6 @@ from hypergraph.cli.output import Screen
 from hypergraph.cli.registry import COMMANDS, READING, module_of, spelled
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import HypergraphError
-from hypergraph.views.address import without_password
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, REFUSED, STORE, USAGE, Problem, problem_of
 
 _CODES = {NOT_FOUND: 1, AMBIGUOUS: 1, USAGE: 2, STORE: 3, REFUSED: 4}
@@ -135,9 +134,11 @@ def _run(arguments: list[str], screen: Screen) -> int:
     if given.help:
         print(manual(name, options_of(name)))
         return 0
+    call = Call(given)
+    screen.database = call.database
     with _ended_by_interrupt(name):
-        reply = _action(name)(Call(given))
-        screen.show(reply, without_password(given.db) if given.db else None)
+        reply = _action(name)(call)
+        screen.show(reply)
     return reply.code
 
 

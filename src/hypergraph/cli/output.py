@@ -24,6 +24,7 @@ _COLOURS = {
     "stopped": "33",
     "skipped": "2",
 }
+_OWN = re.compile(r"(?<![\w`])hypergraph (?=[a-z])(?!demo\b)")  # a command of ours in a text
 _PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_-]+")  # a word that no shell changes
 _LEAST = 6  # characters of a cell, in a narrow terminal too
 _READABLE = 12  # characters that make a cell readable
@@ -41,9 +42,10 @@ class Screen:
         self.machine = self.lines or "--json" in options
         terminal = sys.stdout.isatty()
         self.width = _width() if terminal else None
+        self.database: str | None = None  # that --db gave
         self.colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
-    def show(self, reply: Reply, database: str | None = None) -> None:
+    def show(self, reply: Reply) -> None:
         """Print a reply; suggested commands repeat the database that was given."""
         if self.machine:
             self._print_json(reply.document)
@@ -52,7 +54,7 @@ class Screen:
             print(self._laid_out(reply))
         for number, command in enumerate(reply.next[:2]):
             lead = "     " if number else "\nnext:"
-            print(self._dim(f"{lead} {escape(located(command, database))}"))
+            print(self._dim(f"{lead} {escape(located(command, self.database))}"))
 
     def complain(self, problem: Problem) -> None:
         """Print a problem: as JSON on stdout with --json, else on stderr."""
@@ -62,7 +64,7 @@ class Screen:
         for line in f"hypergraph: {problem.message}".split("\n"):
             say(escape(line))
         matches = [f"  {escape(match)}" for match in problem.matches]
-        hint = [escape(problem.hint)] if problem.hint else []
+        hint = [escape(located(problem.hint, self.database))] if problem.hint else []
         introduces = problem.hint.endswith((":", "?"))
         for line in (*hint, *matches) if introduces else (*matches, *hint):
             say(line)
@@ -142,11 +144,14 @@ def write_file(path: str, data: bytes, *, overwrite: bool) -> None:
         raise Problem(USAGE, f"Cannot write {path}: {error.strerror or error}") from error
 
 
-def located(command: str, database: str | None) -> str:
-    """Return a command of ours that names the database, if it was named."""
-    if not database or command.startswith("hypergraph --db "):
-        return command
-    return command.replace("hypergraph", quoted("hypergraph", "--db", database), 1)
+def located(text: str, database: str | None) -> str:
+    """Return a command of ours, or a text with some, that name the database, if it was named."""
+    if not database:
+        return text
+    own = f"{quoted('hypergraph', '--db', database)} "
+    if text.startswith("hypergraph "):  # one command: the rest may be anything
+        return own + text.removeprefix("hypergraph ") if _OWN.match(text) else text
+    return _OWN.sub(lambda _: own, text)
 
 
 def suggested(command: str, *places: object, options: Sequence[object] = ()) -> str:

@@ -12,7 +12,6 @@ from hypergraph.cli.call import Call
 from hypergraph.cli.output import located, suggested
 from hypergraph.cli.registry import module_of
 from hypergraph.display import escape, plural
-from hypergraph.views.address import without_password
 from hypergraph.views.problems import NOT_FOUND, REFUSED, Problem
 from hypergraph.views.stores import resolve, store_at
 
@@ -46,7 +45,7 @@ def resuming(workflow_id: str, tags: Mapping[str, str]) -> str:
 def forking(call: Call, workflow_id: str, tags: Mapping[str, str]) -> str:
     """Return the command that forks a workflow, without values and superstep."""
     own = suggested("fork", workflow_id) + ("" if APP in tags else " MODULE:GRAPH")
-    return own if not call.options.db else located(own, without_password(call.options.db))
+    return located(own, call.database)
 
 
 def _resolved(store: Checkpointer, text: str) -> str:

@@ -280,15 +280,30 @@ def asked_table(asked: Sequence[AskedView], fork: str) -> Table:
     """Return a table of the questions that were asked; `fork` is the command that answers otherwise."""
     rows = []
     for question in asked:
-        by = f" by {question['answered_by']}" if question["answered_by"] else ""
-        how = {"paused": "open", "completed": "answered"}.get(question["status"], question["status"])
         at = question["fork_at"]
         pairs = " ".join(f"{key}=..." for key in question["keys"])
         before = "" if at is None else f"{pairs} --at {at}"
-        rows.append((question["node"], question["superstep"], f"{how}{by}", before))
+        rows.append((question["node"], question["superstep"], _how(question), before))
     return Table(
         ("Question", "Superstep", "Status", "Fork before it"), rows, f"To fork: {fork} KEY=... --at N"
     )
+
+
+def _how(question: AskedView) -> str:
+    """Return whether a question is open, or what became of it."""
+    by = f" by {question['answered_by']}" if question["answered_by"] else ""
+    match question["status"], question["answer"]:
+        case "paused", "given":
+            return f"answered{by}, not used yet"
+        case "paused", _:
+            return "open"
+        case "completed", "used":
+            return f"answered{by}"
+        case "completed", "expired":
+            return "answered by its default"
+        case "completed", _:  # by its function, or by a value that was given before it could ask
+            return "answered without a pause"
+    return question["status"]
 
 
 def signal_lines(signals: Sequence[SignalView]) -> list[str]:

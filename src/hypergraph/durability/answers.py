@@ -95,7 +95,7 @@ def settle(
         elif not is_same:
             was_asked = case.answer is not UNKNOWN and case.was_asked
             wf = stored.workflow.id
-            raise answered(wf, key, used=not case.is_loop) if was_asked else unasked(wf, key, asked)
+            raise answered(wf, key) if was_asked else unasked(wf, key, asked)
     for question in asked:  # one that takes several answers is answered anew if one of them is another
         if any(key in run.answers for key in question.keys):
             again = [key for key in question.keys if key in found.repeated]
@@ -344,10 +344,22 @@ def warn_of_given_up(
     if questions:
         keys = ", ".join(repr(key) for question in questions for key in question.keys)
         cause = ", ".join(map(repr, news)) or "changed code"
+        has_open = any(question.step.answer is None for question in questions)
+        remedies = ["To keep a question, answer it first."] if has_open else []
+        remedies += [
+            f"{', '.join(map(repr, question.keys))} has been answered{_by(question)}, but not run: to use "
+            "the answer, run the workflow without values first."
+            for question in questions
+            if question.step.answer is not None
+        ]
         warn_caller(
             f"Workflow {stored.workflow.id!r} gives up what it asked for ({keys}) because of {cause}. "
-            "To keep a question, answer it first."
+            f"{' '.join(remedies)}"
         )
+
+
+def _by(question: Question) -> str:
+    return f" by {question.step.answered_by!r}" if question.step.answered_by else ""
 
 
 def _given_up(

@@ -57,6 +57,7 @@ from hypergraph.durability.resume import (
     lacks_results,
     recall,
     take_up,
+    warn_of_half_turn,
 )
 from hypergraph.engine.admission import is_answer, transactional_node
 from hypergraph.engine.inner_steps import added
@@ -196,7 +197,7 @@ class WorkflowRecorder:
                 if self.options.new_turn and not given:
                     raise ValueError(
                         "new_turn=True counts the values that are given now as new, and none are given. Pass "
-                        "some, or leave new_turn out to resume the workflow."
+                        "some, or leave it out to resume the workflow."
                     )
                 if not self._is_nested:  # else the version is that of the graph around it
                     refuse_other_version(graph, stored.workflow)
@@ -498,6 +499,8 @@ class WorkflowRecorder:
         given = {name: (version, run.values[name]) for name, version in news.items()}
         if _is_outermost(run) and (news or outdated):
             warn_of_given_up(run, stored, self.questions, news, outdated)
+            if self.options.new_turn:
+                warn_of_half_turn(run, stored, self.store, news)
         left = [] if is_detached else given_up(run, stored, self.store, news, outdated)
         take_up(run, stored, given, outdated, self.store)
         run.journal = Journal(

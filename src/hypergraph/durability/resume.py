@@ -41,11 +41,14 @@ from hypergraph.exceptions import (
     RemoteError,
     ValueUnreadableError,
     WorkflowError,
+    warn_caller,
 )
 from hypergraph.graph.graph import Graph
 from hypergraph.records import PauseInfo, RunStatus
 from hypergraph.scheduling import Standing, bits
 from hypergraph.values.undecodable import Undecodable
+
+_CUT_OFF = (WorkflowStatus.FAILED, WorkflowStatus.STOPPED, WorkflowStatus.ACTIVE)  # by a failure, or a crash
 
 
 def recall(run: Run, stored: Stored, store: Checkpointer) -> None:
@@ -220,10 +223,13 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
 
 def standing_of(run: Run, stored: Stored, store: Checkpointer) -> Standing:
     """Return where the history of a workflow ends, without what is given now."""
+    return _replay_of(run, stored, store).run(stored.turns)
+
+
+def _replay_of(run: Run, stored: Stored, store: Checkpointer) -> Replay:
     if stored.summary is not None and not fits(stored, run.admission):
         _read_whole(stored, store, run.admission.graph)
-    replay = Replay(run.admission, replace(stored, records=grown(stored, run.admission.graph)))
-    return replay.run(stored.turns)
+    return Replay(run.admission, replace(stored, records=grown(stored, run.admission.graph)))
 
 
 def _rows(
@@ -583,6 +589,29 @@ def given_up(
         for record in stored.waiting
         if record.node_name not in run.plan.index or reached >> run.plan.index[record.node_name] & 1
     ]
+
+
+def warn_of_half_turn(run: Run, stored: Stored, store: Checkpointer, news: Collection[str]) -> None:
+    """Warn of lists in which an unfinished turn stays, as the nodes that appended to them run anew."""
+    if stored.workflow.status not in _CUT_OFF or not any(step.appends for step in run.plan.steps):
+        return
+    replay = _replay_of(run, stored, store)
+    standing, begun = replay.run(stored.turns), begun_at(replay)
+    if not standing.due | standing.pending | standing.asking | standing.running:
+        return
+    reached = run.admission.layout.reached_from(news)
+    lists = {
+        name: None
+        for step, record in completed(run.plan, stored.records)
+        for name in record.output_versions
+        if name in step.appends and record.superstep >= begun and reached >> step.index & 1
+    }
+    if lists:
+        warn_caller(
+            f"Workflow {stored.workflow.id!r} gives up an unfinished turn because of "
+            f"{', '.join(map(repr, news))}; what that turn has appended stays in "
+            f"{', '.join(map(repr, lists))}. To finish the turn, leave out new_turn=True and new values."
+        )
 
 
 def give_up_inside(

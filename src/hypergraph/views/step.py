@@ -146,7 +146,7 @@ def shown_step(step: StepRecord, *, failure: bool = False) -> Step:
         "error_type": jsonable(step.error_type),
         "child": jsonable(step.child_workflow_id),
         "partial": step.partial,
-        "answer": _answer(step),
+        "answer": answer_state(step),
         "answered_by": jsonable(step.answered_by),
     }
     if failure:
@@ -210,7 +210,8 @@ def step(
     }
 
 
-def _answer(step: StepRecord) -> str | None:
+def answer_state(step: StepRecord) -> str | None:
+    """Return what became of the answer to a question: given, used, expired or unused; None without one."""
     if step.answer is not None:
         return "given" if step.status is StepStatus.PAUSED else "unused"
     if step.expired:

@@ -24,6 +24,7 @@ from hypergraph.views.step import (
     QuestionView,
     Step,
     UnresolvedNode,
+    answer_state,
     pause_view,
     question_view,
     shown_step,
@@ -85,7 +86,8 @@ class AskedView(TypedDict):
     node: str  # with the path of the graphs around it
     keys: list[str]  # the inputs that take its answer
     superstep: int  # of this workflow
-    status: str  # of its step: paused as long as it is open
+    status: str  # of its step: paused until an answer is used
+    answer: str | None  # "given" and not used yet, "used", "expired", or null: open, or it did not pause
     answered_by: str | None
     fork_at: (
         int | None
@@ -172,6 +174,7 @@ def _asked(
                     "keys": [jsonable(".".join((*path, output))) for output in node.outputs],
                     "superstep": at,
                     "status": step.status.value,
+                    "answer": answer_state(step),
                     "answered_by": jsonable(step.answered_by),
                     "fork_at": at - 1 if at else None,
                 }

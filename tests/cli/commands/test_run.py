@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -193,7 +194,7 @@ def test_an_interrupted_run_is_stopped_and_says_how_to_go_on(shop: RunCli) -> No
         process.send_signal(signal.SIGINT)
         _, told = process.communicate()
     assert process.returncode == 130
-    assert b"hypergraph resume long shop:hangs" in told
+    assert f"hypergraph --db {shop.database} resume long shop:hangs".encode() in told
     assert "is being run by process" in busy.err
     found = SqliteCheckpointer(shop.database).workflow("long")
     assert found is not None
@@ -253,6 +254,48 @@ def test_an_answer_is_followed_by_the_command_that_resumes(
         assert capsys.readouterr().out.endswith(ending)
 
 
+def test_a_question_is_listed_with_what_became_of_its_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def listed(workflow_id: str) -> str:
+        capsys.readouterr()
+        main(["show", workflow_id])
+        rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  approve  ")]
+        return rows[-1].partition("  0  ")[2].strip()
+
+    target = f"{__name__}:ASKING"
+    main(["run", target, "said=a", "--id", "w"])
+    assert listed("w") == "open"
+    main(["answer", "w", "approved=true", "--by", "ann"])
+    assert listed("w") == "answered by ann, not used yet"
+    main(["resume", "w", target])
+    assert listed("w") == "answered by ann"
+    main(["run", target, "said=a", "approved=true", "--id", "beforehand"])
+    assert listed("beforehand") == "answered without a pause"
+
+
+def test_every_command_that_is_printed_names_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = f"{__name__}:ASKING"
+    for words in (
+        ["run", target, "said=a", "--id", "w"],
+        ["show", "w"],
+        ["fork", "w", "--at", "9"],
+        ["step", "w", "9"],
+        ["show", "nothing-like-it"],
+        ["answer", "w", "approved=true"],
+        ["resume", "w", target],
+    ):
+        main(["--db", "n.db", *words])
+        said = "".join(capsys.readouterr())
+        assert said.count("hypergraph --db n.db ") >= 1
+        assert not re.search(r"hypergraph (?!--db)[a-z]", said)
+
+
 def test_a_module_that_raises_is_named_with_the_line(shop: RunCli) -> None:
     (Path(shop.folder) / "broken.py").write_text("x = 1\nraise KeyError('\\x1b[31mno')\n")
     said = shop("run", "broken:graph", code=2)
@@ -289,8 +332,10 @@ def test_a_refusal_names_options_of_the_command_line(shop: RunCli) -> None:
     shop("run", "shop:asks", "n=3", "--id", "q")
     shop("resume", "q", "approved=false")
     refused = shop("resume", "q", "shop:asks", "approved=True", code=4)
-    assert "--new-turn" in refused.err
-    assert "new_turn=" not in refused.err
+    assert refused.err.endswith("fork the workflow before the question.\n")
+    nothing = shop("resume", "q", "shop:asks", "--new-turn", code=2)
+    assert "--new-turn counts the values" in nothing.err
+    assert "new_turn" not in nothing.err
     assert (
         shop.json("resume", "q", "shop:asks", "approved=True", "--new-turn")["outputs"][-1]["value"]
         == "6: True"

@@ -50,8 +50,7 @@ def answer(call: Call) -> Reply:
     except StoreError:
         raise
     except WorkflowError as error:
-        text = str(error).replace("pass new_turn=True", "resume it with --new-turn")
-        raise Problem(REFUSED, text) from error
+        raise Problem(REFUSED, str(error)) from error
     except (ValueError, TypeError) as error:
         raise Problem(USAGE, str(error)) from error
     after = [question_view(question) for question in store.questions(workflow_id)]

@@ -16,6 +16,7 @@ from hypergraph.cli.execution import (
     RESUME_OPTIONS,
     RUN_OPTIONS,
     Order,
+    new_order,
     options_of,
     outcome,
     reply_to,
@@ -65,7 +66,7 @@ def debug(call: Call) -> Reply:
         options["tags"] = {APP: given.app}
     elif given.id:
         raise Problem(USAGE, "--id cannot be combined with --no-store")
-    order = Order(given.app, graph, values, options, quiet=given.json or given.jsonl)
+    order = new_order(call, given.app, graph, values, options)
     session = _Session(graph, sys.stderr if order.quiet else sys.stdout)
     result = outcome(order, store, session.run)
     if store is not None:

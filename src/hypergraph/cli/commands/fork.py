@@ -8,7 +8,15 @@ from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.execution import CODE_CHANGE, PROGRESS, RUN_OPTIONS, Order, options_of, outcome, reply_to
+from hypergraph.cli.execution import (
+    CODE_CHANGE,
+    PROGRESS,
+    RUN_OPTIONS,
+    new_order,
+    options_of,
+    outcome,
+    reply_to,
+)
 from hypergraph.cli.inputs import PAIRS, VALUES, given_values
 from hypergraph.cli.output import suggested
 from hypergraph.cli.stores import APP, WF, asked, resuming
@@ -61,7 +69,7 @@ def fork(call: Call) -> Reply:
         **options_of(given),
     }
     edits = given_values(graph.recorded_as(store.workflow(origin).graph), given.values, pairs)
-    order = Order(target, graph, edits, options, quiet=given.json or given.jsonl, progress=given.progress)
+    order = new_order(call, target, graph, edits, options)
     _check_point(store, origin, given.at)
     return reply_to(outcome(order, store), order)
 

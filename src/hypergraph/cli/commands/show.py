@@ -155,7 +155,8 @@ def _next(found: WorkflowDetail) -> list[str]:
     error, wf = found["first_error"], found["id"]
     if error is not None and found["status"] in ("failed", "partial"):
         first = suggested("step", error["workflow"], error["index"])
-        return [first, suggested("state", error["workflow"])]
+        is_run = found["parent"] is None and not found["children"]["is_map"]
+        return [first, resuming(wf, found["tags"]) if is_run else suggested("state", error["workflow"])]
     if found["pause"] is not None:
         signal = found["pause"]["signal"]
         given = f"{suggested('answer', wf)} {_keys(found['pause'])}"
