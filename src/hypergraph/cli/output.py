@@ -24,7 +24,7 @@ _COLOURS = {
     "stopped": "33",
     "skipped": "2",
 }
-_OWN = re.compile(r"(?<![\w`])hypergraph (?=[a-z])(?!demo\b)")  # a command of ours in a text
+_OWN = re.compile(r"(?<![\w`])hypergraph (?=[a-z])(?!demo\b|\w+ --help)")  # a command of ours in a text
 _PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_-]+")  # a word that no shell changes
 _LEAST = 6  # characters of a cell, in a narrow terminal too
 _READABLE = 12  # characters that make a cell readable

@@ -56,6 +56,7 @@ from hypergraph.durability.resume import (
     given_up,
     lacks_results,
     recall,
+    refuse_remade,
     take_up,
     warn_of_half_turn,
 )
@@ -483,6 +484,8 @@ class WorkflowRecorder:
         anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
         outdated = outdated_nodes(graph, stored, self.options.code_change, anew)
         refuse_given_up_answer(run, stored, asked, news, outdated)
+        if _is_outermost(run) and self.origin is None:
+            refuse_remade(run, stored, news, reached)
         kept = [question for question in asked if not question.inner]
         if not is_detached and (
             answers := {n: run.answers[n] for question in kept for n in question.keys if n in run.answers}
@@ -499,8 +502,7 @@ class WorkflowRecorder:
         given = {name: (version, run.values[name]) for name, version in news.items()}
         if _is_outermost(run) and (news or outdated):
             warn_of_given_up(run, stored, self.questions, news, outdated)
-            if self.options.new_turn:
-                warn_of_half_turn(run, stored, self.store, news)
+            warn_of_half_turn(run, stored, self.store, news if self.options.new_turn else ())
         left = [] if is_detached else given_up(run, stored, self.store, news, outdated)
         take_up(run, stored, given, outdated, self.store)
         run.journal = Journal(

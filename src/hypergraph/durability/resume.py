@@ -593,7 +593,8 @@ def given_up(
 
 def warn_of_half_turn(run: Run, stored: Stored, store: Checkpointer, news: Collection[str]) -> None:
     """Warn of lists in which an unfinished turn stays, as the nodes that appended to them run anew."""
-    if stored.workflow.status not in _CUT_OFF or not any(step.appends for step in run.plan.steps):
+    is_cut_off = stored.workflow.status in _CUT_OFF
+    if not news or not is_cut_off or not any(step.appends for step in run.plan.steps):
         return
     replay = _replay_of(run, stored, store)
     standing, begun = replay.run(stored.turns), begun_at(replay)
@@ -689,3 +690,17 @@ def end_with(run: Run, status: RunStatus, failed: StepRecord | None, error: Exce
         where = run.path_of(where) if where else "/".join(run.path)
     run.end(status, error, NodeError(where, error, superstep=superstep, item_index=run.item_index), 0)
     run.close()
+
+
+def refuse_remade(run: Run, stored: Stored, news: Collection[str], reached: int) -> None:
+    """Raise WorkflowError for a new value that a node of the turn makes again before another takes it."""
+    layout = run.admission.layout
+    for name in news:
+        maker = layout.made_before_taken(name, reached)
+        if maker is not None:
+            raise WorkflowError(
+                f"The value given for {name!r} would not be used: it starts a turn, in which node {maker!r} "
+                f"makes {name!r} again first. To change it where workflow {stored.workflow.id!r} stands, "
+                f"fork: run(graph, {name}=..., fork_from=({stored.workflow.id!r}, None), workflow_id=...).",
+                workflow_id=stored.workflow.id,
+            )

@@ -96,7 +96,7 @@ def test_quitting_leaves_no_failed_step(folder: Path, lines: str) -> None:
     said = typed(folder, lines, "debugged_shop:orders", "item=tea", "--id", "w")
     assert "Workflow: w | stopped" in said
     assert "Stopped before node add_up." in said
-    assert "hypergraph resume w debugged_shop:orders" in said
+    assert "hypergraph --db runs.db resume w debugged_shop:orders" in said
     store = SqliteCheckpointer(folder / "runs.db")
     assert [(step.node_name, step.status.value) for step in store.steps("w")] == [("look_up", "completed")]
     said = typed(folder, "c\n", "debugged_shop:orders", "--id", "w")

@@ -146,7 +146,8 @@ def test_the_doctor_looks_at_the_store(mine: Cli, tmp_path: Path) -> None:
     assert found["trouble"] == 0
     assert {"python", "hypergraph", "sqlite", "store", "active"} <= {item["check"] for item in found["items"]}
     assert "No problems" in mine("doctor").out
-    assert "new.db; hypergraph run creates it" in Cli(tmp_path / "new.db")("doctor").out
+    new = tmp_path / "new.db"
+    assert f"new.db; hypergraph --db {new} run creates it" in Cli(new)("doctor").out
     (tmp_path / "odd.db").write_text("this is no database" * 90)
     assert Cli(tmp_path / "odd.db").json("doctor", code=3)["trouble"] == 1
 
