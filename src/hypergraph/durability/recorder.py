@@ -498,8 +498,9 @@ class WorkflowRecorder:
         given = {name: (version, run.values[name]) for name, version in news.items()}
         if _is_outermost(run) and (news or outdated):
             warn_of_given_up(run, stored, self.questions, news, outdated)
-        left = [] if is_detached else given_up(run, stored, self.store, news, outdated)
         take_up(run, stored, given, outdated, self.store)
+        is_turn = bool(news or outdated) and not is_detached
+        left = given_up(run, stored, self.store) if is_turn else []
         run.journal = Journal(
             self.store,
             claim,
