@@ -302,3 +302,27 @@ def test_a_value_is_warned_about_that_is_made_again_after_what_leads_to_it(durab
     durable.run(essay.graph, {"goal": "g"}, workflow_id="w")
     with pytest.warns(UserWarning, match="'review' is not used: node 'check' makes it again first"):
         durable.run(essay.graph, {"review": "EDIT"}, fork_from=("w", 0), workflow_id="f")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("chosen", [["approve"], ["talk", "look"]])
+def test_a_fork_of_a_fork_with_another_value(durable: On, store: Checkpointer, chosen: list[str]) -> None:
+    graph = agent(chosen)
+    durable.run(graph, {"log": ["user: go"]}, workflow_id="w")
+    durable.run(graph, {"call": "a yacht"}, fork_from=("w", None), workflow_id="f")
+    key = shown(store, "f")[0][1][0]
+    for at, edit, call in [(2, {}, "a flight"), (4, {}, "a yacht"), (None, {"call": "a boat"}, "a boat")]:
+        name = f"at-{at}"
+        durable.run(graph, edit, fork_from=("f", at), workflow_id=name)
+        assert shown(store, name) == [(call, (key,))]
+        assert durable.run(graph, {key: True}, workflow_id=name)["log"][-2] == f"tool: booked {call}"
+
+
+def test_a_fork_at_a_question_that_a_turn_has_given_up_asks_it(durable: On, store: Checkpointer) -> None:
+    graph = Graph([FunctionNode(lambda goal: f"{goal}!", "plan", "call"), approve], name="once")
+    durable.run(graph, {"goal": "go"}, workflow_id="w")
+    with pytest.warns(UserWarning, match="gives up what it asked for"):
+        durable.run(graph, {"goal": "stay"}, workflow_id="w")
+    durable.run(graph, fork_from=("w", 1), workflow_id="f")
+    assert shown(store, "f") == [("go!", ("approved",))]
+    assert durable.run(graph, {"approved": True}, workflow_id="f").values == {"call": "go!", "approved": True}

@@ -131,6 +131,7 @@ def _map_of(store: Checkpointer, run: Run, step: Step, workflow: Workflow) -> Ma
 
 _UNKNOWN = object()
 _LOST = Undecodable("not stored")
+_TRIED = (StepStatus.FAILED, StepStatus.STOPPED)  # what runs again after these has a superstep of its own
 _BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
 
 
@@ -203,7 +204,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         refuse_other_types(run.admission.graph, stored.workflow, kept)
     latest = {record.node_name: record for record in current}
     past.shift = shift_of(stored, past.first)
-    if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
+    if past.remade or any(record.status in _TRIED for record in latest.values()):
         next_ones = standing.copy()
         batch, counts = next_ones.ready(), dict(past.levels.counts)
         past.levels.begin(next_ones)
