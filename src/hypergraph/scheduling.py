@@ -532,6 +532,22 @@ class Layout:
                     coming.append(j)
         return _mask(found)
 
+    def made_before_taken(self, name: str, reached: int) -> str | None:
+        """Return a node that makes a name in a turn before one takes what was given; None if one does."""
+        makers = _mask(i for i in bits(reached & ~self.controlled) if name in self.parts[i].makes)
+        found = 0
+        for i in bits(reached):
+            if name not in self.parts[i].takes:
+                continue
+            loops = [self.loops[k] for k in self.home[i]]
+            around, early = _union(loop.members for loop in loops), _union(loop.early for loop in loops)
+            ahead = self.before[i] | (early if self.heads >> i & 1 else 0)  # a head runs after a choice
+            first = makers & ahead & (early | ~around) & ~(1 << i)
+            if not first or _union(loop.begins | loop.opened for loop in loops) >> i & 1:
+                return None
+            found |= first
+        return self.parts[bits(found)[0]].name if found else None
+
     def missing(self, index: int, have: int, *, idle: bool) -> int:
         """Return the slots that a node lacks; a named entry point waits for no signal in its first run."""
         found = self.need[index] & ~have | _union(m for m in self.either.get(index, ()) if not m & have)

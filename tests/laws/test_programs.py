@@ -886,3 +886,47 @@ def test_an_entry_point_waits_for_its_signal_from_its_second_run_on(call: Call) 
     graph = Graph([write, polish, check, needs_check], name="desk").with_entrypoint("polish")
     result = call(graph, topic="tea", draft="mine", on_internal_override="ignore")
     assert course(result) == ["polish", "write", "needs_check", "check", "polish", "write", "needs_check"]
+
+
+def test_a_value_that_a_turn_would_make_again_is_refused_and_a_fork_takes_it(
+    call: Call, store: Checkpointer
+) -> None:
+    @node(output_name=("log", "book"), append="log")
+    def model(log: list[str]) -> tuple[str, str]:
+        book = "Ulises" if len(log) == 1 else ""
+        return f"model: {book}", book
+
+    @route(targets=["lend", END])
+    def decide(book: str) -> Any:
+        return "lend" if book else END
+
+    @node(output_name="log", append=True)
+    def lend(book: str) -> str:
+        if book == "Ulises":
+            raise LookupError(book)
+        return f"tool: {book}"
+
+    desk = Graph([model, decide, lend], name="desk")
+    call(desk, log=["user: go"], workflow_id="t", error_handling="continue")
+    before = store.steps("t")
+    with pytest.raises(
+        WorkflowError, match=r"node 'model' makes 'book' again first.*fork_from=\('t', None\)"
+    ):
+        call(desk, book="Ulysses", workflow_id="t")
+    assert store.steps("t") == before
+    result = call(desk, book="Ulysses", fork_from=("t", None), workflow_id="u")
+    assert result["log"] == ["user: go", "model: Ulises", "tool: Ulysses", "model: "]
+
+
+def test_a_target_that_a_gate_names_twice_runs_once_with_a_warning(call: Call) -> None:
+    @route(targets=["search", END], multi_target=True)
+    def dispatch(calls: list[str]) -> list[Any]:
+        return ["search" for _ in calls]
+
+    @node(output_name="found")
+    def search(calls: list[str]) -> str:
+        return calls[0]
+
+    with pytest.warns(UserWarning, match="chose 'search' 2 times; it runs once"):
+        result = call(Graph([dispatch, search], name="desk"), calls=["a", "b"])
+    assert result["found"] == "a"

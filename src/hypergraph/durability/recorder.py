@@ -56,6 +56,7 @@ from hypergraph.durability.resume import (
     given_up,
     lacks_results,
     recall,
+    refuse_remade,
     take_up,
 )
 from hypergraph.engine.admission import is_answer, transactional_node
@@ -482,6 +483,8 @@ class WorkflowRecorder:
         anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
         outdated = outdated_nodes(graph, stored, self.options.code_change, anew)
         refuse_given_up_answer(run, stored, asked, news, outdated)
+        if _is_outermost(run) and self.origin is None:
+            refuse_remade(run, stored, news, reached)
         kept = [question for question in asked if not question.inner]
         if not is_detached and (
             answers := {n: run.answers[n] for question in kept for n in question.keys if n in run.answers}

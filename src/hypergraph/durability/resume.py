@@ -659,3 +659,17 @@ def end_with(run: Run, status: RunStatus, failed: StepRecord | None, error: Exce
         where = run.path_of(where) if where else "/".join(run.path)
     run.end(status, error, NodeError(where, error, superstep=superstep, item_index=run.item_index), 0)
     run.close()
+
+
+def refuse_remade(run: Run, stored: Stored, news: Collection[str], reached: int) -> None:
+    """Raise WorkflowError for a new value that a node of the turn makes again before another takes it."""
+    layout = run.admission.layout
+    for name in news:
+        maker = layout.made_before_taken(name, reached)
+        if maker is not None:
+            raise WorkflowError(
+                f"The value given for {name!r} would not be used: it starts a turn, in which node {maker!r} "
+                f"makes {name!r} again first. To change it where workflow {stored.workflow.id!r} stands, "
+                f"fork: run(graph, {name}=..., fork_from=({stored.workflow.id!r}, None), workflow_id=...).",
+                workflow_id=stored.workflow.id,
+            )

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn, Self
 
 from hypergraph.display import did_you_mean
+from hypergraph.exceptions import warn_caller
 from hypergraph.nodes.callable_node import CallableNode, P, R_co
 from hypergraph.nodes.names import Names, got, require_name
 from hypergraph.nodes.options import RetryPolicy, checked_retry, checked_timeout
@@ -221,7 +222,14 @@ class RouteNode(GateNode[P, R_co]):
                     f"Gate {self.name!r} has multi_target=True but returned {kind}; return a list"
                     + (": [END]." if result is END else ".")
                 )
-            return Decision(dict.fromkeys(map(self._check_target, result)))
+            chosen = dict.fromkeys(map(self._check_target, result))
+            if len(chosen) < len(result):
+                twice = next(name for name in chosen if result.count(name) > 1)
+                warn_caller(
+                    f"Gate {self.name!r} chose {twice!r} {result.count(twice)} times; it runs once. To run "
+                    "it for each of several calls, map a graph over them: graph.as_node().map_over('calls')."
+                )
+            return Decision(chosen)
         if result is None:
             return self.fallback
         if isinstance(result, (list, tuple, set)):
