@@ -518,6 +518,20 @@ class Layout:
                     coming.append(j)
         return _mask(found)
 
+    def reached_since(self, source: int, name: str, levels: Mapping[int, int]) -> int:
+        """Return what a value that a node has made last has reached; `levels` are the last supersteps.
+
+        These are the nodes that take it, and what those that have run since lead to.
+        """
+        coming = [i for i, names in self.flows[source].items() if name in names]
+        found = set(coming)
+        while coming:
+            if levels.get(i := coming.pop(), -1) > levels.get(source, -1):
+                for j in self.leads[i] - found - {source}:
+                    found.add(j)
+                    coming.append(j)
+        return _mask(found)
+
     def made_before_taken(self, name: str, reached: int) -> str | None:
         """Return a node that makes a name in a turn before one takes what was given; None if one does."""
         makers = _mask(i for i in bits(reached & ~self.controlled) if name in self.parts[i].makes)
@@ -1276,13 +1290,23 @@ class Standing:
         new._look_at(layout.scope)
         return new
 
-    def retract(self, source: int) -> None:
-        """Take back what gates have decided after a node in its round: what it made is replaced."""
+    def retract(self, source: int, after: int, since: int) -> None:
+        """Take back what was done with a value of a node that is replaced; `after` is what it has reached.
+
+        What has started there and not ended is given up, and gates of the loop that have run `since` decide
+        anew.
+        """
         layout = self.layout
-        around = set(layout.home[source])
+        left = (self.running | self.asking | self.pending) & after
+        self.running &= ~left
+        self.asking &= ~left
+        self.pending &= ~left
+        around, stand, undone = set(layout.home[source]), [], bool(left)
         for gate in bits(layout.gates):
-            if not layout.before[gate] >> source & 1 or not around.intersection(layout.home[gate]):
+            if not after & since & 1 << gate or not around.intersection(layout.home[gate]):
+                stand.append(gate)
                 continue
+            undone = undone or gate in self.said
             chosen = self.decisions.pop(gate, 0) & ~_union(self.decisions.values())
             self.said.pop(gate, None)
             self.ended &= ~(1 << gate)
@@ -1292,6 +1316,19 @@ class Standing:
             self.held = [heads & ~chosen for heads in self.held]
             self._reopen(chosen)
             self._look_at(chosen | 1 << gate)
+        if undone:
+            # What was done since must not lead to the node before the new value is taken.
+            stale = (after & layout.before[source] | 1 << source) & ~_union(self.held)
+            self.fresh &= ~stale
+            self._look_at(stale)
+            for gate in stand:  # what it chose is done again with the new value, by the decision that stands
+                if again := self.said.get(gate, 0) & after & ~self.due:
+                    self._look_at(self._choose(gate, bits(again)))
+
+    def is_led_to(self, index: int) -> bool:
+        """Say whether a node is to run, or may have to after what is."""
+        active = (self.due | self.pending | self.running) & ~_union(self.held)
+        return bool(active & (self.layout.before[index] | 1 << index))
 
     def hush(self, sources: int) -> None:
         """Let nodes that are new to the graph disturb nothing that has run."""
@@ -1474,6 +1511,19 @@ class Past:
         before = self.standing.have
         self.standing.land(done)
         self.supersteps.landed(self.standing, done.index, before)
+
+    def retract(self, source: int, name: str) -> int:
+        """Take back what was done with a value of a node that is replaced; return what it has reached."""
+        levels = self.supersteps
+        after = self.standing.layout.reached_since(source, name, levels)
+        since = _mask(i for i, superstep in levels.items() if superstep > levels.get(source, -1))
+        left = (self.standing.pending | self.standing.asking) & after
+        for index, (done, siblings) in list(self.withheld.items()):
+            self.withheld[index] = (done, siblings & ~left)
+            if not siblings & ~left:
+                self.release(index)
+        self.standing.retract(source, after, since)
+        return after
 
     def release(self, index: int) -> None:
         """Let what a withheld step has made be there."""

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from support.durable import On, durable, store
 
-from hypergraph import END, AsyncRunner, FunctionNode, Graph, SyncRunner, node, route
+from hypergraph import END, AsyncRunner, FunctionNode, Graph, SyncRunner, ifelse, interrupt, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
+from hypergraph.exceptions import WorkflowError
 
 __all__ = ["durable", "store"]  # fixtures
 
@@ -184,3 +185,144 @@ def test_a_value_that_is_edited_after_a_gate_has_decided_takes_its_decision_back
     steps = [(step.superstep, step.node_name, step.decision) for step in store.steps("fork")]
     assert steps[3:] == course
     assert runner.run(graph, workflow_id="fork").values == result.values
+
+
+# -- an open question, and values given for what it is about -----------------------------------------------
+
+
+@node(output_name=("log", "call", "acts"), append="log")
+def model(log: list[str]) -> tuple[str, str, bool]:
+    call = "a flight" if len(log) == 1 else ""
+    return f"model: {call}", call, bool(call)
+
+
+@interrupt("approved")
+def approve(call: str) -> bool | None:
+    return None
+
+
+@ifelse(when_true="book", when_false=END)
+def allowed(approved: bool) -> bool:
+    return approved
+
+
+@node(output_name="log", append=True)
+def book(call: str) -> str:
+    return f"tool: booked {call}"
+
+
+TALK = Graph([approve], name="talk")
+
+
+def agent(chosen: list[str], *, by: str = "call", failing: str = "") -> Graph:
+    """An agent that asks before it books, with a gate that takes the call itself or not."""
+
+    def decide(value: Any) -> Any:
+        return chosen if value else [END]
+
+    asks = TALK.as_node() if "talk" in chosen else approve
+    gate = route(targets=[asks.name, "look", END], multi_target=True)(decide).with_inputs(value=by)
+
+    @node(output_name="log", append=True)
+    def look(call: str) -> str:
+        if call == failing:
+            raise LookupError(call)
+        return f"tool: looked for {call}"
+
+    return Graph([model, gate, look, asks, allowed, book], name="agent")
+
+
+def shown(store: Checkpointer, workflow_id: str) -> list[tuple[Any, tuple[str, ...]]]:
+    return [(question.pause.value, question.keys) for question in store.questions(workflow_id)]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("at", "by"), [(None, "call"), (2, "call"), (None, "acts")])
+@pytest.mark.parametrize("chosen", [["approve"], ["approve", "look"], ["talk"], ["talk", "look"]])
+def test_a_question_whose_values_a_fork_replaces_is_asked_again_with_the_new_ones(
+    durable: On, store: Checkpointer, chosen: list[str], at: int | None, by: str
+) -> None:
+    graph, asks = agent(chosen, by=by), chosen[0]
+    durable.run(graph, {"log": ["user: go"]}, workflow_id="w")
+    result = durable.run(graph, {"call": "a yacht"}, fork_from=("w", at), workflow_id="f")
+    key = "approved" if asks == "approve" else "talk.approved"
+    assert ([p.value for p in result.pauses], shown(store, "f")) == (["a yacht"], [("a yacht", (key,))])
+    assert shown(store, "w") == [("a flight", (key,))]
+    assert [(s.superstep, s.status.value) for s in store.steps("f") if s.node_name == asks] == [
+        (2, "stopped"),
+        (4 if by == "call" else 3, "paused"),
+    ]
+    again = durable.run(graph, workflow_id="f")
+    assert [p.value for p in again.pauses] == ["a yacht"]
+    ended = durable.run(graph, {key: True}, workflow_id="f")
+    looked = ["tool: looked for a flight", "tool: looked for a yacht"] if "look" in chosen else []
+    expected = ["user: go", "model: a flight", *looked, "tool: booked a yacht", "model: "]
+    assert (ended.status.value, ended["log"]) == ("completed", expected)
+    assert durable.run(graph, workflow_id="f").values == ended.values
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_failed_beside_a_question_runs_once_with_the_value_that_replaces_its_own(
+    durable: On, store: Checkpointer
+) -> None:
+    graph = agent(["approve", "look"], failing="a flight")
+    durable.run(graph, {"log": ["user: go"]}, workflow_id="w", error_handling="continue")
+    durable.run(graph, {"call": "a yacht"}, fork_from=("w", None), workflow_id="f")
+    assert shown(store, "f") == [("a yacht", ("approved",))]
+    ended = durable.run(graph, {"approved": True}, workflow_id="f")
+    assert ended["log"][2:] == ["tool: looked for a yacht", "tool: booked a yacht", "model: "]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("chosen", [["approve"], ["approve", "look"], ["talk", "look"]])
+def test_a_question_stays_open_if_a_fork_replaces_what_comes_after_it(
+    durable: On, store: Checkpointer, chosen: list[str]
+) -> None:
+    graph = agent(chosen)
+    durable.run(graph, {"log": ["user: go"]}, workflow_id="w")
+    durable.run(graph, {"log": ["user: stay", "model: no"]}, fork_from=("w", None), workflow_id="f")
+    assert shown(store, "f") == shown(store, "w")
+    ended = durable.run(graph, {shown(store, "f")[0][1][0]: True}, workflow_id="f")
+    assert ended["log"] == ["user: stay", "model: no", "tool: booked a flight", "model: "]
+
+
+def test_an_answer_is_refused_with_a_value_because_of_which_its_question_is_asked_again(
+    durable: On, store: Checkpointer
+) -> None:
+    graph = agent(["approve"])
+    durable.run(graph, {"log": ["user: go"]}, workflow_id="w")
+    edit = {"call": "a yacht", "approved": True}
+    with pytest.raises(WorkflowError, match=r"will ask again because of 'call'.* Pass the new values first"):
+        durable.run(graph, edit, fork_from=("w", None), workflow_id="f")
+    assert [workflow.id for workflow in store.workflows()] == ["w"]
+
+
+def test_a_value_is_warned_about_that_is_made_again_after_what_leads_to_it(durable: On) -> None:
+    essay = Essay()
+    durable.run(essay.graph, {"goal": "g"}, workflow_id="w")
+    with pytest.warns(UserWarning, match="'review' is not used: node 'check' makes it again first"):
+        durable.run(essay.graph, {"review": "EDIT"}, fork_from=("w", 0), workflow_id="f")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("chosen", [["approve"], ["talk", "look"]])
+def test_a_fork_of_a_fork_with_another_value(durable: On, store: Checkpointer, chosen: list[str]) -> None:
+    graph = agent(chosen)
+    durable.run(graph, {"log": ["user: go"]}, workflow_id="w")
+    durable.run(graph, {"call": "a yacht"}, fork_from=("w", None), workflow_id="f")
+    key = shown(store, "f")[0][1][0]
+    for at, edit, call in [(2, {}, "a flight"), (4, {}, "a yacht"), (None, {"call": "a boat"}, "a boat")]:
+        name = f"at-{at}"
+        durable.run(graph, edit, fork_from=("f", at), workflow_id=name)
+        assert shown(store, name) == [(call, (key,))]
+        assert durable.run(graph, {key: True}, workflow_id=name)["log"][-2] == f"tool: booked {call}"
+
+
+def test_a_fork_at_a_question_that_a_turn_has_given_up_asks_it(durable: On, store: Checkpointer) -> None:
+    graph = Graph([FunctionNode(lambda goal: f"{goal}!", "plan", "call"), approve], name="once")
+    durable.run(graph, {"goal": "go"}, workflow_id="w")
+    with pytest.warns(UserWarning, match="gives up what it asked for"):
+        durable.run(graph, {"goal": "stay"}, workflow_id="w")
+    durable.run(graph, fork_from=("w", 1), workflow_id="f")
+    assert shown(store, "f") == [("go!", ("approved",))]
+    assert durable.run(graph, {"approved": True}, workflow_id="f").values == {"call": "go!", "approved": True}

@@ -230,6 +230,99 @@ def test_gates_and_loops(session: Session) -> None:
     assert [name for name, _ in session.stops[-5:]] == ["more", "count", "more", "count", "more"]
 
 
+@node(output_name=("log", "call"), append="log")
+def model(log: list[str]) -> tuple[str, str]:
+    call = "Ulises" if len(log) == 1 else ""
+    return f"model: {call}", call
+
+
+@route(targets=["act", "look", END], multi_target=True)
+def decide(call: str) -> Any:
+    return ["act", "look"] if call else [END]
+
+
+@node(output_name="log", append=True)
+def look(call: str) -> str:
+    return f"looked: {call}"
+
+
+@node(output_name="log", append=True)
+def act(call: str, strict: bool = True) -> str:
+    if call == "Ulises":
+        raise LookupError(call)
+    return f"tool: {call}"
+
+
+@route(targets=["act", END])
+def choose_act(call: str) -> Any:
+    return "act" if call else END
+
+
+AGENT = Graph([model, choose_act, act], name="agent")
+EDITED = ["user", "model: Ulises", "tool: Ulysses", "model: "]
+
+
+def edit_call(stop: NodeStop) -> None:
+    stop.edit(call="Ulysses")
+
+
+def test_an_edit_of_what_a_loop_has_made_calls_the_node_in_a_fork(session: Session) -> None:
+    assert session(AGENT, None, None, edit_call, log=["user"])["log"] == EDITED
+    assert (
+        session.stops[2:]
+        == [
+            ("act", {"call": "Ulises", "strict": True}),
+            ("choose_act", {"call": "Ulysses"}),  # it had used the value
+            ("model", {"log": EDITED[:3]}),
+            ("choose_act", {"call": ""}),
+        ]
+    )
+    assert session.ids == ["w"] * 3 + ["w-edit-1"] * 3
+    assert session.store.inputs("w-edit-1", "act")["call"] == "Ulysses"
+    assert session.store.workflow("w").status.value == "stopped"
+    assert SyncRunner(checkpointer=session.store).run(AGENT, workflow_id="w-edit-1")["log"] == EDITED
+
+
+def test_an_edit_repairs_a_run_that_failed_in_a_loop(session: Session) -> None:
+    with pytest.raises(LookupError):
+        session(AGENT, log=["user"])
+    session.stops.clear()
+    assert session(AGENT, edit_call)["log"] == EDITED
+    assert [name for name, _ in session.stops] == ["act", "choose_act", "model", "choose_act"]
+
+
+def test_an_edit_beside_a_node_that_has_used_the_value(session: Session) -> None:
+    graph = Graph([model, decide, look, act], name="agent")
+    log = session(graph, None, None, None, edit_call, log=["user"])["log"]
+    looked = ["looked: Ulises", "looked: Ulysses"]
+    assert log == ["user", "model: Ulises", *looked, "tool: Ulysses", "model: "]
+
+
+def test_a_list_that_a_loop_adds_to_is_edited(session: Session) -> None:
+    shorten: Act = lambda stop: stop.edit(log=["other"])  # noqa: E731 - one of many acts
+    acts = [None, None, lambda stop: stop.skip("tool: by hand"), shorten]
+    log = session(AGENT, *acts, None, lambda stop: stop.skip("tool"), log=["user"])["log"]
+    assert log == ["other", "model: Ulises", "tool", "model: "]
+
+
+def test_two_edits_and_a_step_back_in_a_loop(session: Session) -> None:
+    loop = Graph([count, more], name="loop")
+    up: Act = lambda stop: stop.edit(n=2)  # noqa: E731 - one of many acts
+    assert session(loop, None, None, up, lambda stop: stop.edit(n=0), n=0)["n"] == 3
+    assert [stop for stop in session.stops if stop[0] == "more"][-1] == ("more", {"n": 3})
+    assert session.ids[-1] == "w-edit-2"
+    session.stops.clear()
+    result = session(loop, None, None, up, lambda stop: stop.back(), n=0, workflow_id="v")
+    assert [name for name, _ in session.stops[:5]] == ["more", "count", "more", "count", "more"]
+    assert session.stops[4] == ("more", {"n": 2})
+    assert (result["n"], result.workflow_id) == (3, "v-edit-1-back-1")
+
+
+def test_an_edit_that_would_begin_a_loop_anew_is_refused(session: Session) -> None:
+    with pytest.raises(ValueError, match="another value of 'strict' would begin the loop anew"):
+        session(AGENT, None, None, lambda stop: stop.edit(call="Ulysses", strict=False), log=["user"])
+
+
 @ifelse(when_true="left", when_false="right")
 def choose(a: int) -> bool:
     return a > 0

@@ -91,6 +91,7 @@ class ResumeState:
     lost: dict[str, str] = field(default_factory=dict)  # node -> why values it made are not there
     reopened: set[int] = field(default_factory=set)  # nested graphs of which only changed nodes run again
     waiting: dict[str, StepRecord] = field(default_factory=dict)  # open questions, by node
+    given_up: int = 0  # nodes of which a turn that begins now gives up what has not ended
     load_rows: Callable[[], list[_Row]] = list  # finds what need not run again, maybe in the store
     stored: Stored | None = None  # the history that it continues, without what is given now
     look_up: LookUp | None = None  # how to find the run of a child
@@ -173,6 +174,7 @@ class Replay:
         self.past = Past(Standing(admission.layout))
         self.latest: dict[int, StepRecord] = {}  # by step: its last record
         self.first = 0  # the superstep with which the turn began
+        self.given_up = 0  # what values have reached that the last turn has replaced
         self.remembered: tuple[str, ...] = ()  # what is there without having been given
         waiting = (self.plan.index.get(record.node_name) for record in stored.waiting)
         self.asked = sum(1 << index for index in waiting if index is not None)
@@ -314,11 +316,10 @@ class Replay:
 
         One that is not used is warned about when it is new.
         """
-        makers = [s for s in self.plan.steps if name in s.outputs and self.admission.layout.home[s.index]]
         written = [w.node_name for w in self.writes.get(name, []) if w is not None and w is not EARLIER]
-        maker = next((s for s in makers if s.name in written[-1:]), makers[0])
-        self.standing.retract(maker.index)
-        if is_new and (self.standing.due | self.standing.pending) >> maker.index & 1:
+        maker = _maker_of(name, self.admission, written)
+        self.given_up |= self.past.retract(maker.index, name)
+        if is_new and self.standing.is_led_to(maker.index):
             warn_caller(
                 f"The value given for {name!r} is not used: node {maker.name!r} makes it again first. "
                 "Fork from a superstep after it."
@@ -328,7 +329,7 @@ class Replay:
 
     def begin(self, turn: Turn, reached: int | None = None) -> None:
         """Begin a turn with news, or with steps that must run again."""
-        self.first = turn.superstep
+        self.first, self.given_up = turn.superstep, 0
         replaced = self._replaced(turn)
         if replaced and not (reached or turn.names - replaced):
             for name in sorted(replaced):
@@ -417,6 +418,24 @@ def replaced_in(turn: Turn, stored: Stored, admission: Admission) -> frozenset[s
     if turn.superstep not in stored.edited_at:
         return frozenset()
     return turn.names & made_in_loops(admission)
+
+
+def reached_by_edit(turn: Turn, stored: Stored, admission: Admission) -> int:
+    """Return what the values have reached that a fork was given others for, as a mask."""
+    index = admission.plan.index
+    before = [r for r in stored.records if r.superstep < turn.superstep and r.node_name in index]
+    levels = {index[record.node_name]: record.superstep for record in before}
+    reached = 0
+    for name in replaced_in(turn, stored, admission):
+        maker = _maker_of(name, admission, [r.node_name for r in before if name in r.output_versions])
+        reached |= admission.layout.reached_since(maker.index, name, levels)
+    return reached
+
+
+def _maker_of(name: str, admission: Admission, written: Sequence[str]) -> Step:
+    """Return the step of a loop that has made a value last; `written` are the nodes that made it."""
+    makers = [s for s in admission.plan.steps if name in s.outputs and admission.layout.home[s.index]]
+    return next((s for s in makers if s.name in written[-1:]), makers[0])
 
 
 def made_in_loops(admission: Admission) -> set[str]:

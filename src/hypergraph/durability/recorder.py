@@ -503,8 +503,9 @@ class WorkflowRecorder:
         if _is_outermost(run) and (news or outdated):
             warn_of_given_up(run, stored, self.questions, news, outdated)
             warn_of_half_turn(run, stored, self.store, news if self.options.new_turn else ())
-        left = [] if is_detached else given_up(run, stored, self.store, news, outdated)
         take_up(run, stored, given, outdated, self.store)
+        is_turn = bool(news or outdated) and not is_detached
+        left = given_up(run, stored, self.store) if is_turn else []
         run.journal = Journal(
             self.store,
             claim,

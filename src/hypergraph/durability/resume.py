@@ -134,6 +134,7 @@ def _map_of(store: Checkpointer, run: Run, step: Step, workflow: Workflow) -> Ma
 
 _UNKNOWN = object()
 _LOST = Undecodable("not stored")
+_TRIED = (StepStatus.FAILED, StepStatus.STOPPED)  # what runs again after these has a superstep of its own
 _BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
 
 
@@ -175,12 +176,14 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         turn = Turn(past.entry, frozenset(news))
         names = replay.news_in(turn)
         again = [plan.index[name] for name in outdated if name in plan.index]
-        reached = run.admission.layout.reached_from(names, again)
         if names or outdated:
             past.first = past.entry
+            reached = run.admission.layout.reached_from(turn.names, again)
         replay.begin(turn, reached)
         past.reopened = _reopened(run, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
+        # Of a loop that a fork is given other values for, what has not ended with the old ones is given up.
+        past.given_up = reached or replay.given_up
         before.turns = with_turn(before, turn)
     standing = replay.standing
     run.use(standing.layout, standing)
@@ -191,7 +194,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     past.begins |= dict.fromkeys(plan.lists.intersection(news), past.first)
     past.unlisted = {name for name in plan.lists if _is_unlisted(stored, name)}
     past.is_whole = stored.is_whole
-    _pass_over_given_up(run, stored, store, reached, unfinished)
+    _pass_over_given_up(run, stored, store, unfinished)
     for name, (version, _) in stored.inputs.items():
         past.versions[name] = max(version, past.versions.get(name, 0))
     current = [record for record in stored.records if record.superstep >= past.first]
@@ -204,7 +207,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         refuse_other_types(run.admission.graph, stored.workflow, kept)
     latest = {record.node_name: record for record in current}
     past.shift = shift_of(stored, past.first)
-    if past.remade or any(record.status is StepStatus.FAILED for record in latest.values()):
+    if past.remade or any(record.status in _TRIED for record in latest.values()):
         next_ones = standing.copy()
         batch, counts = next_ones.ready(), dict(past.levels.counts)
         past.levels.begin(next_ones)
@@ -213,7 +216,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         later = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
         past.shift = max(later, past.shift)
     past.waiting = {  # also from an earlier turn; those that this one gives up are not asked any more
-        r.node_name: r for r in stored.waiting if not reached >> plan.index.get(r.node_name, 0) & 1
+        r.node_name: r for r in stored.waiting if not past.given_up >> plan.index.get(r.node_name, 0) & 1
     }
     known = stored.records if stored.summary is None else None  # a long history is read when its log is
     past.load_rows = partial(_rows, run, store, stored.workflow.id, known, outside)
@@ -315,7 +318,7 @@ def _visit(store: Checkpointer, stored: Stored, step: Step, number: int) -> Work
 
 
 def _pass_over_given_up(
-    run: Run, stored: Stored, store: Checkpointer, reached: int, unfinished: Sequence[Workflow]
+    run: Run, stored: Stored, store: Checkpointer, unfinished: Sequence[Workflow]
 ) -> None:
     """Count visits of nested graphs that a later turn has given up: the next one is a fresh run.
 
@@ -323,7 +326,7 @@ def _pass_over_given_up(
     """
     past, reached_before = run.resumed, reached_at(stored, run.admission)
     for step in run.plan.steps:
-        begun = past.first if reached >> step.index & 1 else reached_before.get(step.index, 0)
+        begun = past.entry if past.given_up >> step.index & 1 else reached_before.get(step.index, 0)
         if step.kind != "graph" or not begun:
             continue
         left = [
@@ -570,16 +573,12 @@ def indexes_of(run: Run, names: Iterable[str]) -> list[int]:
     return [run.plan.index[name] for name in names if name in run.plan.index]
 
 
-def given_up(
-    run: Run, stored: Stored, store: Checkpointer, news: Collection[str], outdated: Sequence[str]
-) -> list[StepRecord]:
-    """Return the questions that new values or code give up, as they are kept: with their unused answers.
+def given_up(run: Run, stored: Stored, store: Checkpointer) -> list[StepRecord]:
+    """Return the questions that a turn which begins now gives up, as they are kept: with unused answers.
 
     Nested graphs that a process has left unfinished, and questions inside of them, are given up at once.
     """
-    if not (news or outdated):
-        return []
-    reached = run.admission.layout.reached_from(news, indexes_of(run, outdated))
+    reached = run.resumed.given_up
     nested = {run.plan.steps[i].name for i in bits(reached) if run.plan.steps[i].kind == "graph"}
     if nested:
         left = UNFINISHED if run.plan.has_interrupts else frozenset((WorkflowStatus.ACTIVE,))

@@ -17,7 +17,15 @@ import msgspec
 from hypergraph.checkpointers.records import EncodedStep, StepRecord, Turn, fast_constructor, turns_of
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.durability.code_changes import RULES
-from hypergraph.durability.history import EARLIER, Replay, Stored, covered, grown, replaced_in
+from hypergraph.durability.history import (
+    EARLIER,
+    Replay,
+    Stored,
+    covered,
+    grown,
+    reached_by_edit,
+    replaced_in,
+)
 from hypergraph.engine.admission import Admission
 from hypergraph.scheduling import Standing
 
@@ -99,7 +107,9 @@ def reached_at(stored: Stored, admission: Admission) -> dict[int, int]:
     found = {} if stored.summary is None else dict(stored.summary["reached"])
     nodes = [step.index for step in admission.plan.steps if step.kind in ("graph", "interrupt")]
     for turn in stored.turns if nodes else ():
-        reached = admission.layout.reached_from(turn.names - replaced_in(turn, stored, admission))
+        is_anew = turn.names != replaced_in(turn, stored, admission)
+        reached = admission.layout.reached_from(turn.names) if is_anew else 0
+        reached |= reached_by_edit(turn, stored, admission)
         found |= {index: turn.superstep for index in nodes if turn.superstep and reached >> index & 1}
     return found
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from hypergraph import checkpointers
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.display import did_you_mean, preview
+from hypergraph.durability.history import is_other
 from hypergraph.engine.kernel import HALTED, NOT_KNOWN
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.plan import Step, inputs_of
@@ -59,7 +60,7 @@ class NodeStop:
     outputs: tuple[str, ...]  # what it makes
     targets: tuple[str, ...]  # of a gate: what it can choose
     superstep: int  # the superstep of the run, from 0
-    workflow_id: str | None  # the stored run; another one after `back`
+    workflow_id: str | None  # the stored run; another one after `back`, and after an edit in a loop
 
     def __init__(self, run: Run, step: Step, superstep: int) -> None:
         self._run, self._step = run, step
@@ -76,10 +77,12 @@ class NodeStop:
         """Change inputs of the node, and call it.
 
         The run is resumed with the new values, as if they had been given to it: nodes that have used one of
-        them before run again first. Values that are what they were change nothing.
+        them before run again first. A value that a node of a loop has made is replaced in a fork, and the
+        round continues there. Values that are what they were change nothing.
 
         Raises:
-            ValueError: the node has no such input, or is inside of a nested graph.
+            ValueError: the node has no such input, or is inside of a nested graph; or it is within a loop,
+                and the value was not made there: it would begin the loop anew.
             RuntimeError: the loop has proceeded.
         """
         self._check()
@@ -93,7 +96,30 @@ class NodeStop:
                 f"Node {self.node!r} is inside of a nested graph; change the inputs of that graph's node, or "
                 "give the outputs of this one: stop.skip(...)."
             )
-        self._choice = ("edit", values) if values else ("next", None)
+        changed = {n: v for n, v in values.items() if n not in self.inputs or is_other(self.inputs[n], v)}
+        made = self._made_in_loops(changed)
+        if changed.keys() != made and self._is_within_loop():
+            names = ", ".join(repr(name) for name in changed if name not in made)
+            raise ValueError(
+                f"Node {self.node!r} is in a loop that has begun, and another value of {names} would begin "
+                "the loop anew. Give the outputs of the node, as in stop.skip(...), or start another run."
+            )
+        self._choice = ("replace" if made else "edit", changed) if changed else ("next", None)
+
+    def _made_in_loops(self, names: Collection[str]) -> set[str]:
+        """Return the names that nodes of loops have made in this run."""
+        home = self._run.admission.layout.home
+        done = {step for _, step, *_ in self._run.all_records() if home[step.index]}
+        return {name for step in done for name in step.outputs if name in names}
+
+    def _is_within_loop(self) -> bool:
+        """Say whether the node is in a loop that has begun elsewhere: from outside it begins there again."""
+        layout, index = self._run.admission.layout, self._step.index
+        around = [layout.loops[k] for k in layout.home[index]]
+        done = {step.index for _, step, *_ in self._run.all_records()} if around else set()
+        return any(
+            not loop.begins >> index & 1 and any(loop.members >> i & 1 for i in done) for loop in around
+        )
 
     def skip(self, *value: Any, **outputs: Any) -> None:
         """Do not call the node; these are its outputs. The step is recorded as answered by "debugger".
@@ -171,7 +197,7 @@ class Stepper:
         self.call: Call = call._replace(options=options)
         self.give: Callable[[NodeStop], Awaitable[None]]
         self._choice: tuple[str, Any] = ("next", None)
-        self._passes: str | None = None  # a node whose inputs were edited: it does not stop again
+        self._passes: tuple[str, Mapping[str, Any]] | None = None  # what was edited: it does not stop again
         self._is_free = False
 
     async def before(self, run: Run, step: Step, superstep: int) -> Any:
@@ -181,9 +207,10 @@ class Stepper:
         if run.context.stop_request is not None:
             return HALTED
         stop = NodeStop(run, step, superstep)
-        if stop.node == self._passes:
-            self._passes = None
-            return NOT_KNOWN
+        if self._passes is not None and stop.node == self._passes[0]:
+            (_, edited), self._passes = self._passes, None
+            if not any(n not in stop.inputs or is_other(stop.inputs[n], v) for n, v in edited.items()):
+                return NOT_KNOWN
         await self.give(stop)
         stop._is_over = True
         kind, value = stop._choice
@@ -193,8 +220,8 @@ class Stepper:
             return value
         if kind == "finish":
             self._is_free = True
-        elif kind in ("edit", "back"):
-            self._choice, self._passes = (kind, value), stop.node if kind == "edit" else None
+        elif kind in ("edit", "replace", "back"):
+            self._choice, self._passes = (kind, value), None if kind == "back" else (stop.node, value)
             run.context.stop("debugger")
             return HALTED
         return NOT_KNOWN
@@ -205,12 +232,15 @@ class Stepper:
         if kind == "next":
             return False
         given = {name: value for name, value in vars(self.call.options).items() if name not in _HISTORY}
-        if kind == "edit":
-            self.call = Call(dict(value), {}, RunOptions(**given))
-            return True
         store, workflow_id = self.runner.checkpointer, given["workflow_id"]
         assert store is not None  # noqa: S101 - see __init__
-        given["workflow_id"] = _free_name(store, workflow_id)
+        if kind in ("edit", "replace"):
+            if kind == "replace":
+                given["workflow_id"] = _free_name(store, workflow_id, "edit")
+                given["fork_from"] = (workflow_id, None)
+            self.call = Call(dict(value), {}, RunOptions(**given))
+            return True
+        given["workflow_id"] = _free_name(store, workflow_id, "back")
         origin = self._origin(store, workflow_id, whole=value)
         inputs, upto = store.inputs(workflow_id), origin.get("fork_from", (None, None))[1]
         names: Iterable[str] = ()
@@ -241,10 +271,10 @@ class Stepper:
         return {"fork_from": (workflow_id, kept[-1].superstep)} if kept else {}
 
 
-def _free_name(store: Any, workflow_id: str) -> str:
-    stem, _, number = workflow_id.rpartition("-back-")
+def _free_name(store: Any, workflow_id: str, why: str) -> str:
+    stem, _, number = workflow_id.rpartition(f"-{why}-")
     stem, count = (stem, int(number) + 1) if stem and number.isdigit() else (workflow_id, 1)
-    while store.backend.read_workflow(name := f"{stem}-back-{count}") is not None:
+    while store.backend.read_workflow(name := f"{stem}-{why}-{count}") is not None:
         count += 1
     return name
 
