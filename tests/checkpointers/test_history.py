@@ -19,6 +19,7 @@ from hypergraph import END, Graph, ifelse, interrupt, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, StepRecord, StepStatus, WorkflowStatus
 from hypergraph.checkpointers.history import ready_nodes
 from hypergraph.checkpointers.records import Turn
+from hypergraph.exceptions import WorkflowError
 from hypergraph.graph.structure import structure_of
 from hypergraph.structure import StoredGraph
 from hypergraph.testing.conformance import samples
@@ -211,7 +212,8 @@ def test_a_map_has_no_nodes_of_its_own_that_would_run(store: Checkpointer) -> No
     graph = Graph([node(output_name="y")(fail)], name="failing")
     on = OnSync(checkpointer=store)
     on.map(graph, x=[1, 2], map_over="x", error_handling="continue", workflow_id="batch")
-    assert store.checkpoint("batch").next == ()
+    with pytest.raises(WorkflowError, match="is a map"):
+        store.checkpoint("batch")
     assert store.checkpoint("batch/item-0").next == ("fail",)
 
 

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
+from security.files import without_triggers
 
 from hypergraph import END, Graph, NodeContext, SyncRunner, interrupt, node, pause_for, receive, route
 from hypergraph.checkpointers import SqliteCheckpointer
@@ -181,6 +182,7 @@ COLUMNS = {
     "vals": ("kind", "name", "superstep", "idx", "node", "version", "format", "checksum", "data", "base"),
     "intents": ("superstep", "node", "fence"),
     "tallies": ("status", "graph", "workflows"),
+    "tags": ("name", "text", "top"),
     "lengths": ("counted", "steps"),
     "usage": ("superstep", "node", "step", "name", "amount"),
     "streams": ("node", "next", "kept", "size", "until"),
@@ -264,12 +266,11 @@ Change = Callable[[Path], None]
 
 def _update(table: str, column: str, value: object) -> Change:
     def change(path: Path) -> None:
-        connection = sqlite3.connect(path)
-        connection.execute("PRAGMA ignore_check_constraints = ON")
-        connection.execute(f"UPDATE OR IGNORE {table} SET {column} = ?", (value,))
-        connection.commit()
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        connection.close()
+        with without_triggers(path) as connection:
+            connection.execute("PRAGMA ignore_check_constraints = ON")
+            connection.execute(f"UPDATE OR IGNORE {table} SET {column} = ?", (value,))
+            connection.commit()
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     return change
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -87,3 +89,17 @@ def endless(path: Path, index: str = "workflows_by_parent") -> None:
     data[(pages[-1] - 1) * PAGE : pages[-1] * PAGE] = leaf
     struct.pack_into(">I", data, 28, len(data) // PAGE)  # the number of pages
     path.write_bytes(data)
+
+
+@contextmanager
+def without_triggers(path: Path) -> Iterator[sqlite3.Connection]:
+    """Change a file as a hostile program would, past the triggers that keep its tables together."""
+    connection = sqlite3.connect(path)
+    triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    for name, _ in triggers:
+        connection.execute(f"DROP TRIGGER {name}")
+    yield connection
+    for _, statement in triggers:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()

@@ -25,14 +25,12 @@ from hypergraph.graph.drawing import draw
 from hypergraph.graph.picture import plain_boxes
 from hypergraph.layout import arrange
 from hypergraph.views.lineage import lineage
-from security.files import GRAPH, sent
+from security.files import GRAPH, sent, without_triggers
 
 
 def changed(path: Path, statement: str, *values: Any) -> SqliteCheckpointer:
-    connection = sqlite3.connect(path)
-    connection.execute(statement, values)
-    connection.commit()
-    connection.close()
+    with without_triggers(path) as connection:
+        connection.execute(statement, values)
     return SqliteCheckpointer(path)
 
 

@@ -13,8 +13,10 @@ def test_the_notebook_calls_what_failed_and_no_more(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     notebook = nbformat.read(Path(__file__).with_name("session.ipynb"), as_version=4)
     NotebookClient(notebook, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    texts = [output.get("text") or output["data"]["text/plain"] for output in outputs]
+    cells = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
+    texts = [
+        "".join(o.get("text") or o["data"]["text/plain"] for o in outputs) for outputs in cells if outputs
+    ]
     assert "47 completed, 3 failed" in texts[0]
     assert [line.split()[1] for line in texts[1].splitlines()[1:]] == ["107", "121", "140"]
     assert (texts[2], texts[3], texts[5]) == ("[107, 121, 140]\n", "4590.0", "0.0 43.2\n")
