@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from statistics import median
 from typing import Any
 
 import jsonschema
@@ -156,6 +155,6 @@ def test_the_first_page_of_100000_workflows_costs_at_most_twice_that_of_1000() -
     with serving(server().dsn(names[0])) as small, serving(server().dsn(names[1])) as large:
         assert large.ask("workflows").document["total"] == 100_000
         spent = [(seconds(small), seconds(large)) for _ in range(40)]
-    ratio = median(long for _, long in spent) / median(short for short, _ in spent)
+    ratio = min(long for _, long in spent) / min(short for short, _ in spent)
     print(f"first page over HTTP, 100,000 workflows against 1,000: {ratio:.2f}x")
     assert ratio <= 2
