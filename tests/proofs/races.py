@@ -188,7 +188,7 @@ def one_race(folder: Path, kind: str, runner: str, count: int, seed: int) -> lis
     race.before(folder, runner)
     heard = rivals.at_once([partial(race.rival, folder, runner, str(n)) for n in range(count)], seed)
     wrong = _answers(race, heard) + _effects(race, kind, heard, calls(folder))
-    found = store_at(folder / "w.db").workflow("w")
+    found = store_at(folder / "w.db").backend.read_workflow("w")
     if race.workflow and (found is None or found.status is not WorkflowStatus.COMPLETED):
         wrong.append(f"the workflow is {found.status if found else 'gone'}")
     return [f"{text} | heard {heard}" for text in wrong]

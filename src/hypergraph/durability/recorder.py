@@ -484,7 +484,7 @@ class WorkflowRecorder:
         anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
         outdated = outdated_nodes(graph, stored, self.options.code_change, anew)
         refuse_given_up_answer(run, stored, asked, news, outdated)
-        if _is_outermost(run) and self.origin is None:
+        if _is_outermost(run) and self.origin is None and self.options.on_internal_override != "ignore":
             refuse_remade(run, stored, news, reached)
         kept = [question for question in asked if not question.inner]
         if not is_detached and (

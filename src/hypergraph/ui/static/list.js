@@ -42,6 +42,7 @@ const EMPTY = {
   of: 0,
   more: false,
 };
+const MOST = 1000; // rows of one answer
 const AGAIN_MS = 400; // between two looks while a search has not seen all runs
 
 /** @param {any} page */
@@ -58,7 +59,7 @@ function usePages(params) {
   const shown = useRef(PAGE);
   const [busy, setBusy] = useState(false);
   const look = () =>
-    ask("workflows", { ...question, limit: Math.min(shown.current, 1000) }).then(
+    ask("workflows", { ...question, limit: Math.min(shown.current, MOST) }).then(
       (page) => settle(pagesOf(page)),
       // A filter that is half typed leaves the rows of the last one.
       (error) => isStale(error) || settle({ ...(error.status === 400 ? pages : EMPTY), error, ready: true }),
@@ -90,6 +91,9 @@ function usePages(params) {
     const items = [...pages.items, ...page.items.filter((/** @type {any} */ item) => !known.has(item.id))];
     shown.current = items.length;
     setPages({ ...pages, items, cursor: page.next_cursor, matches: { ...pages.matches, ...page.matches } });
+    // A look that is under way would bring fewer rows.
+    if (items.length <= MOST) look();
+    else ask.cancel();
   };
   const more = () =>
     get("workflows", { ...question, limit: 2 * PAGE, cursor: pages.cursor }).then(add, (error) => setPages({ ...pages, error }));
