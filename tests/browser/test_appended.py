@@ -112,6 +112,7 @@ def test_a_step_shows_what_it_added_and_who_added_the_rest(page: Page) -> None:
     says_who_added_what(page)
     shown = Panels(page, "wf=chat&step=4&tab=step")
     taken = shown.inputs.get_by_role("treeitem").first
+    expect(taken).to_contain_text("messages")  # of this step, no more of the one before
     taken.locator(".fold").first.click()
     expect(taken.locator(".said")).to_have_text(["given", "listen 0", "ask 1", "act 3"])
 
