@@ -7,7 +7,7 @@ import pytest
 
 from proofs import on_postgres
 
-SLICE = 0.02
+SLICE = 0.01
 
 
 @pytest.mark.slow
