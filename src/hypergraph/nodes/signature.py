@@ -134,6 +134,8 @@ def _hints(hinted: Any) -> dict[str, Any]:
     try:
         if not isinstance(hinted, type):
             return typing.get_type_hints(hinted, include_extras=True)
+        if issubclass(hinted, tuple) and hasattr(hinted, "_fields"):  # its __new__ knows no names
+            return typing.get_type_hints(hinted, include_extras=True) | {"return": hinted}
         makers = [safe_getattr(hinted, name) for name in ("__new__", "__init__")]
         made = [typing.get_type_hints(m, include_extras=True) for m in makers if inspect.isfunction(m)]
         return {name: hint for hints in made for name, hint in hints.items()} | {"return": hinted}
