@@ -212,7 +212,7 @@ class WorkflowRecorder:
         }
         unmade = set(graph.outputs).difference(recorded)  # given in place of what would have made it
         # What cannot be read is among them: a step that needs it must not get the default instead. An answer
-        # that was taken as an input is not: it is no answer to the next question.
+        # that was taken as an input is not: it does not answer the next question.
         earlier = {
             n: value
             for n, (_, value) in known.items()

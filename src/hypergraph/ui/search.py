@@ -93,7 +93,7 @@ class SearchIndex:
         self._runs: dict[int, str] = {}  # number -> run
         self._next: dict[int, int] = {}  # a number that was given -> where to look for one that was not
         self._wanted = threading.Event()  # a search has asked, or the server has started
-        self._asked = threading.Event()  # a search has asked: there are no breaks any more
+        self._asked = threading.Event()  # after the first search the build takes no breaks
         self._total: int | None = None  # runs in the store
         self._trouble: CheckpointError | None = None  # why the store could not be read
         self._pending = 0  # runs since the last end of a transaction

@@ -133,7 +133,7 @@ def _payload(store: Checkpointer, wf: str, key: str, at: int | None) -> Payload 
 
 
 def _column(store: Checkpointer, wf: str, key: str) -> list[Any]:
-    """Return one value of every item of a map; empty if there is no such value."""
+    """Return one value of every item of a map; empty if no item has it."""
     found = [
         (item.id, state_payloads(store, item.id, None).get(key)) for item in store.backend.read_items(wf)
     ]

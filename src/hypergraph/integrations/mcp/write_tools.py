@@ -112,7 +112,8 @@ class RunTools:
         refuse_map(store, wf)
         if store.backend.read_workflow(new_id) is not None:
             raise Problem(REFUSED, f"Workflow {new_id!r} already exists", "Pass another new_id")
-        return self._run(store, require_workflow(store, wf), new_id, values, fork_from=(wf, at))
+        options = {"fork_from": (wf, at), "on_internal_override": "ignore"}  # a fork takes values for outputs
+        return self._run(store, require_workflow(store, wf), new_id, values, **options)
 
     def resume_workflow(self, workflow_id: Wf, values: Values = None) -> Answer:
         """Resume a workflow that failed, was stopped or crashed; finished steps do not run again.
@@ -150,7 +151,7 @@ class RunTools:
         runner = AsyncRunner(checkpointer=store, services=self._services)
         start = partial(runner.run, graph, values or {}, workflow_id=wf)
         try:
-            anyio.run(partial(start, error_handling="continue", on_internal_override="ignore", **options))
+            anyio.run(partial(start, error_handling="continue", **options))
         except InvalidAnswerError as error:
             raise Problem(USAGE, str(error)) from error
         except (Problem, HypergraphError):
