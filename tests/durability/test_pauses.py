@@ -54,6 +54,32 @@ class TestPauses:
             (2, "publish", "completed"),
         ]
 
+    @pytest.mark.parametrize("place", ["questions", "steps"])
+    def test_the_same_answer_given_elsewhere_between_two_reads(
+        self,
+        place: str,
+        durable: On,
+        store: Checkpointer,
+        bodies: Bodies,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        graph = asking(bodies)
+        paused = durable.run(graph, {"topic": "bees"}, workflow_id="w")
+        answer = {paused.pause.response_key: "fine"}
+        read = getattr(Checkpointer, place)
+
+        def late(*args: Any, **options: Any) -> Any:
+            monkeypatch.setattr(Checkpointer, place, read)
+            rival = threading.Thread(target=durable.run, args=(graph, answer), kwargs={"workflow_id": "w"})
+            rival.start()
+            rival.join()
+            return read(*args, **options)
+
+        monkeypatch.setattr(Checkpointer, place, late)
+        result = durable.run(graph, answer, workflow_id="w")
+        assert (result.status, result["final"]) == (RunStatus.COMPLETED, "on bees: fine")
+        assert bodies.take() == ["write", "publish"]
+
     def test_a_nested_pause_is_answered_later(self, durable: On, store: Checkpointer, bodies: Bodies) -> None:
         middle = Graph([asking(bodies).as_node()], name="middle")
         graph = Graph([middle.as_node()], name="outer")

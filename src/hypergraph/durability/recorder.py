@@ -254,7 +254,7 @@ class WorkflowRecorder:
                 self.has_forked = True
         elif not fresh:
             stored = self._found(run)
-            if stored is not None and self._is_over(run, stored):
+            if stored is not None and self._is_over(run, stored, is_free=True):
                 return False
         try:
             claim = self.store.backend.claim(
@@ -386,8 +386,12 @@ class WorkflowRecorder:
             return run.parent.resumed is None
         return run.workflow_id is None
 
-    def _is_over(self, run: Run, stored: Stored) -> bool:
-        """Restore how a workflow ended that has nothing to do now; return whether that is so."""
+    def _is_over(self, run: Run, stored: Stored, *, is_free: bool = False) -> bool:
+        """Restore how a workflow ended that has nothing to do now; return whether that is so.
+
+        While it is free, another process may answer its questions between two reads. What is asked then, and
+        what became of the answers of this call, is only known after a claim.
+        """
         if self.has_waited and ended_elsewhere(run, stored):
             return True
         status = stored.workflow.status
@@ -397,9 +401,10 @@ class WorkflowRecorder:
             return False
         if not stored.records and run.plan.steps:
             return False  # nothing was written down, so nothing can be restored
+        asked = self._asked(stored)
         if (
             self._has_answers(run, stored)
-            or any(self._is_ripe(question) for question in self._asked(stored))
+            or any(self._is_ripe(question) for question in asked)
             or self._news(run, stored)
             or lacks_results(run, stored)
             or has_grown(run.admission.graph, stored)
@@ -409,7 +414,11 @@ class WorkflowRecorder:
         told = _is_outermost(run) or code_change == "rerun"  # one warning for a map, not one for each item
         if told and outdated_nodes(run.admission.graph, stored, code_change):
             return False
-        recall(run, stored, self.store)
+        if is_free and status is WorkflowStatus.PAUSED:
+            fence = self.store.backend.read_fence(stored.workflow.id)
+            if fence is None or fence != stored.fence:
+                return False
+        recall(run, stored, self.store, asked)
         return True
 
     def _is_ripe(self, question: Question) -> bool:

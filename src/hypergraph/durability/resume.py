@@ -12,6 +12,7 @@ from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.deltas import Stands, stands
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import (
+    Question,
     has_signal,
     is_due,
     placed,
@@ -51,18 +52,18 @@ from hypergraph.values.undecodable import Undecodable
 _CUT_OFF = (WorkflowStatus.FAILED, WorkflowStatus.STOPPED, WorkflowStatus.ACTIVE)  # by a failure, or a crash
 
 
-def recall(run: Run, stored: Stored, store: Checkpointer) -> None:
-    """Restore values, records and ending of a run that has nothing to do."""
+def recall(run: Run, stored: Stored, store: Checkpointer, asked: Iterable[Question]) -> None:
+    """Restore values, records, open questions and ending of a run that has nothing to do."""
     past = take_up(run, stored, {}, (), store)
     run.standing = None
-    asked: dict[str, list[PauseInfo]] = {}
-    for question in store.questions(stored.workflow.id):
+    pauses: dict[str, list[PauseInfo]] = {}
+    for question in asked:
         path = (*run.trail, *question.pause.path)
-        asked.setdefault(question.head, []).append(placed(question.pause, path))
+        pauses.setdefault(question.head, []).append(placed(question.pause, path))
     for record in stored.questions:
         index = run.plan.index.get(record.node_name)
-        if index is not None and record.node_name in asked:
-            run.ask(run.plan.steps[index], record.superstep, asked[record.node_name])
+        if index is not None and record.node_name in pauses:
+            run.ask(run.plan.steps[index], record.superstep, pauses[record.node_name])
     for name in set(run.admission.returns).difference(run.values):
         value = stored.state.get(name)
         if isinstance(value, Undecodable):  # nothing makes it again: the result says why it cannot be read
@@ -101,7 +102,7 @@ def _run_of(store: Checkpointer, context: CallContext, graph: Graph, workflow: W
     given = {name: value for name, (_, value) in stored.inputs.items()}
     run = Run(context, admit(graph, tuple(given), on_internal_override="ignore"), given)
     run.workflow_id = workflow.id
-    recall(run, stored, store)
+    recall(run, stored, store, store.questions(workflow.id))
     if workflow.status is not WorkflowStatus.ACTIVE and not run.asked:
         run.status = RunStatus(workflow.status.value)
     run.stopped_at = (workflow.duration_ms or 0.0) / 1000

@@ -161,6 +161,55 @@ def test_a_session_is_replaced_while_the_owner_is_busy(tmp_path: Path) -> None:
     commit(store, claim, step(0))
 
 
+def test_a_session_is_replaced_once_the_server_is_back() -> None:
+    own = Server()
+    store = PostgresCheckpointer(own.create())
+    claim = opened(store)
+    tries = threading.Semaphore(0)
+    session, connect = store.backend.database.locks, store.backend.database.locks._connect
+
+    def try_to_connect() -> Driver:
+        tries.release()
+        return connect()
+
+    session._connect = try_to_connect
+    own.stop()
+    assert tries.acquire(timeout=60)
+    assert tries.acquire(timeout=60)  # again, although nothing is asked of the store
+    own.start()
+    while not sessions(store):
+        time.sleep(0.01)
+    commit(store, claim, step(0))
+    store.close()
+
+
+def test_a_session_is_used_and_closed_by_one_thread_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_in(tmp_path)
+    opened(store)
+    session = store.backend.database.locks
+    unlocked = []
+
+    def watched(name: str) -> Any:
+        method = getattr(Driver, name)
+
+        def call(self: Driver, *args: Any, **options: Any) -> Any:
+            if self is session._driver and not session._lock.locked():
+                unlocked.append(name)
+            return method(self, *args, **options)
+
+        return call
+
+    for name in ("execute", "close"):
+        monkeypatch.setattr(Driver, name, watched(name))
+    (before,) = sessions(store, kill=True)
+    session.open()  # as soon as the thread does
+    assert sessions(store) != [before]
+    session.end()
+    assert not unlocked
+
+
 def test_a_waiting_session_is_not_ended_by_the_server(tmp_path: Path) -> None:
     with psycopg.connect(dsn_in(tmp_path), autocommit=True) as connection:
         name = connection.info.dbname

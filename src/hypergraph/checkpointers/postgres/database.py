@@ -124,7 +124,7 @@ class OwnerSession:
         locks meanwhile.
         """
         driver = self._driver
-        if driver is None or _has_ended(driver):
+        if driver is None or _has_news(driver):
             with self._lock:
                 self._open()
 
@@ -157,8 +157,7 @@ class OwnerSession:
         if self._driver is not None:
             if not _has_ended(self._driver):
                 return
-            self._driver.close()
-            self._driver = None
+            self._driver.close()  # and kept, so that the thread tries again if there is no server now
         driver = self._connect()
         try:
             # Shared: the server may not have noticed yet that the last session is gone.
@@ -175,14 +174,16 @@ class OwnerSession:
         """Replace the session as soon as it is lost, as long as it is needed."""
         while (driver := self._driver) is not None and self._keeper is threading.current_thread():
             try:
-                is_ready(driver.pgconn.socket, _LOOK)
-                if _has_ended(driver) and self._driver is driver:
-                    with self._lock:
-                        if not self.held:
-                            self._keeper = None  # the next claim opens another session
-                            return
-                        self._open()
-            except (psycopg.Error, OSError, ValueError):
+                if not driver.closed:
+                    is_ready(driver.pgconn.socket, _LOOK)
+                with self._lock:
+                    if self._driver is not driver or not _has_ended(driver):
+                        continue
+                    if not self.held:
+                        self._keeper = None  # the next claim opens another session
+                        return
+                    self._open()
+            except (psycopg.Error, OSError, ValueError, CheckpointError):
                 time.sleep(_PAUSE)
 
 
@@ -216,14 +217,24 @@ def _is_gone(pid: int, address: str) -> bool:
     return False
 
 
-def _has_ended(driver: Driver) -> bool:
-    """Return whether the other side is gone: a session that waits hears nothing, unless it is ended."""
-    if driver.closed:
-        return True
+def _has_news(driver: Driver) -> bool:
+    """Return whether a session that waits was closed or heard something, for instance of its end."""
     try:
-        if is_ready(driver.pgconn.socket, 0):
-            driver.execute("SELECT 1")  # it may have been but a notice
+        return bool(driver.closed or is_ready(driver.pgconn.socket, 0))
     except (psycopg.Error, OSError, ValueError):
+        return True
+
+
+def _has_ended(driver: Driver) -> bool:
+    """Return whether the other side is gone.
+
+    Callers hold the lock of the session: a statement during which another thread closes the connection may
+    wait for ever, or crash the process.
+    """
+    try:
+        if _has_news(driver):
+            driver.execute("SELECT 1")  # it may have been but a notice
+    except psycopg.Error:
         return True
     return False
 
