@@ -532,6 +532,15 @@ class Layout:
                     coming.append(j)
         return _mask(found)
 
+    def due_to(self, takers: int, ran: int, free: int) -> int:
+        """Return the takers of a value and what those that have run lead to, but for what is free of it."""
+        found = coming = takers & ~free
+        while coming:
+            leads = _union(_mask(self.leads[i]) for i in bits(coming & ran))
+            coming = leads & ~found & ~free
+            found |= coming
+        return found
+
     def made_before_taken(self, name: str, reached: int) -> str | None:
         """Return a node that makes a name in a turn before one takes what was given; None if one does."""
         makers = _mask(i for i in bits(reached & ~self.controlled) if name in self.parts[i].makes)
@@ -553,13 +562,16 @@ class Layout:
         found = self.need[index] & ~have | _union(m for m in self.either.get(index, ()) if not m & have)
         return found & ~self.awaited[index] if idle and self.named >> index & 1 else found
 
-    def able(self, waits: bool = True) -> int:
-        """Return what may run with what is given, if every gate agrees; without `waits` no node waits."""
+    def able(self, waits: bool = True, without: int = 0) -> int:
+        """Return what may run with what is given, if every gate agrees, and without some nodes.
+
+        Without `waits` no node waits.
+        """
         have, ran, grown = self.at_start, 0, True
         signals = _union(slot for (_, _, is_signal), slot in self.slots.items() if is_signal)
         while grown:
             grown = False
-            for i in bits(self.scope & ~ran):
+            for i in bits(self.scope & ~ran & ~without):
                 lacks = self.missing(i, have, idle=True)
                 chosen = (
                     not self.controllers[i]

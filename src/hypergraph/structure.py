@@ -403,3 +403,23 @@ def _text(value: Any, what: str) -> str:
 
 def _maybe(value: Any, what: str) -> str | None:
     return None if value is None else _text(value, what)
+
+
+def asks_for(structure: Any, key: str) -> bool:
+    """Say whether a key leads to a question of a stored graph; True if nothing is known of the graph.
+
+    An output of a nested graph may be the answer to a question inside; of a map, each item has its own.
+    """
+    try:
+        nodes = StoredGraph(structure).nodes
+    except ValueError:
+        return True
+    head, dot, rest = key.partition(".")
+    if dot:
+        return asks_for(nodes[head].inner, rest) if head in nodes else asks_for(structure, rest)  # of an item
+    makers = [node for node in nodes.values() if key in node.outputs]
+    return any(
+        node.kind == "interrupt"
+        or (node.kind == "graph" and not node.map_over and asks_for(node.inner, node.outlets[key]))
+        for node in makers
+    )

@@ -166,6 +166,21 @@ def test_an_unknown_workflow_needs_its_inputs_and_is_not_created_without(
     assert store.backend.read_workflow("typo") is None
 
 
+def test_missing_inputs_of_a_misspelt_workflow_say_that_there_is_none(
+    durable: On, store: Checkpointer, bodies: Bodies
+) -> None:
+    durable.run(pipeline(bodies), {"v0": 0}, workflow_id="trip-1")
+    for id, hint in {"trp-1": ". Did you mean 'trip-1'?\n", "other": "\n"}.items():
+        with pytest.raises(MissingInputError) as caught:
+            durable.run(pipeline(bodies), workflow_id=id)
+        assert f"-> workflow {id!r} does not exist in " in str(caught.value)
+        assert f"this would be a new run{hint}How to fix:" in str(caught.value)
+        assert caught.value.missing == ["v0"]
+    with pytest.raises(MissingInputError) as caught:
+        durable.run(pipeline(bodies))
+    assert "workflow" not in str(caught.value)
+
+
 def test_a_workflow_that_is_running_names_its_owner_and_the_ways_out(
     durable: On, store: Checkpointer, bodies: Bodies
 ) -> None:

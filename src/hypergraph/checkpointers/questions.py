@@ -17,7 +17,7 @@ from hypergraph.clock import now
 from hypergraph.display import did_you_mean, preview
 from hypergraph.exceptions import WorkflowError
 from hypergraph.records import PauseInfo
-from hypergraph.structure import signals_in
+from hypergraph.structure import asks_for, signals_in
 from hypergraph.values.undecodable import Undecodable
 
 if TYPE_CHECKING:
@@ -330,17 +330,20 @@ def _refuse_unasked(
     key, value = given
     last_turn = max((payload.superstep for payload in store.backend.read_inputs(workflow_id)), default=0)
     known = answer_at(store, workflow_id, key, last_turn)
-    if known is UNKNOWN:
+    workflow = store.backend.read_workflow(workflow_id)
+    if known is UNKNOWN or (workflow is not None and not asks_for(workflow.graph, key)):
         raise unasked(workflow_id, key, questions)
     if _is_unlike(store, known, value):
-        raise answered(workflow_id, key)
+        was_asked = "." not in key or was_answered_inside(store, workflow_id, key)
+        raise answered(workflow_id, key) if was_asked else unasked(workflow_id, key, questions)
 
 
 def unasked(workflow_id: str, key: str, questions: Iterable[Question]) -> WorkflowError:
     """Return the error for an answer to what is not asked."""
     keys = [key for question in questions if question.step.answer is None for key in question.keys]
-    listed = f"It asks for: {', '.join(map(repr, keys))}." if keys else "It asks nothing."
-    hint = did_you_mean(key, keys) or listed
+    inside = [each for each in keys if each.endswith(f".{key}")]
+    listed = f"It asks for: {', '.join(map(repr, inside or keys))}." if keys else "It asks nothing."
+    hint = listed if inside else did_you_mean(key, keys) or listed
     return WorkflowError(
         f"Workflow {workflow_id!r} does not ask for {key!r}. {hint}", workflow_id=workflow_id
     )
@@ -382,6 +385,14 @@ def was_answered(store: Checkpointer, workflow_id: str, key: str, answer: Any, s
     return any(name in made and not _is_unlike(store, made[name], answer) for made in found if made)
 
 
+def was_answered_inside(store: Checkpointer, workflow_id: str, key: str) -> bool:
+    """Say whether the answer in a nested graph or item came from outside, and not from its handler."""
+    *path, name = key.split(".")
+    found = child_at(store, workflow_id, path)
+    steps = [] if found is None else store.steps(found.id, values=False)
+    return any(name in step.output_versions and step.answered_at is not None for step in steps)
+
+
 def child_at(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> Workflow | None:
     """Return the workflow at the end of a path of nodes and items, of the last visit of each."""
     found: Workflow | None = None
@@ -403,13 +414,19 @@ def _name(child: Workflow) -> str | None:
     return child.node_name if child.item is None else f"item-{child.item}"
 
 
-def answered(workflow_id: str, key: str) -> WorkflowError:
-    """Return the error for another answer to what has been answered."""
+def answered(workflow_id: str, key: str, before: tuple[str, int] | None = None) -> WorkflowError:
+    """Return the error for another answer to what has been answered; `before` is where to fork, if known."""
     return WorkflowError(
-        f"{key!r} of workflow {workflow_id!r} has been answered already, with another value. To try this "
-        "one, fork the workflow before the question.",
+        f"{key!r} of workflow {workflow_id!r} has been answered already, with another value. "
+        f"{otherwise(before)}",
         workflow_id=workflow_id,
     )
+
+
+def otherwise(before: tuple[str, int] | None) -> str:
+    """Return the sentence that says how to give another answer."""
+    point = "" if before is None else f": fork_from={before!r}"
+    return f"To try this one, fork the workflow before the question{point}."
 
 
 def _is_unlike(store: Checkpointer, stored: Any, given: Any) -> bool:

@@ -72,6 +72,7 @@ _AS_OPTIONS = {  # how messages for Python name an option, and its name here
     'code_change="keep"': "--code-change keep",
     'code_change="rerun"': "--code-change rerun",
 }
+_FORK_POINT = re.compile(r"fork_from=\('([^']*)', (\d+)\)")
 _ONLY_PYTHON = re.compile(r"\s*Pass on_internal_override=[^.]*\.")
 
 
@@ -247,7 +248,12 @@ def _as_command_line(message: str) -> str:
     """Return a message with the options of this command line in place of those of Python."""
     for python, option in _AS_OPTIONS.items():
         message = message.replace(python, option)
-    return _ONLY_PYTHON.sub("", message)
+    return _ONLY_PYTHON.sub("", _FORK_POINT.sub(_forking, message))
+
+
+def _forking(point: re.Match[str]) -> str:
+    """Return the command that forks from a point of a message."""
+    return suggested("fork", point[1], options=["--at", point[2]])
 
 
 def reply_to(result: RunResult | MapResult, order: Order) -> Reply:

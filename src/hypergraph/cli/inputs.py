@@ -16,6 +16,7 @@ from typing import Any
 from hypergraph import Graph
 from hypergraph.cli.arguments import Option
 from hypergraph.display import did_you_mean
+from hypergraph.engine.admission import key_in_items, name_alone
 from hypergraph.graph.structure import type_text
 from hypergraph.views.problems import USAGE, Problem
 
@@ -45,10 +46,16 @@ def given_values(
     texts = pairs_of(pairs)
     for name in texts:
         _refuse_unknown(graph, name)
-    return {
-        name: fitted(name, value, _declared(graph, name, mapped), is_text=name in texts)
-        for name, value in {**found, **texts}.items()
-    }
+    fitting = {}
+    for name, value in {**found, **texts}.items():
+        try:
+            fitting[name] = fitted(name, value, _declared(graph, name, mapped), is_text=name in texts)
+        except Problem:
+            recorded = name if graph.renaming is None else graph.renaming.recorded(name)
+            if (key := key_in_items(graph, recorded)) is None:
+                raise
+            raise Problem(USAGE, str(name_alone(name, key.partition(".")[0], [key]))) from None
+    return fitting
 
 
 def fitted(name: str, value: Any, declared: Any, *, is_text: bool) -> Any:

@@ -103,7 +103,7 @@ COMMANDS = {
     "fork": Command(
         "start a workflow from the history of another one",
         DO,
-        ("fork order-1 --at 2", "fork order-1 --at 2 price=3.5"),
+        ("fork order-1 --at 2", "fork order-1 --at 2 price=3.5", "fork order-1 --at 4 approved=false"),
     ),
     "replay": Command(
         "show where stored runs would differ with today's code",

@@ -2,12 +2,15 @@
 
 An answer counts for the question that is open under its key, else for the first one that is asked in the
 call. It does not count twice: one that was given before in the turn is the same answer again, or is refused.
-In a fork, and with `new_turn=True`, it may replace the value of a question that has been answered.
+In a fork, and with `new_turn=True`, it may replace the value of a question that has been answered. Once a
+node has taken that value, and what this leads to has yet to run, it is refused: it would be used too late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set, Sized
+from functools import cached_property
+from math import prod
 from typing import Any, NamedTuple
 
 from hypergraph.checkpointers.base import Checkpointer
@@ -17,15 +20,18 @@ from hypergraph.checkpointers.questions import (
     answer_at,
     answered,
     child_at,
+    otherwise,
     unasked,
     was_answered,
+    was_answered_inside,
 )
 from hypergraph.checkpointers.records import StepRecord
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.display import plural
 from hypergraph.durability.history import Stored, is_other, made_in_loops
 from hypergraph.durability.resume import indexes_of, standing_of
 from hypergraph.durability.summaries import reached_at
-from hypergraph.engine.admission import ITEM
+from hypergraph.engine.admission import ITEM, key_in_items, name_alone
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
 from hypergraph.exceptions import WorkflowError, warn_caller
@@ -33,7 +39,8 @@ from hypergraph.graph.graph import Graph
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.scheduling import Standing, bits
-from hypergraph.structure import walk
+from hypergraph.structure import leads, walk
+from hypergraph.values.undecodable import Undecodable
 
 _AT_REST = (WorkflowStatus.PAUSED, WorkflowStatus.COMPLETED)
 _HAVE_TAKEN = (StepStatus.COMPLETED, StepStatus.PAUSED)
@@ -77,15 +84,20 @@ def settle(
         return found
     outdated_ones = indexes_of(run, outdated)
     anew = set(news) - (made_in_loops(run.admission) if forks else set())
-    case = _Case(run, stored, store, asked, reached=run.admission.layout.reached_from(anew, outdated_ones))
+    reached = run.admission.layout.reached_from(anew, outdated_ones)
+    case = _Case(run, stored, store, asked, reached=reached, forks=forks)
     is_interrupted = not (forks or replaces) and stored.workflow.status not in _AT_REST
     for key in names:
         case.look_at(key)
+        if not case.is_anew and (count := case.items_to_come(news)) is not None:
+            raise _beyond(case, count)
         if case.is_anew or (case.answer is UNKNOWN and case.may_come):
             continue
         is_same = case.answer is not UNKNOWN and not is_other(case.answer, run.answers[key])
         is_repeated = is_interrupted and case.was_given(run.answers[key])
         if not is_repeated and case.comes_again(replaces=replaces or forks):
+            if (replaces or forks) and not case.is_open and (ahead := case.under_way):
+                raise _taken(case, ahead)
             continue
         value = run.answers.pop(key)
         if is_repeated:
@@ -94,8 +106,8 @@ def settle(
             found.replacing[key] = value
         elif not is_same:
             was_asked = case.answer is not UNKNOWN and case.was_asked
-            wf = stored.workflow.id
-            raise answered(wf, key) if was_asked else unasked(wf, key, asked)
+            wf = case.workflow_id
+            raise answered(wf, key, case.before) if was_asked else unasked(wf, key, asked)
     for question in asked:  # one that takes several answers is answered anew if one of them is another
         if any(key in run.answers for key in question.keys):
             again = [key for key in question.keys if key in found.repeated]
@@ -114,14 +126,15 @@ class _Case:
         asked: Sequence[Question],
         *,
         reached: int,
+        forks: bool,
     ) -> None:
+        self.forks = forks  # whether the run is a fork that begins now
         self.run, self.stored, self.store = run, stored, store
         self.graph = run.admission.graph
         self.asked = {key for question in asked for key in question.keys}
         self.waits = {question.head for question in asked}.intersection(self.graph.nodes)
         self.reached = reached  # by what is given now
         self.begun = reached_at(stored, run.admission)
-        self._due: int | None = None
 
     def look_at(self, key: str) -> None:
         """Find out about one key."""
@@ -180,6 +193,24 @@ class _Case:
                 return True
         return True
 
+    def items_to_come(self, news: Collection[str]) -> int | None:
+        """Return how many items a mapped graph has that runs next, if the key names one beyond; else None."""
+        node = self.graph.wiring.nodes.get(self.path[0]) if len(self.path) > 1 else None
+        number = ITEM.fullmatch(self.path[1]) if node is not None else None
+        if number is None or not isinstance(node, GraphNode) or node.map_config is None:
+            return None
+        names, mode, _ = node.map_config
+        if not set(names).isdisjoint(news) or node.name in self.waits:
+            return None
+        if self.run.plan.index.get(node.name) not in self.standing.copy().ready():
+            return None  # other nodes run before it, and may make the list
+        lists = [self.stored.state[n] if n in self.stored.state else self.run.values.get(n) for n in names]
+        if not all(isinstance(each, Sized) and not isinstance(each, Undecodable) for each in lists):
+            return None
+        lengths = [len(each) for each in lists if isinstance(each, Sized)]
+        count = prod(lengths) if mode == "product" else min(lengths)
+        return count if int(number[1]) >= count else None
+
     def comes_again(self, *, replaces: bool) -> bool:
         """Say whether an answer is for a question that is open, or may be asked again.
 
@@ -193,23 +224,66 @@ class _Case:
         return self.is_used and (self.is_due or (self.is_loop and not self.path))
 
     @property
+    def takers(self) -> Collection[str]:
+        """The nodes that take the answer, or something of the nested graph that it was given to."""
+        wiring = self.graph.wiring
+        return wiring.successors[self.path[0]] if self.path else wiring.consumers.get(self.key, ())
+
+    @property
     def is_used(self) -> bool:
         """Whether a node has run since that takes the answer."""
-        wiring, record = self.graph.wiring, self.record
-        takers = wiring.successors[self.path[0]] if self.path else wiring.consumers.get(self.key, ())
-        return record is not None and any(
-            r.node_name in takers and r.status in _HAVE_TAKEN and r.index > record.index
-            for r in self.stored.records
-        )
+        return not self.since.isdisjoint(self.takers)
+
+    @property
+    def since(self) -> set[str]:
+        """The nodes that have run since the answer."""
+        if self.record is None:
+            return set()
+        last = self.record.index
+        return {r.node_name for r in self.stored.records if r.status in _HAVE_TAKEN and r.index > last}
+
+    @cached_property
+    def standing(self) -> Standing:
+        """Where the run stands, without what is given now."""
+        return standing_of(self.run, self.stored, self.store)
+
+    @cached_property
+    def ahead(self) -> int:
+        """What is to run next."""
+        standing = self.standing
+        return standing.due | standing.pending | standing.asking | standing.running
 
     @property
     def is_due(self) -> bool:
         """Whether what is to run leads to the question."""
-        if self._due is None:
-            standing = standing_of(self.run, self.stored, self.store)
-            ahead = standing.due | standing.pending | standing.asking | standing.running
-            self._due = self.run.admission.layout.reached_from((), bits(ahead))
-        return self._among(self._due)
+        return self._among(self.run.admission.layout.reached_from((), bits(self.ahead)))
+
+    @property
+    def under_way(self) -> list[str]:
+        """The nodes that run only because the question was answered, and run before it can be asked again."""
+        layout, asking = self.standing.layout, self._mask(self.makers)
+        free = layout.able(without=asking) | asking
+        found = layout.due_to(self._mask(self.takers), self._mask(self.since), free)
+        coming = bits((self.ahead | self.standing.owed) & found)
+        return [layout.parts[i].name for i in coming if not layout.before[i] & asking & self.ahead]
+
+    @property
+    def before(self) -> tuple[str, int] | None:
+        """The workflow and the superstep to fork from to answer otherwise, None if there is none."""
+        at = None if self.record is None else self.record.superstep
+        if self.path:
+            child = child_at(self.store, self.stored.workflow.id, self.path[:1])
+            at = None if child is None else child.parent_superstep
+        return (self.workflow_id, at - 1) if at else None
+
+    @property
+    def workflow_id(self) -> str:
+        """The workflow that asked: of a fork that begins now, the one that it is made from."""
+        own = self.stored.workflow
+        return own.forked_from or own.id if self.forks else own.id
+
+    def _mask(self, names: Iterable[str]) -> int:
+        return sum(1 << index for index in indexes_of(self.run, set(names)))
 
     @property
     def is_loop(self) -> bool:
@@ -221,18 +295,52 @@ class _Case:
         """Whether the question may be asked again after one that is open."""
         ways = self.graph.wiring.ways
         if not self.waits.isdisjoint(self.makers):
-            return bool(self.path) and not is_over(self.store, self.stored.workflow.id, self.path)
+            return bool(self.path) and self._may_ask_inside
         return not {*walk(self.waits, ways)}.isdisjoint(self.makers)
+
+    @property
+    def _may_ask_inside(self) -> bool:
+        """Whether a nested graph or item may ask: it has not ended, and has no answer or a loop inside."""
+        found = child_at(self.store, self.stored.workflow.id, self.path)
+        if found is None or found.status is WorkflowStatus.COMPLETED:
+            return found is None
+        if answer_at(self.store, found.id, self.key.rpartition(".")[2]) is UNKNOWN:
+            return True
+        graph, places = self.graph, [name for name in self.path if ITEM.fullmatch(name) is None]
+        for name in places:
+            if graph is not self.graph and leads(name, name, graph.wiring.ways):
+                return True
+            inner = graph.wiring.nodes[name].nested_graph
+            if inner is None:
+                return True
+            graph = inner
+        return any(leads(n, n, graph.wiring.ways) for n in _makers(graph, self.key.rpartition(".")[2]))
 
     @property
     def was_asked(self) -> bool:
         """Whether the answer came from outside, and not from the handler of the question."""
-        if not self.path:
-            return True
-        found = child_at(self.store, self.stored.workflow.id, self.path)
-        steps = [] if found is None else self.store.steps(found.id, values=False)
-        name = self.key.rpartition(".")[2]
-        return any(name in r.output_versions and r.answered_at is not None for r in steps)
+        return not self.path or was_answered_inside(self.store, self.stored.workflow.id, self.key)
+
+
+def _taken(case: _Case, ahead: Sequence[str]) -> WorkflowError:
+    """Return the error for an answer that would come after what the last one has led to."""
+    wf, nodes = case.workflow_id, ", ".join(map(repr, ahead))
+    taken = ", ".join(repr(name) for name in case.takers if name in case.since)
+    return WorkflowError(
+        f"{case.key!r} of workflow {wf!r} has been answered at this point, and {taken} has used the answer: "
+        f"{nodes} would run before another one could be used. {otherwise(case.before)}",
+        workflow_id=wf,
+    )
+
+
+def _beyond(case: _Case, count: int) -> WorkflowError:
+    """Return the error for an answer to an item that a mapped graph does not have."""
+    last = f", the last is 'item-{count - 1}'" if count else ""
+    return WorkflowError(
+        f"Workflow {case.workflow_id!r} does not ask for {case.key!r}: node {case.path[0]!r}, which runs "
+        f"next, has {plural(count, 'item')}{last}.",
+        workflow_id=case.workflow_id,
+    )
 
 
 def _is_done(record: StepRecord) -> bool:
@@ -280,6 +388,27 @@ def canonical(graph: Graph, given: Mapping[str, Any], asked: Sequence[Question])
     return {
         key if (key := found[name]) in keys and key not in given else name: v for name, v in given.items()
     }
+
+
+def refuse_name_alone(
+    graph: Graph, given: Iterable[str], waiting: Set[str], asked: Sequence[Question]
+) -> None:
+    """Raise ValueError for an answer under the name alone, where each item of a mapped graph has its own.
+
+    The name is that of a list, which may be given where it is used: a node takes it, and no item is asking.
+    """
+    wiring = graph.wiring
+    for name in given:
+        key = None if "." in name or name in wiring.lists else key_in_items(graph, name)
+        makers = wiring.data_producers.get(name, ())
+        if key is None or (wiring.consumers.get(name) and waiting.isdisjoint(makers)):
+            continue
+        keys = [k for question in asked for k in question.keys if _of_first_item(k) == key]
+        raise name_alone(name, key.partition(".")[0], keys or [key])
+
+
+def _of_first_item(key: str) -> str:
+    return ".".join("item-0" if ITEM.fullmatch(part) else part for part in key.split("."))
 
 
 def _lifted_from(graph: Graph, name: str) -> str:

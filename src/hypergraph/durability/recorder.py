@@ -12,6 +12,7 @@ from typing import Any
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.names import check_workflow_id
+from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import (
     Question,
     around,
@@ -21,15 +22,16 @@ from hypergraph.checkpointers.questions import (
     record_answers,
     taker_of,
 )
-from hypergraph.checkpointers.records import Claim, NewWorkflow, Ownership, Workflow, taken_over
+from hypergraph.checkpointers.records import Claim, NewWorkflow, Ownership, StepRecord, Workflow, taken_over
 from hypergraph.checkpointers.references import Reference
-from hypergraph.checkpointers.status import WorkflowStatus
-from hypergraph.display import plural
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.display import did_you_mean, plural
 from hypergraph.durability import fork
 from hypergraph.durability.answers import (
     canonical,
     refuse_given_up_answer,
     refuse_late_answer,
+    refuse_name_alone,
     settle,
     taken_as_inputs,
     warn_of_given_up,
@@ -46,7 +48,7 @@ from hypergraph.durability.code_changes import (
     refuse_other_version,
     refuse_rerun,
 )
-from hypergraph.durability.history import Stored, active_time, inputs_in, produced, stored_in
+from hypergraph.durability.history import Stored, active_time, inputs_in, is_other, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.live import live_of
 from hypergraph.durability.resume import (
@@ -60,7 +62,7 @@ from hypergraph.durability.resume import (
     take_up,
     warn_of_half_turn,
 )
-from hypergraph.engine.admission import is_answer, transactional_node
+from hypergraph.engine.admission import is_answer, key_in_items, transactional_node
 from hypergraph.engine.inner_steps import added
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
@@ -206,6 +208,8 @@ class WorkflowRecorder:
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
                     given = canonical(graph, given, self.questions)
+        if graph.has_interrupts and (self.origin is not None or stored is not None):
+            self._refuse_name_alone(graph, given, known)
         inputs, self.named = set(graph.inputs.all), frozenset(given)
         self.edits = {
             n: v for n, v in given.items() if n in recorded and n not in inputs and not is_answer(graph, n)
@@ -219,6 +223,39 @@ class WorkflowRecorder:
             if n in inputs or (n in unmade and not is_answer(graph, n))
         }
         return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
+
+    def _refuse_name_alone(
+        self, graph: Graph, given: Mapping[str, Any], known: Mapping[str, tuple[int, Any]]
+    ) -> None:
+        """Raise ValueError for an answer that does not name its item; a value that is known is not one."""
+        names = [n for n in given if key_in_items(graph, n) is not None]
+        if not names:
+            return
+        records: Sequence[StepRecord] = ()
+        state: Mapping[str, Any] = {}
+        if self.origin is not None:
+            records, source = self.origin.records, self.origin.workflow_id
+            if source is not None and self.origin.is_known:
+                state = self.store.state(source, superstep=self.origin.upto)
+        elif self.seen is not None:
+            records, state = self.seen.records, self.seen.state
+        if not self.options.new_turn:
+            names = [n for n in names if n not in known or is_other(known[n][1], given[n])]
+            names = [n for n in names if n not in state or is_other(state[n], given[n])]
+        last = {record.node_name: record.status for record in records}
+        waiting = {name for name, status in last.items() if status is StepStatus.PAUSED}
+        refuse_name_alone(graph, names, waiting, self.questions)
+
+    def nothing_stored(self) -> str | None:
+        """Return a line that says that there is no workflow of this id to resume, None if there is one."""
+        workflow_id = self.options.workflow_id
+        if workflow_id is None or not self.has_seen or self.seen is not None:
+            return None
+        hint = did_you_mean(workflow_id, [found.id for found in self.store.backend.find(Query())[0]])
+        return (
+            f"workflow {workflow_id!r} does not exist in {self.store!r}: there is nothing to resume, and "
+            f"this would be a new run{f'. {hint}' if hint else ''}"
+        )
 
     def _part(self, workflow_id: str, graph: Graph) -> Stored | None:
         """Return what is stored of an item, or of a nested run, that is resumed by itself.

@@ -116,12 +116,20 @@ def _refuse_misspelt(request: Request, unknown: Sequence[str]) -> None:
     )
     free = [name for name in expected if name not in request.names and name not in required]
     for name in sorted(unknown):
-        inside = next((key for key in free if key.endswith(f".{name}")), None)
+        inside = next((key for key in free if _shortens(name, key)), None)
         if (hint := f"Did you mean {inside!r}?" if inside else did_you_mean(name, free)) is not None:
             raise ValueError(
                 f"{name!r} is not an input of graph {request.graph.name or 'unnamed'!r}. {hint} "
                 'Pass on_internal_override="ignore" to ignore names that the graph does not use.'
             )
+
+
+def _shortens(name: str, key: str) -> bool:
+    """Say whether a name is a key without some of the nodes or items around the question."""
+    *path, last = name.split(".")
+    *around, question = key.split(".")
+    left = iter(around)
+    return last == question and all(part in left for part in path)
 
 
 def _items_in(names: Collection[str]) -> list[str]:
@@ -160,9 +168,12 @@ def _refuse_conflicts(request: Request, internal: Sequence[str]) -> None:
     runnable: set[str] | None = None
     for output in sorted(injected):
         for producer in wiring.data_producers[output]:
-            if producer not in request.scope or producer in wiring.flow_cycle_of:
+            if producer not in request.scope or wiring.nodes[producer].is_interrupt:
                 continue
-            if wiring.nodes[producer].is_interrupt:
+            key = key_in_items(request.graph, output)
+            if producer in wiring.flow_cycle_of:
+                if key is not None and output in internal:
+                    raise name_alone(output, producer, [key])
                 continue
             consumed = consumed_outputs(wiring, producer, request.scope)
             partial = sorted(set(consumed).difference(available))
@@ -175,7 +186,6 @@ def _refuse_conflicts(request: Request, internal: Sequence[str]) -> None:
             runnable = _runnable(request) if runnable is None else runnable
             if producer in runnable:
                 sources = [name for name in wiring.nodes[producer].inputs if name in available]
-                key = next((k for k in _answer_keys(request.graph) if k.endswith(f".{output}")), None)
                 hint = "" if key is None else f" To answer a question inside of it, pass {key!r}."
                 raise ValueError(
                     f"You passed {output!r}, but node {producer!r} would compute it"
@@ -501,6 +511,34 @@ def _answer_keys(graph: Graph, items: Collection[str] = ("item-0",)) -> list[str
             heads = [f"{node.name}.{item}" for item in items] if mapped else [node.name]
             found += (f"{head}.{key}" for head in heads for key in _answer_keys(node.nested_graph, items))
     return found
+
+
+def key_in_items(graph: Graph, name: str) -> str | None:
+    """Return the whole key, of the first item, for a name that collects answers of items of a mapped graph.
+
+    None is returned for a name that is an answer itself, or has none inside.
+    """
+    return None if name in answer_names(graph) else _key_inside(graph, name)
+
+
+def _key_inside(graph: Graph, name: str) -> str | None:
+    """Return the whole key of the question that makes an output, of a map in its first item; else None."""
+    for node in graph.wiring.nodes.values() if graph.has_interrupts else ():
+        if node.is_interrupt and name in node.data_outputs:
+            return name
+        if isinstance(node, GraphNode) and name in node.outputs:
+            found = _key_inside(node.graph, node.inner_outputs[node.outputs.index(name)])
+            if found is not None:
+                return f"{node.name}{'' if node.map_config is None else '.item-0'}.{found}"
+    return None
+
+
+def name_alone(name: str, node: str, keys: Sequence[str]) -> ValueError:
+    """Return the error for an answer without the item of a mapped graph that asks for it."""
+    return ValueError(
+        f"You passed {name!r}, but each item of node {node!r} asks for its own. To answer one, pass "
+        f"{' or '.join(map(repr, keys))}."
+    )
 
 
 def is_answer(graph: Graph, name: str) -> bool:

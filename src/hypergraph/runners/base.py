@@ -330,7 +330,13 @@ class BaseRunner(ABC):
         """Check everything that can be checked before a node runs, and return the run to execute."""
         graph, options, given, recorder = known or self._known(graph, values, inputs, options)
         kernel = self._kernel(graph, options)
-        admission = self._admit(graph, tuple(given), inputs, options)
+        try:
+            admission = self._admit(graph, tuple(given), inputs, options)
+        except MissingInputError as error:
+            if recorder is None or (why := recorder.nothing_stored()) is None:
+                raise
+            text, fix, how = str(error).partition("\nHow to fix:")
+            raise MissingInputError(f"{text}\n-> {why}{fix}{how}", error.missing, error.provided) from None
         context = self._context(kernel, options, observer, recorder)
         if observer is not None:
             observer.renaming = graph.renaming

@@ -35,7 +35,12 @@ fork_options = (
         needed=False, help="the graph to run; without it, and without values, the fork only is created"
     ),
     PAIRS._replace(help="a value to replace, converted to its declared type"),
-    Option("--at", "the last superstep to copy, default all", "N", number),
+    Option(
+        "--at",
+        "the last superstep to copy, default all; for another answer the one before its question, see `show`",
+        "N",
+        number,
+    ),
     Option("--set", "the same as KEY=VALUE", "KEY=VALUE", many=True),
     VALUES,
     Option("--id", "the id of the fork, default a new one", "NEW"),

@@ -99,7 +99,13 @@ class RunTools:
         workflow_id: Wf,
         new_id: Annotated[str, Field(description="The id of the fork; it must not exist yet")],
         at: Annotated[
-            int | None, Field(description="The last superstep to copy; by default all", ge=0, le=FAR)
+            int | None,
+            Field(
+                description="The last superstep to copy; by default all. For another answer: the "
+                "`fork_at` of its question in `asked` of show_workflow",
+                ge=0,
+                le=FAR,
+            ),
         ] = None,
         values: Values = None,
     ) -> Answer:
