@@ -72,7 +72,7 @@ _AS_OPTIONS = {  # how messages for Python name an option, and its name here
     'code_change="keep"': "--code-change keep",
     'code_change="rerun"': "--code-change rerun",
 }
-_FORK_POINT = re.compile(r"fork_from=\('([^']*)', (\d+)\)")
+_FORK_POINT = re.compile(r"fork_from=\('([^']*)', (\d+)\)\.$")
 _ONLY_PYTHON = re.compile(r"\s*Pass on_internal_override=[^.]*\.")
 
 
@@ -101,6 +101,11 @@ class Order(NamedTuple):
     def resuming(self, *more: str, options: Sequence[str] = ()) -> str:
         """Return the command that resumes it."""
         return self.command("resume", self.workflow_id or "", self.target, *more, options=options)
+
+    def forking(self, workflow_id: str, at: str) -> str:
+        """Return the command that forks a workflow with the values of the same names."""
+        pairs = [f"{name}=..." for name in self.values]
+        return self.command("fork", workflow_id, self.target, *pairs, options=["--at", at])
 
     def command(self, name: str, *places: object, options: Sequence[object] = ()) -> str:
         """Return another command about the same database."""
@@ -193,7 +198,8 @@ def outcome(
     except StoreError:
         raise
     except WorkflowError as error:
-        raise Problem(REFUSED, _as_command_line(str(error))) from error
+        message = _FORK_POINT.sub(lambda point: order.forking(point[1], point[2]), str(error))
+        raise Problem(REFUSED, _as_command_line(message)) from error
     except Exception as error:
         found = NodeError.of(error)
         if found is not None and isinstance(found.map_result, MapResult):
@@ -248,12 +254,7 @@ def _as_command_line(message: str) -> str:
     """Return a message with the options of this command line in place of those of Python."""
     for python, option in _AS_OPTIONS.items():
         message = message.replace(python, option)
-    return _ONLY_PYTHON.sub("", _FORK_POINT.sub(_forking, message))
-
-
-def _forking(point: re.Match[str]) -> str:
-    """Return the command that forks from a point of a message."""
-    return suggested("fork", point[1], options=["--at", point[2]])
+    return _ONLY_PYTHON.sub("", message)
 
 
 def reply_to(result: RunResult | MapResult, order: Order) -> Reply:

@@ -98,6 +98,7 @@ def test_a_fork_after_the_gate_says_where_to_fork(agent: Cli) -> None:
     fork = ("fork", "w", "agent_graphs:single", "allowed=no", "--id", "x", "--at")
     refused = agent(*fork, str(at), code=4)
     assert "'pay' would run before another one could be used" in refused.err
-    assert f"fork the workflow before the question: hypergraph fork w --at {at - 2}." in refused.err
+    again = f"fork w agent_graphs:single allowed=... --at {at - 2}\n"
+    assert refused.err.endswith(f"before the question: hypergraph --db {agent.database} {again}")
     assert "paid" not in refused.out
     assert "refused milk" in agent(*fork, str(at - 2)).out

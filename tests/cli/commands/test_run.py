@@ -332,7 +332,8 @@ def test_a_refusal_names_options_of_the_command_line(shop: RunCli) -> None:
     shop("run", "shop:asks", "n=3", "--id", "q")
     shop("resume", "q", "approved=false")
     refused = shop("resume", "q", "shop:asks", "approved=True", code=4)
-    assert refused.err.endswith("fork the workflow before the question.\n")
+    again = f"hypergraph --db {shop.database} fork q shop:asks approved=... --at 0\n"
+    assert refused.err.endswith(f"fork the workflow before the question: {again}")
     nothing = shop("resume", "q", "shop:asks", "--new-turn", code=2)
     assert "--new-turn counts the values" in nothing.err
     assert "new_turn" not in nothing.err
