@@ -314,7 +314,7 @@ class Connections:
                     driver.close()
 
     def _converted(self, writing: bool) -> Driver | None:
-        """Return an idle connection of the other kind with the settings of this one, None if there is none."""
+        """Return an idle connection of the other kind with the settings of this one; None without one."""
         try:
             driver = (self._readers if writing else self._writers).pop()
         except IndexError:
