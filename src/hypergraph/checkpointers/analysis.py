@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice, zip_longest
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from hypergraph.checkpointers.backend import NodeSurvey, percentile
 from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.records import StepRecord, Workflow, lineage_html
+from hypergraph.checkpointers.records import Payload, StepRecord, Workflow, lineage_html
+from hypergraph.checkpointers.references import REFERENCE
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.display import Block, Table, as_text, escape, execution_time, jsonable, plural
 from hypergraph.values.undecodable import Undecodable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
 _PAGE = 500  # workflows read together
+_DEEPEST = 100  # levels of a value that are searched; stores refuse deeper ones
 _LISTED = 20  # differences inside of a workflow that are printed
 Kind = Literal["path", "status", "decision", "values"]
 
@@ -286,7 +288,8 @@ def _unlike(a: dict[str, Any], b: dict[str, Any]) -> tuple[str, ...]:
 def same(a: object, b: object) -> bool:
     """Return whether two values are alike; NaN is like NaN, arrays are compared element by element.
 
-    Objects of unknown classes are compared by class and fields; what is unreadable is like no other.
+    Objects of unknown classes are compared by class and fields, what is unreadable by its stored bytes. A
+    class of a script is the same as one of the imported module: the script is `__main__` while it runs.
     """
     try:
         return _same(a, b)
@@ -298,17 +301,46 @@ def _same(a: Any, b: Any) -> bool:
     if a is b:
         return True
     if type(a) is not type(b):
-        return False
+        for stored, value in ((a, b), (b, a)):
+            if isinstance(stored, Undecodable):
+                return bool(stored.is_form_of(value))
+        names = [f"{kind.__module__}:{kind.__qualname__}" for kind in (type(a), type(b))]
+        return _is_same_class(*names) and _has_same_fields(a, b)
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(_same, a, b))
     if isinstance(a, Undecodable):
-        return a.data is not None and a.of == b.of and _same(a.data, b.data)
+        if a.data is None or b.data is None:
+            return a.data is b.data and a.is_stored_like(b)
+        is_same_class = a.of == b.of or (a.of and b.of and _is_same_class(a.of, b.of))
+        return bool(is_same_class) and _same(a.data, b.data)
+    if type(a).__module__ != "builtins" and _has_same_fields(a, b):
+        return True
     equal = a == b
     if not isinstance(equal, bool) and hasattr(equal, "all"):  # an array answers == with an array
         return bool(((a == b) | ((a != a) & (b != b))).all())  # noqa: PLR0124 - NaN alone differs from itself
     return bool(equal) or bool(a != a and b != b)  # noqa: PLR0124
+
+
+def _is_same_class(a: str, b: str) -> bool:
+    """Say whether two names mean one class of a script, as it runs and as it is imported."""
+    (module, _, name), (other, _, other_name) = a.partition(":"), b.partition(":")
+    return name == other_name and "__main__" in (module, other)
+
+
+def _has_same_fields(a: Any, b: Any) -> bool:
+    """Say whether the fields of two objects are alike, whatever `==` of their class says."""
+    from hypergraph.values.classes import kind_of  # loads serializers, and most commands compare nothing
+
+    kinds = kind_of(type(a)), kind_of(type(b))
+    if kinds[0] is None or kinds[1] is None:
+        return False
+    try:
+        ours, theirs = kinds[0].to_parts(a), kinds[1].to_parts(b)
+    except TypeError:  # it has state beside its fields
+        return False
+    return _same(ours, theirs)
 
 
 def _times(steps: Iterable[StepRecord]) -> dict[str, float]:
@@ -413,27 +445,71 @@ def mentions(store: Checkpointer, text: str, limit: int | None) -> list[StepReco
     words = text.casefold().split()
     if not words:
         return []
-    matching = (step for step in scan(store, values=True) if _has_all(step, words))
+    given = _Given(store)
+    matching = (step for step in scan(store, values=True) if _has_all(step, given.texts(step), words))
     return list(islice(matching, limit))
 
 
-def _has_all(step: StepRecord, words: Iterable[str]) -> bool:
+class _Given:
+    """The inputs of the workflow that is read, each for the first step that took it."""
+
+    def __init__(self, store: Checkpointer) -> None:
+        self._store = store
+        self._workflow_id: str | None = None
+        self._texts: dict[tuple[str, int], list[str]] = {}
+
+    def texts(self, step: StepRecord) -> list[str]:
+        """Return the texts of the inputs that this step took, and none before it."""
+        if step.workflow_id != self._workflow_id:
+            self._workflow_id, encoding = step.workflow_id, self._store.encoding
+            # A nested run refers to values of the one around it, which are found there.
+            self._texts = {
+                (row.name, row.version): [row.name, *texts_in(encoding.value(step.workflow_id, row))]
+                for row in all_inputs(self._store, step.workflow_id)
+                if row.format != REFERENCE
+            }
+        return [text for item in step.input_versions.items() for text in self._texts.pop(item, ())]
+
+
+def all_inputs(store: Checkpointer, workflow_id: str) -> list[Payload]:
+    """Return the inputs of all turns of a workflow."""
+    turns = store.backend.read_turns(workflow_id)
+    return list(
+        {
+            (row.name, row.version): row
+            for turn in turns
+            for row in store.backend.read_inputs(workflow_id, upto=turn.superstep)
+        }.values()
+    )
+
+
+def _has_all(step: StepRecord, given: Iterable[str], words: Iterable[str]) -> bool:
     named = (step.workflow_id, step.node_name, step.error_type, step.error)
-    text = "\n".join([*filter(None, named), *_texts(jsonable(step.values))]).casefold()
+    text = "\n".join([*filter(None, named), *texts_in(step.values or {}), *given]).casefold()
     return all(word in text for word in words)
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a value as they are, so that no quote or brace of JSON is found or in the way."""
-    if isinstance(value, dict):
+def texts_in(value: Any, depth: int = _DEEPEST) -> Iterator[str]:
+    """Yield the texts in a value as they are: no quote or brace of JSON is found, or in the way.
+
+    Of objects of unknown classes these are the names and contents of their fields.
+    """
+    while isinstance(value, Undecodable):
+        if value.data is None:
+            return
+        value = value.data
+    if isinstance(value, Mapping) and depth:
         for name, part in value.items():
-            yield name
-            yield from _texts(part)
-    elif isinstance(value, list):
+            yield str(jsonable(name, 0))
+            yield from texts_in(part, depth - 1)
+    elif isinstance(value, (list, tuple, set, frozenset)) and depth:
         for part in value:
-            yield from _texts(part)
+            yield from texts_in(part, depth - 1)
+    elif isinstance(value, str):
+        yield jsonable(value)
     else:
-        yield value if isinstance(value, str) else json.dumps(value)
+        found = jsonable(value, 0)
+        yield found if isinstance(found, str) else json.dumps(found)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

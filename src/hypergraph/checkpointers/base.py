@@ -486,7 +486,7 @@ class Checkpointer:
         """Return the items of an appended list, each with the node and the step that added it.
 
         The list is that after a superstep, by default the last; empty where nothing was added. Items that it
-        began with have no step.
+        began with have no step. An item of a class that is unknown here is an `Undecodable` with its fields.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, node

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hypergraph.display import preview
+
 if TYPE_CHECKING:
     from hypergraph.values.serializers import Serializer
 
@@ -41,19 +43,28 @@ class Undecodable:
         self.data = data  # the readable part
         self.of = of  # the name of the class, if it is an object
         self.classes: tuple[str, ...] = ()  # the classes of objects in it that could not be built
-        self._form: tuple[bytes, Serializer] | None = None
+        self._form: tuple[bytes, Serializer | None] | None = None
 
-    def stored_as(self, raw: bytes, serializer: Serializer) -> Undecodable:
-        """Keep the stored bytes, for a comparison with another value."""
+    def stored_as(self, raw: bytes, serializer: Serializer | None) -> Undecodable:
+        """Keep the stored bytes, for a comparison with another value; None if no serializer reads them."""
         self._form = (raw, serializer)
         return self
+
+    @property
+    def raw(self) -> bytes | None:
+        """The serialized bytes, None if they were not kept."""
+        return None if self._form is None or self._form[1] is None else self._form[0]
+
+    def is_stored_like(self, other: Undecodable) -> bool:
+        """Say whether both are known to be stored as the same bytes."""
+        return self._form is not None and other._form is not None and self._form[0] == other._form[0]
 
     def is_form_of(self, value: Any) -> bool | None:
         """Return whether this value would be stored with the same bytes, None if that is not known.
 
         The name of its class may differ in the module, where the bytes are of a script or are read by one.
         """
-        if self._form is None:
+        if self._form is None or self._form[1] is None:
             return None
         raw, serializer = self._form
         plain = serializer.without_types()
@@ -66,4 +77,12 @@ class Undecodable:
             return False
 
     def __repr__(self) -> str:
-        return f"Undecodable({self.reason!r})"
+        known = "" if self.data is None else f", {preview(self.data, opened=_readable)}"
+        return f"Undecodable({self.reason!r}{known})"
+
+
+def _readable(value: object) -> object:
+    """Return the readable part of a value, or the value itself if there is none."""
+    while isinstance(value, Undecodable) and value.data is not None:
+        value = value.data
+    return value
