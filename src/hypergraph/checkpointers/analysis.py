@@ -307,7 +307,11 @@ def _same(a: Any, b: Any) -> bool:
         names = [f"{kind.__module__}:{kind.__qualname__}" for kind in (type(a), type(b))]
         return _is_same_class(*names) and _has_same_fields(a, b)
     if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+        if a.keys() == b.keys():
+            return all(_same(a[key], b[key]) for key in a)
+        return len(a) == len(b) and all(map(_same, a.items(), b.items()))  # keys of unknown classes
+    if isinstance(a, (set, frozenset)) and len(a) == len(b) and any(isinstance(x, Undecodable) for x in a):
+        return all(any(_same(ours, theirs) for theirs in b) for ours in a)
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(_same, a, b))
     if isinstance(a, Undecodable):
@@ -445,30 +449,43 @@ def mentions(store: Checkpointer, text: str, limit: int | None) -> list[StepReco
     words = text.casefold().split()
     if not words:
         return []
-    given = _Given(store)
+    given = _Given(store, words)
     matching = (step for step in scan(store, values=True) if _has_all(step, given.texts(step), words))
     return list(islice(matching, limit))
 
 
 class _Given:
-    """The inputs of the workflow that is read, each for the first step that took it."""
+    """The inputs with words of a search, each for the first step that took it."""
 
-    def __init__(self, store: Checkpointer) -> None:
-        self._store = store
+    def __init__(self, store: Checkpointer, words: Sequence[str]) -> None:
+        self._store, self._words = store, words
         self._workflow_id: str | None = None
-        self._texts: dict[tuple[str, int], list[str]] = {}
+        self._texts: dict[int, list[str]] = {}  # by the index of the step
 
     def texts(self, step: StepRecord) -> list[str]:
-        """Return the texts of the inputs that this step took, and none before it."""
+        """Return the texts of the inputs that belong to a step."""
         if step.workflow_id != self._workflow_id:
-            self._workflow_id, encoding = step.workflow_id, self._store.encoding
-            # A nested run refers to values of the one around it, which are found there.
-            self._texts = {
-                (row.name, row.version): [row.name, *texts_in(encoding.value(step.workflow_id, row))]
-                for row in all_inputs(self._store, step.workflow_id)
-                if row.format != REFERENCE
-            }
-        return [text for item in step.input_versions.items() for text in self._texts.pop(item, ())]
+            self._workflow_id, self._texts = step.workflow_id, self._read(step.workflow_id)
+        return self._texts.get(step.index, [])
+
+    def _read(self, workflow_id: str) -> dict[int, list[str]]:
+        with_words: dict[tuple[str, int], list[str]] = {}
+        for row in all_inputs(self._store, workflow_id):
+            if row.format == REFERENCE:  # of a nested run: the value is found in the one around it
+                continue
+            texts = [row.name, *texts_in(self._store.encoding.value(workflow_id, row))]
+            whole = "\n".join(texts).casefold()
+            if any(word in whole for word in self._words):
+                with_words[row.name, row.version] = texts
+        steps = self._store.steps(workflow_id, values=False) if with_words else []
+        takers: dict[tuple[str, int], int] = {}
+        for step in steps:
+            for item in step.input_versions.items():
+                takers.setdefault(item, step.index)
+        found: dict[int, list[str]] = {}
+        for item, texts in with_words.items():  # one that no step has taken yet belongs to the first
+            found.setdefault(takers.get(item, steps[0].index if steps else -1), []).extend(texts)
+        return found
 
 
 def all_inputs(store: Checkpointer, workflow_id: str) -> list[Payload]:

@@ -868,6 +868,8 @@ class Checkpointer:
     def search(self, text: str, *, limit: int | None = 50) -> list[StepRecord]:
         """Return steps that contain every word of a text, in a name, an error or a value.
 
+        Inputs of a workflow are values of the first step that took them.
+
         Example:
             >>> from hypergraph import Graph, SyncRunner, node
             >>> from hypergraph.checkpointers import MemoryCheckpointer

@@ -531,7 +531,7 @@ class Encoding:
         tag, _, codecs = written.partition("+")
         plain = _tag(written)
         if self._reader(plain) is None:
-            raise ValueError(f"written as {tag!r}, this store reads {self.tag!r}")
+            raise ValueError(f"written as {plain!r}, this store reads {self.tag!r}")
         if written != payload.format:  # a reference
             data = self._artifact(data)
         if not codecs and not self.chain.format:

@@ -66,12 +66,16 @@ def _mapping(value: Any) -> Content | None:
     if not isinstance(value, Mapping):
         return None
 
+    def pairs() -> Iterator[tuple[Any, Any]]:
+        for key, item in value.items():
+            yield short_text(key) if isinstance(key, Undecodable) else key, item
+
     def at(token: str) -> Any:
         if token in value:
             return value[token]
-        return next(item for key, item in value.items() if str(key) == token)
+        return next(item for key, item in pairs() if str(key) == token)
 
-    return Content(len(value), lambda: iter(value.items()), _or_lookup_error(at), named=True)
+    return Content(len(value), pairs, _or_lookup_error(at), named=True)
 
 
 def _fields(value: Any) -> Content | None:
