@@ -20,7 +20,7 @@ import msgspec
 import pydantic
 import pytest
 
-from hypergraph import END, Graph, NodeContext, SyncRunner, interrupt, node, route
+from hypergraph import END, Graph, NodeContext, SyncRunner, interrupt, node, receive, route
 from hypergraph.checkpointers import (
     AesGcmCodec,
     Checkpointer,
@@ -37,6 +37,8 @@ from hypergraph.ui.export import packed
 from hypergraph.views.content import content
 from hypergraph.views.diff import diff
 from hypergraph.views.state import value
+from hypergraph.views.steps import steps
+from hypergraph.views.workflow import signal_view
 
 WORD = "samovar"
 
@@ -261,6 +263,17 @@ def test_python_shows_the_content(reader: Checkpointer) -> None:
             check(json.dumps(found.to_dict()), maker)
 
 
+def test_calls_inside_of_a_node_are_shown_with_arguments_and_value(path: Path, reader: Checkpointer) -> None:
+    (call_of,) = [step["inner"] for step in steps(reader, "w", limit=50)["items"] if "inner" in step]
+    (shown,) = call_of
+    check(shown["call"], "the arguments")
+    check(json.dumps(shown["value"]), "the value")
+    (row,) = [
+        line for line in printed(path, "steps", "w", "--values", "--limit", 50).splitlines() if "brew" in line
+    ]
+    check(row, "the row")
+
+
 def test_the_value_is_found(reader: Checkpointer) -> None:
     found = {(step.workflow_id, step.node_name) for step in reader.search(WORD, limit=None)}
     assert found >= {("w", maker) for maker in MAKERS}
@@ -286,6 +299,17 @@ def test_keys_and_members_of_unknown_classes_are_shown_and_alike(tmp_path: Path)
         assert diff(store, "a", "b")["same"]
 
 
+def test_a_signal_is_shown_by_its_fields_with_its_sender(tmp_path: Path) -> None:
+    with SqliteCheckpointer(tmp_path / "s.db") as store:
+        SyncRunner(checkpointer=store).run(Graph([receive("order")]), workflow_id="w")
+        store.send("w", "order", [Order(WORD)], by="ann")
+    with SqliteCheckpointer(tmp_path / "s.db") as store:
+        (sent,) = store.signals("w")
+        assert (sent.by, isinstance(sent.value, Undecodable)) == ("ann", True)
+        shown = signal_view(sent)
+        assert (shown["value"]["value"], shown["value"]["type"]) == ([{"item": WORD}], "list")
+
+
 # --- what cannot be read at all ------------------------------------------------------------------
 
 KEY = bytes(range(32))
@@ -306,11 +330,11 @@ def test_what_cannot_be_read_says_why_instead_of_none(
     with SqliteCheckpointer(tmp_path / "runs.db", **options) as store:
         SyncRunner(checkpointer=store).run(Graph([make, say]), given=Order(WORD), workflow_id="w")
     with SqliteCheckpointer(tmp_path / "runs.db") as store:
-        steps = steps_of(store)
+        indexes = steps_of(store)
         for words in (
             ("steps", "w", "--values"),
-            ("step", "w", steps["make"]),
-            ("step", "w", steps["say"]),
+            ("step", "w", indexes["make"]),
+            ("step", "w", indexes["say"]),
             ("state", "w"),
             ("state", "w", "--key", "messages"),
             ("why", "w", "messages"),
