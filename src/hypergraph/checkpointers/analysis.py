@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _PAGE = 500  # workflows read together
 _DEEPEST = 100  # levels of a value that are searched; stores refuse deeper ones
+_MEMBERS = 1000  # of a set that are compared one by one, because their classes are unknown
 _LISTED = 20  # differences inside of a workflow that are printed
 Kind = Literal["path", "status", "decision", "values"]
 
@@ -310,7 +311,9 @@ def _same(a: Any, b: Any) -> bool:
         if a.keys() == b.keys():
             return all(_same(a[key], b[key]) for key in a)
         return len(a) == len(b) and all(map(_same, a.items(), b.items()))  # keys of unknown classes
-    if isinstance(a, (set, frozenset)) and len(a) == len(b) and any(isinstance(x, Undecodable) for x in a):
+    if isinstance(a, (set, frozenset)) and any(isinstance(member, Undecodable) for member in a):
+        if len(a) != len(b) or len(a) > _MEMBERS:
+            return False
         return all(any(_same(ours, theirs) for theirs in b) for ours in a)
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(_same, a, b))
@@ -517,7 +520,7 @@ def texts_in(value: Any, depth: int = _DEEPEST) -> Iterator[str]:
         value = value.data
     if isinstance(value, Mapping) and depth:
         for name, part in value.items():
-            yield str(jsonable(name, 0))
+            yield from texts_in(name, depth - 1)
             yield from texts_in(part, depth - 1)
     elif isinstance(value, (list, tuple, set, frozenset)) and depth:
         for part in value:

@@ -390,8 +390,8 @@ class Encoding:
         except Exception as error:  # rows may hold anything, codecs and serializers may raise anything
             ours = isinstance(error, ValueError | CheckpointError)
             found = Undecodable(str(error) if ours else f"{type(error).__name__}: {error}")
-            rows = [(row.format.encode(), row.data or b"") for row in (*payload.parts, payload)]
-            return found.stored_as(b"\0".join(part for row in rows for part in row), None)
+            found.rows = tuple((row.format, row.data) for row in (*payload.parts, payload))
+            return found
 
     def _referred(self, workflow_id: str, payload: Payload) -> Any:
         """Return a value of the workflow around this one.
@@ -407,8 +407,8 @@ class Encoding:
             raise ValueError("a reference, which this store cannot follow")
         owner, target, size = self.look_up(workflow_id, payload._replace(data=plain))
         value = self.value(owner, target)
-        items = value.data if isinstance(value, Undecodable) else value
-        if size >= 0 and isinstance(items, list) and len(items) != size:
+        is_known = not isinstance(value, Undecodable) or value.data is not None
+        if size >= 0 and is_known and len(value.data if isinstance(value, Undecodable) else value) != size:
             raise ValueError(f"{target.name!r} of {owner!r} has been replaced since")
         return value
 

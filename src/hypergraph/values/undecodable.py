@@ -36,35 +36,38 @@ class Undecodable:
     placeholders inside; None if the bytes are unreadable. Serializers refuse to store an Undecodable.
     """
 
-    __slots__ = ("_form", "classes", "data", "of", "reason")  # a damaged value may hold very many
+    __slots__ = ("_form", "classes", "data", "of", "reason", "rows")  # a damaged value may hold very many
 
     def __init__(self, reason: str, data: Any = None, of: str | None = None) -> None:
         self.reason = reason  # the cause and its remedy
         self.data = data  # the readable part
         self.of = of  # the name of the class, if it is an object
         self.classes: tuple[str, ...] = ()  # the classes of objects in it that could not be built
-        self._form: tuple[bytes, Serializer | None] | None = None
+        self.rows: tuple[
+            tuple[str, bytes | None], ...
+        ] = ()  # formats and bytes that no serializer reads here
+        self._form: tuple[bytes, Serializer] | None = None
 
-    def stored_as(self, raw: bytes, serializer: Serializer | None) -> Undecodable:
-        """Keep the stored bytes, for a comparison with another value; None if no serializer reads them."""
+    def stored_as(self, raw: bytes, serializer: Serializer) -> Undecodable:
+        """Keep the stored bytes, for a comparison with another value."""
         self._form = (raw, serializer)
         return self
 
     @property
     def raw(self) -> bytes | None:
         """The serialized bytes, None if they were not kept."""
-        return None if self._form is None or self._form[1] is None else self._form[0]
+        return None if self._form is None else self._form[0]
 
     def is_stored_like(self, other: Undecodable) -> bool:
         """Say whether both are known to be stored as the same bytes."""
-        return self._form is not None and other._form is not None and self._form[0] == other._form[0]
+        return (self.raw is not None or bool(self.rows)) and (self.raw, self.rows) == (other.raw, other.rows)
 
     def is_form_of(self, value: Any) -> bool | None:
         """Return whether this value would be stored with the same bytes, None if that is not known.
 
         The name of its class may differ in the module, where the bytes are of a script or are read by one.
         """
-        if self._form is None or self._form[1] is None:
+        if self._form is None:
             return None
         raw, serializer = self._form
         plain = serializer.without_types()

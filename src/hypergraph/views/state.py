@@ -91,8 +91,8 @@ def value(
     payload = _payload(store, wf, key, at)
     found = payload if isinstance(payload, list) else store.encoding.value(wf, payload)
     view = describe(found, path=path, offset=offset, limit=limit, characters=characters)
-    if not path and is_list(found):
-        name_makers(view, state_additions(store, wf, key, at=at))
+    if not isinstance(payload, list) and payload.is_added and not path and is_list(found):
+        name_makers(view, additions(store, wf, key, at))
     return view
 
 
