@@ -302,32 +302,35 @@ def _same(a: Any, b: Any) -> bool:
     if a is b:
         return True
     if type(a) is not type(b):
-        for stored, value in ((a, b), (b, a)):
-            if isinstance(stored, Undecodable):
-                return bool(stored.is_form_of(value))
-        names = [f"{kind.__module__}:{kind.__qualname__}" for kind in (type(a), type(b))]
-        return _is_same_class(*names) and _has_same_fields(a, b)
+        return _same_of_two_types(a, b)
     if isinstance(a, dict):
         if a.keys() == b.keys():
             return all(_same(a[key], b[key]) for key in a)
         return len(a) == len(b) and all(map(_same, a.items(), b.items()))  # keys of unknown classes
-    if isinstance(a, (set, frozenset)) and any(isinstance(member, Undecodable) for member in a):
-        if len(a) != len(b) or len(a) > _MEMBERS:
-            return False
-        return all(any(_same(ours, theirs) for theirs in b) for ours in a)
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, (set, frozenset)) and any(isinstance(member, Undecodable) for member in a):
+        is_short = len(a) == len(b) <= _MEMBERS
+        return is_short and all(any(_same(ours, theirs) for theirs in b) for ours in a)
     if isinstance(a, Undecodable):
         if a.data is None or b.data is None:
             return a.data is b.data and a.is_stored_like(b)
-        is_same_class = a.of == b.of or (a.of and b.of and _is_same_class(a.of, b.of))
-        return bool(is_same_class) and _same(a.data, b.data)
+        return (a.of == b.of or _is_same_class(a.of or "", b.of or "")) and _same(a.data, b.data)
     if type(a).__module__ != "builtins" and _has_same_fields(a, b):
         return True
     equal = a == b
     if not isinstance(equal, bool) and hasattr(equal, "all"):  # an array answers == with an array
         return bool(((a == b) | ((a != a) & (b != b))).all())  # noqa: PLR0124 - NaN alone differs from itself
     return bool(equal) or bool(a != a and b != b)  # noqa: PLR0124
+
+
+def _same_of_two_types(a: Any, b: Any) -> bool:
+    """Say whether an object is the stored form of the other, or one of the same class of a script."""
+    for stored, value in ((a, b), (b, a)):
+        if isinstance(stored, Undecodable):
+            return bool(stored.is_form_of(value))
+    names = [f"{kind.__module__}:{kind.__qualname__}" for kind in (type(a), type(b))]
+    return _is_same_class(*names) and _has_same_fields(a, b)
 
 
 def _is_same_class(a: str, b: str) -> bool:
