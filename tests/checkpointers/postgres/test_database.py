@@ -195,7 +195,7 @@ def test_a_session_is_used_and_closed_by_one_thread_at_a_time(
         method = getattr(Driver, name)
 
         def call(self: Driver, *args: Any, **options: Any) -> Any:
-            if self is session._driver and not session._lock.locked():
+            if self is session._driver and not session._lock._is_owned():
                 unlocked.append(name)
             return method(self, *args, **options)
 
@@ -208,6 +208,32 @@ def test_a_session_is_used_and_closed_by_one_thread_at_a_time(
     assert sessions(store) != [before]
     session.end()
     assert not unlocked
+
+
+@pytest.mark.parametrize("statement", [1, 2])
+def test_garbage_may_end_a_session_while_it_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: int
+) -> None:
+    store = store_in(tmp_path)
+    opened(store)
+    session, execute = store.backend.database.locks, Driver.execute
+    calls, ended = [], threading.Event()
+
+    def collected(self: Driver, *args: Any, **options: Any) -> Any:
+        if threading.current_thread() is session._keeper:
+            calls.append(args)
+            if len(calls) == statement:
+                session.end()  # as the finalizer of a database does, in whatever thread that runs
+                ended.set()
+        return execute(self, *args, **options)
+
+    monkeypatch.setattr(Driver, "execute", collected)
+    keeper = session._keeper
+    sessions(store, kill=True)
+    assert ended.wait(60)
+    keeper.join(60)
+    assert not keeper.is_alive()
+    assert sessions(store) == []
 
 
 def test_a_waiting_session_is_not_ended_by_the_server(tmp_path: Path) -> None:
