@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from hypergraph.values.serializers import Serializer
 
 Error = TypeVar("Error", bound=Exception)
+_LEVELS = 4  # of what is readable, in a repr
 _PUBLIC = "without_content"  # the attribute of an error that says why a value was not stored
 
 
@@ -80,7 +81,7 @@ class Undecodable:
             return False
 
     def __repr__(self) -> str:
-        known = "" if self.data is None else f", {preview(self.data, opened=_readable)}"
+        known = "" if self.data is None else f", {preview(self.data, _LEVELS, _readable)}"
         return f"Undecodable({self.reason!r}{known})"
 
 

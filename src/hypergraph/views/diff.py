@@ -141,8 +141,8 @@ def differing(a: Any, b: Any, path: str = "", depth: int = 0) -> Iterator[PartCh
     if not alike or inside is None or other is None or depth == _DEEPEST or _is_large(inside, other):
         sides = _longer_brief(a), _longer_brief(b)
         if isinstance(ours, str) and isinstance(theirs, str):
-            pairs = enumerate(zip(ours, theirs, strict=False))
-            place = next((at for at, both in pairs if both[0] != both[1]), min(len(ours), len(theirs)))
+            unlike = (at for at, (x, y) in enumerate(zip(ours, theirs, strict=False)) if x != y)
+            place = next(unlike, min(len(ours), len(theirs)))
             for side, text in zip(sides, (ours, theirs), strict=True):
                 side["text"] = _around(text, place)
         yield {"path": path, "kind": "changed", "a": sides[0], "b": sides[1]}

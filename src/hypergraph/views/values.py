@@ -24,6 +24,7 @@ TEXT = 200  # characters of a value in a line
 _LISTED = 10  # keys that an error lists
 _DEEPEST = 120  # levels; stores refuse deeper values
 _CHARACTERS, _ITEMS = 400, 10  # of a value in brief
+_SHALLOW, _DEEP = 2, 4  # levels of a value in a line
 NOT_FETCHED = "stored outside the database; ask for this value alone to fetch it"
 
 
@@ -254,7 +255,8 @@ def short_text(value: Any) -> str:
     """Return a value in one line, escaped; objects of unknown classes by their fields, or the reason."""
     if is_unreadable(value):
         return bounded(f"(not readable here: {first_line(_opened(value)[1])})", TEXT)
-    return bounded(preview(value, opened=_readable), TEXT)
+    # Fields of unknown classes are levels, which the repr of a known one does not count.
+    return bounded(preview(value, _DEEP if isinstance(value, Undecodable) else _SHALLOW, _readable), TEXT)
 
 
 def is_list(value: Any) -> bool:

@@ -37,7 +37,7 @@ def replay(call: Call) -> Reply:
     if _is_database(given.app, given.db is not None):
         if not given.id:
             raise Problem(USAGE, "Missing argument: APP")
-        given.db, given.app, given.id = given.app, given.id[0], given.id[1:]
+        vars(given).update(db=given.app, app=given.id[0], id=given.id[1:])
     store, graph = opened(call), graph_at(given.app)
     ids = [resolve(store, text) for text in given.id] or None
     document, report = replayed(store, graph, ids, given.execute)
