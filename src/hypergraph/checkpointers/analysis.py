@@ -9,6 +9,7 @@ from datetime import datetime
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
+from hypergraph import values  # what knows classes is loaded on first access
 from hypergraph.checkpointers.backend import NodeSurvey, percentile
 from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
@@ -341,9 +342,7 @@ def _is_same_class(a: str, b: str) -> bool:
 
 def _has_same_fields(a: Any, b: Any) -> bool:
     """Say whether the fields of two objects are alike, whatever `==` of their class says."""
-    from hypergraph.values.classes import kind_of  # loads serializers, and most commands compare nothing
-
-    kinds = kind_of(type(a)), kind_of(type(b))
+    kinds = values.kind_of(type(a)), values.kind_of(type(b))
     if kinds[0] is None or kinds[1] is None:
         return False
     try:
