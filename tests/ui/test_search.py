@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import process_time
@@ -95,6 +96,35 @@ def test_inputs_outputs_errors_and_nested_runs_are_found_and_the_match_is_shown(
     assert ids(index.find("it depends black")) == ["three"]
     assert ids(index.find("te a")) == ["three", "one"]  # short words are found too
     assert ids(index.find("nowhere")) == []
+
+
+@dataclass
+class Order:
+    item: str
+
+
+@node(output_name="orders", append=True)
+def order(item: str) -> Order:
+    return Order(item)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_fields_of_unknown_classes_and_inputs_of_earlier_turns_are_found(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_FIRST", 60.0)
+    monkeypatch.setattr(search, "_FRESH", 60.0)
+    store = MemoryCheckpointer() if kind == "memory" else SqliteCheckpointer(tmp_path / "w.db")
+    runner = SyncRunner(checkpointer=store)
+    runner.run(Graph([order.with_inputs(item="thing")]), thing="samovar", workflow_id="one")
+    runner.run(graph, question="first", workflow_id="two")
+    runner.run(graph, question="second", workflow_id="two")
+    store.close()
+    index = SearchIndex(store if kind == "memory" else SqliteCheckpointer(tmp_path / "w.db"))
+    assert index.find("item samovar")["matches"]["one"]["where"] == "orders of order"
+    assert index.find("first")["matches"]["two"]["where"] == "input question"
+    assert ids(index.find("register")) == []
+    index.close()
 
 
 def test_runs_that_are_new_changed_or_deleted_are_followed(

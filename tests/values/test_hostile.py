@@ -256,7 +256,7 @@ def test_what_a_user_stores_is_never_read_as_a_tag(tree):
 
 def test_the_stand_in_is_readable_and_cannot_be_stored():
     found = READERS[0].deserialize(json.dumps(tag("tuple", 1)).encode())
-    assert repr(found) == "Undecodable('value: expected list, found int')"
+    assert repr(found) == "Undecodable('value: expected list, found int', {'v': 1})"
     assert found.data == {"v": 1}
     with pytest.raises(TypeError, match="Undecodable"):
         READERS[0].serialize(found)

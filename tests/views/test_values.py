@@ -122,7 +122,7 @@ def test_a_row_that_python_cannot_represent_leaves_the_others_readable() -> None
     late = pyarrow.table({"at": pyarrow.array([0, 2**62], pyarrow.timestamp("s"))})
     first, second = describe(late)["items"]
     assert "1970" in first["text"]
-    assert second["text"] == "None"
+    assert second["text"].startswith("(not readable here: OverflowError")
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
+from hypergraph import values  # what knows classes is loaded on first access
 from hypergraph.checkpointers.backend import NodeSurvey, percentile
 from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.records import StepRecord, Workflow, lineage_html
+from hypergraph.checkpointers.records import Payload, StepRecord, Workflow, lineage_html
+from hypergraph.checkpointers.references import REFERENCE
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.display import Block, Table, as_text, escape, execution_time, jsonable, plural
 from hypergraph.values.undecodable import Undecodable
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
 _PAGE = 500  # workflows read together
+_DEEPEST = 100  # levels of a value that are searched; stores refuse deeper ones
+_MEMBERS = 1000  # of a set that are compared one by one, because their classes are unknown
 _LISTED = 20  # differences inside of a workflow that are printed
 Kind = Literal["path", "status", "decision", "values"]
 
@@ -286,7 +290,8 @@ def _unlike(a: dict[str, Any], b: dict[str, Any]) -> tuple[str, ...]:
 def same(a: object, b: object) -> bool:
     """Return whether two values are alike; NaN is like NaN, arrays are compared element by element.
 
-    Objects of unknown classes are compared by class and fields; what is unreadable is like no other.
+    Objects of unknown classes are compared by class and fields, what is unreadable by its stored bytes. A
+    class of a script is the same as one of the imported module: the script is `__main__` while it runs.
     """
     try:
         return _same(a, b)
@@ -298,17 +303,53 @@ def _same(a: Any, b: Any) -> bool:
     if a is b:
         return True
     if type(a) is not type(b):
-        return False
+        return _same_of_two_types(a, b)
     if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+        if a.keys() == b.keys():
+            return all(_same(a[key], b[key]) for key in a)
+        return len(a) == len(b) and all(map(_same, a.items(), b.items()))  # keys of unknown classes
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, (set, frozenset)) and any(isinstance(member, Undecodable) for member in a):
+        is_short = len(a) == len(b) <= _MEMBERS
+        return is_short and all(any(_same(ours, theirs) for theirs in b) for ours in a)
     if isinstance(a, Undecodable):
-        return a.data is not None and a.of == b.of and _same(a.data, b.data)
+        if a.data is None or b.data is None:
+            return a.data is b.data and a.is_stored_like(b)
+        return (a.of == b.of or _is_same_class(a.of or "", b.of or "")) and _same(a.data, b.data)
+    if type(a).__module__ != "builtins" and _has_same_fields(a, b):
+        return True
     equal = a == b
     if not isinstance(equal, bool) and hasattr(equal, "all"):  # an array answers == with an array
         return bool(((a == b) | ((a != a) & (b != b))).all())  # noqa: PLR0124 - NaN alone differs from itself
     return bool(equal) or bool(a != a and b != b)  # noqa: PLR0124
+
+
+def _same_of_two_types(a: Any, b: Any) -> bool:
+    """Say whether an object is the stored form of the other, or one of the same class of a script."""
+    for stored, value in ((a, b), (b, a)):
+        if isinstance(stored, Undecodable):
+            return bool(stored.is_form_of(value))
+    names = [f"{kind.__module__}:{kind.__qualname__}" for kind in (type(a), type(b))]
+    return _is_same_class(*names) and _has_same_fields(a, b)
+
+
+def _is_same_class(a: str, b: str) -> bool:
+    """Say whether two names mean one class of a script, as it runs and as it is imported."""
+    (module, _, name), (other, _, other_name) = a.partition(":"), b.partition(":")
+    return name == other_name and "__main__" in (module, other)
+
+
+def _has_same_fields(a: Any, b: Any) -> bool:
+    """Say whether the fields of two objects are alike, whatever `==` of their class says."""
+    kinds = values.kind_of(type(a)), values.kind_of(type(b))
+    if kinds[0] is None or kinds[1] is None:
+        return False
+    try:
+        ours, theirs = kinds[0].to_parts(a), kinds[1].to_parts(b)
+    except TypeError:  # it has state beside its fields
+        return False
+    return _same(ours, theirs)
 
 
 def _times(steps: Iterable[StepRecord]) -> dict[str, float]:
@@ -413,27 +454,84 @@ def mentions(store: Checkpointer, text: str, limit: int | None) -> list[StepReco
     words = text.casefold().split()
     if not words:
         return []
-    matching = (step for step in scan(store, values=True) if _has_all(step, words))
+    given = _Given(store, words)
+    matching = (step for step in scan(store, values=True) if _has_all(step, given.texts(step), words))
     return list(islice(matching, limit))
 
 
-def _has_all(step: StepRecord, words: Iterable[str]) -> bool:
+class _Given:
+    """The inputs with words of a search, each for the first step that took it."""
+
+    def __init__(self, store: Checkpointer, words: Sequence[str]) -> None:
+        self._store, self._words = store, words
+        self._workflow_id: str | None = None
+        self._texts: dict[int, list[str]] = {}  # by the index of the step
+
+    def texts(self, step: StepRecord) -> list[str]:
+        """Return the texts of the inputs that belong to a step."""
+        if step.workflow_id != self._workflow_id:
+            self._workflow_id, self._texts = step.workflow_id, self._read(step.workflow_id)
+        return self._texts.get(step.index, [])
+
+    def _read(self, workflow_id: str) -> dict[int, list[str]]:
+        with_words: dict[tuple[str, int], list[str]] = {}
+        for row in all_inputs(self._store, workflow_id):
+            if row.format == REFERENCE:  # of a nested run: the value is found in the one around it
+                continue
+            texts = [row.name, *texts_in(self._store.encoding.value(workflow_id, row))]
+            whole = "\n".join(texts).casefold()
+            if any(word in whole for word in self._words):
+                with_words[row.name, row.version] = texts
+        steps = self._store.steps(workflow_id, values=False) if with_words else []
+        takers: dict[tuple[str, int], int] = {}
+        for step in steps:
+            for item in step.input_versions.items():
+                takers.setdefault(item, step.index)
+        found: dict[int, list[str]] = {}
+        for item, texts in with_words.items():  # one that no step has taken yet belongs to the first
+            found.setdefault(takers.get(item, steps[0].index if steps else -1), []).extend(texts)
+        return found
+
+
+def all_inputs(store: Checkpointer, workflow_id: str) -> list[Payload]:
+    """Return the inputs of all turns of a workflow."""
+    turns = store.backend.read_turns(workflow_id)
+    return list(
+        {
+            (row.name, row.version): row
+            for turn in turns
+            for row in store.backend.read_inputs(workflow_id, upto=turn.superstep)
+        }.values()
+    )
+
+
+def _has_all(step: StepRecord, given: Iterable[str], words: Iterable[str]) -> bool:
     named = (step.workflow_id, step.node_name, step.error_type, step.error)
-    text = "\n".join([*filter(None, named), *_texts(jsonable(step.values))]).casefold()
+    text = "\n".join([*filter(None, named), *texts_in(step.values or {}), *given]).casefold()
     return all(word in text for word in words)
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a value as they are, so that no quote or brace of JSON is found or in the way."""
-    if isinstance(value, dict):
+def texts_in(value: Any, depth: int = _DEEPEST) -> Iterator[str]:
+    """Yield the texts in a value as they are: no quote or brace of JSON is found, or in the way.
+
+    Of objects of unknown classes these are the names and contents of their fields.
+    """
+    while isinstance(value, Undecodable):
+        if value.data is None:
+            return
+        value = value.data
+    if isinstance(value, Mapping) and depth:
         for name, part in value.items():
-            yield name
-            yield from _texts(part)
-    elif isinstance(value, list):
+            yield from texts_in(name, depth - 1)
+            yield from texts_in(part, depth - 1)
+    elif isinstance(value, (list, tuple, set, frozenset)) and depth:
         for part in value:
-            yield from _texts(part)
+            yield from texts_in(part, depth - 1)
+    elif isinstance(value, str):
+        yield jsonable(value)
     else:
-        yield value if isinstance(value, str) else json.dumps(value)
+        found = jsonable(value, 0)
+        yield found if isinstance(found, str) else json.dumps(found)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

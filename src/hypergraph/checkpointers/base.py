@@ -486,7 +486,7 @@ class Checkpointer:
         """Return the items of an appended list, each with the node and the step that added it.
 
         The list is that after a superstep, by default the last; empty where nothing was added. Items that it
-        began with have no step.
+        began with have no step. An item of a class that is unknown here is an `Undecodable` with its fields.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, node
@@ -867,6 +867,8 @@ class Checkpointer:
 
     def search(self, text: str, *, limit: int | None = 50) -> list[StepRecord]:
         """Return steps that contain every word of a text, in a name, an error or a value.
+
+        Inputs of a workflow are values of the first step that took them.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, node

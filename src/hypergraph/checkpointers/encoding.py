@@ -382,14 +382,16 @@ class Encoding:
             if payload.base is not None and payload.is_added:
                 return self._list(workflow_id, payload)
             # The bytes are not kept meanwhile: they may be as large as the value.
-            serializer = self._reader(_tag(payload.format)) or self.serializer
+            serializer = self._serializer_for(payload)
             found = serializer.deserialize(self.whole(workflow_id, payload))
             if type(found) is Undecodable:
                 found.stored_as(self.whole(workflow_id, payload), serializer)
             return found
         except Exception as error:  # rows may hold anything, codecs and serializers may raise anything
             ours = isinstance(error, ValueError | CheckpointError)
-            return Undecodable(str(error) if ours else f"{type(error).__name__}: {error}")
+            found = Undecodable(str(error) if ours else f"{type(error).__name__}: {error}")
+            found.rows = tuple((row.format, row.data) for row in (*payload.parts, payload))
+            return found
 
     def _referred(self, workflow_id: str, payload: Payload) -> Any:
         """Return a value of the workflow around this one.
@@ -405,7 +407,8 @@ class Encoding:
             raise ValueError("a reference, which this store cannot follow")
         owner, target, size = self.look_up(workflow_id, payload._replace(data=plain))
         value = self.value(owner, target)
-        if size >= 0 and not isinstance(value, Undecodable) and len(value) != size:
+        is_known = not isinstance(value, Undecodable) or value.data is not None
+        if size >= 0 and is_known and len(value.data if isinstance(value, Undecodable) else value) != size:
             raise ValueError(f"{target.name!r} of {owner!r} has been replaced since")
         return value
 
@@ -419,8 +422,12 @@ class Encoding:
         if payload.base is None:
             return self._raw(workflow_id, payload)
         if payload.is_added:
-            serializer = self._reader(_tag(payload.format)) or self.serializer
-            return serializer.serialize(self._list(workflow_id, payload))
+            found = self._list(workflow_id, payload)
+            if not isinstance(found, Undecodable):
+                return self._serializer_for(payload).serialize(found)
+            if found.raw is None:
+                raise ValueError(found.reason)
+            return found.raw  # objects of unknown classes stay as they are stored
         *links, last = (*payload.parts, payload)
         if not links or links[0].base is not None:
             raise ValueError("the beginning of a growing value is not stored any more")
@@ -430,11 +437,12 @@ class Encoding:
     def segments(self, workflow_id: str, payload: Payload) -> Segments:
         """Return an appended list, and what each step has added to it.
 
-        Raises ValueError for what this store cannot read, CheckpointError for what is gone or locked away.
+        An object of an unknown class is an `Undecodable` with its fields. Raises ValueError for what this
+        store cannot read, CheckpointError for what is gone or locked away.
         """
         items, found = [], []
         for row in _in_order(payload):
-            more = self._part(workflow_id, row)
+            more = _readable_items(self._part(workflow_id, row))
             items += more
             if row.is_added:
                 found.append((row, len(more)))
@@ -443,20 +451,25 @@ class Encoding:
     def added(self, workflow_id: str, payload: Payload, index: int) -> Added | None:
         """Return what one step has added to a list, also if the list has begun anew since; None if nothing.
 
-        Raises ValueError for what this store cannot read, CheckpointError for what is gone or locked away.
+        An object of an unknown class is an `Undecodable` with its fields. Raises ValueError for what this
+        store cannot read, CheckpointError for what is gone or locked away.
         """
         for row in (payload, *payload.parts):
             found = stands(row.format) if row.base is not None and row.idx == index else None
             if found is not None:
-                items = self._part(workflow_id, row)
+                items = _readable_items(self._part(workflow_id, row))
                 return Added(items, found.node, found.late, found.anew, row.base or 0)
         return None
 
-    def _list(self, workflow_id: str, payload: Payload) -> list[Any]:
-        """Return an appended list, read at once where that is possible; raises what `segments` raises."""
+    def _list(self, workflow_id: str, payload: Payload) -> list[Any] | Undecodable:
+        """Return an appended list, read at once where that is possible.
+
+        With items of unknown classes it is the readable part of an `Undecodable`. Raises what `segments`
+        raises.
+        """
         rows = _in_order(payload)
         if rows[0].format == REFERENCE:  # the list began with one of the workflow around this one
-            return [item for row in rows for item in self._part(workflow_id, row)]
+            return _joined([self._part(workflow_id, row) for row in rows])
         raw, plain = [], {self.tag: not self.chain.format}  # formats that need no more than a checksum
         for row in rows:
             written, data = row.format, row.data
@@ -467,26 +480,24 @@ class Encoding:
                 data = self._raw(workflow_id, row)
             raw.append(data)
         alike = len({_tag(written) for written in {row.format for row in rows}}) == 1
-        joined = (self._reader(_tag(rows[0].format)) or self.serializer).joined(raw) if alike else None
-        if joined is not None:
-            return self._items(rows[0], joined)
-        return [item for row, data in zip(rows, raw, strict=True) for item in self._items(row, data)]
+        serializer = self._serializer_for(rows[0])
+        joined = serializer.joined(raw) if alike else None
+        if joined is None:
+            return _joined([self._items(row, data) for row, data in zip(rows, raw, strict=True)])
+        found = _checked_items(serializer.deserialize(joined))
+        return found.stored_as(joined, serializer) if isinstance(found, Undecodable) else found
 
-    def _part(self, workflow_id: str, row: Payload) -> list[Any]:
+    def _part(self, workflow_id: str, row: Payload) -> list[Any] | Undecodable:
         """Return the items of one part of a list; raises what `segments` raises."""
         if row.format == REFERENCE:
-            return self._checked_items(self._referred(workflow_id, row))
+            return _checked_items(self._referred(workflow_id, row))
         return self._items(row, self._raw(workflow_id, row))
 
-    def _items(self, row: Payload, raw: bytes) -> list[Any]:
-        return self._checked_items((self._reader(_tag(row.format)) or self.serializer).deserialize(raw))
+    def _items(self, row: Payload, raw: bytes) -> list[Any] | Undecodable:
+        return _checked_items(self._serializer_for(row).deserialize(raw))
 
-    @staticmethod
-    def _checked_items(found: Any) -> list[Any]:
-        if not isinstance(found, list | tuple):
-            reason = found.reason if isinstance(found, Undecodable) else f"it is {type(found).__name__}"
-            raise ValueError(f"a part of the list cannot be read: {reason}")
-        return list(found) if type(found) is not list else found
+    def _serializer_for(self, payload: Payload) -> Serializer:
+        return self._reader(_tag(payload.format)) or self.serializer
 
     def reads(self, workflow_id: str, payload: Payload) -> bool:
         """Say whether this store can read a value."""
@@ -520,7 +531,7 @@ class Encoding:
         tag, _, codecs = written.partition("+")
         plain = _tag(written)
         if self._reader(plain) is None:
-            raise ValueError(f"written as {tag!r}, this store reads {self.tag!r}")
+            raise ValueError(f"written as {plain!r}, this store reads {self.tag!r}")
         if written != payload.format:  # a reference
             data = self._artifact(data)
         if not codecs and not self.chain.format:
@@ -625,17 +636,20 @@ class Encoding:
     def read_signal(self, workflow_id: str, payload: Payload) -> Signal:
         """Return a value that was sent, as it is stored; one that cannot be read says why."""
         found = self.value(workflow_id, payload)
-        if isinstance(found, Undecodable):
-            return Signal(payload.name, found)
+        parts = found.data if isinstance(found, Undecodable) else found
         try:
-            if not isinstance(found, dict):
-                raise TypeError(type(found).__name__)
-            by, at = found["by"], datetime.fromisoformat(found["at"]).astimezone(UTC)
-            if not isinstance(by, str | None) or len(found) != len(_SIGNAL_PARTS):
+            if not isinstance(parts, dict):
+                raise TypeError(type(parts).__name__)
+            by, at = parts["by"], datetime.fromisoformat(parts["at"]).astimezone(UTC)
+            if not isinstance(by, str | None) or len(parts) != len(_SIGNAL_PARTS):
                 raise ValueError("a signal with other parts")
-            return Signal(payload.name, found["value"], by, at)
+            value = parts["value"]
+            if isinstance(found, Undecodable) and not isinstance(value, Undecodable):
+                value = Undecodable(found.reason, value)
+            return Signal(payload.name, value, by, at)
         except (KeyError, TypeError, ValueError, OverflowError):  # a row may hold anything
-            return Signal(payload.name, Undecodable("what is stored is not a signal"))
+            is_read = not isinstance(found, Undecodable)
+            return Signal(payload.name, Undecodable("what is stored is not a signal") if is_read else found)
 
     def _answer(
         self, record: StepRecord, values: Mapping[str, Any], by: str | None, at: str | None
@@ -710,6 +724,32 @@ def _checked_pause(fields: dict[str, Any]) -> dict[str, Any]:
     if fields.get("due") is not None:
         fields["due"] = datetime.fromisoformat(fields["due"]).astimezone(UTC)
     return fields
+
+
+def _checked_items(found: Any) -> list[Any] | Undecodable:
+    """Return the items of a list, or of a part of it. Raises ValueError for another value."""
+    items = found.data if isinstance(found, Undecodable) else found
+    if not isinstance(items, list | tuple):
+        reason = found.reason if isinstance(found, Undecodable) else f"it is {type(found).__name__}"
+        raise ValueError(f"a part of the list cannot be read: {reason}")
+    if isinstance(found, Undecodable):
+        return found
+    return list(items) if type(items) is not list else items
+
+
+def _readable_items(found: list[Any] | Undecodable) -> list[Any]:
+    return list(found.data) if isinstance(found, Undecodable) else found
+
+
+def _joined(parts: Sequence[list[Any] | Undecodable]) -> list[Any] | Undecodable:
+    """Return the parts of a list as one; if one is not read as a whole, neither is the list."""
+    items = [item for part in parts for item in _readable_items(part)]
+    unread = [part for part in parts if isinstance(part, Undecodable)]
+    if not unread:
+        return items
+    found = Undecodable(f"a part of the list cannot be read: {unread[0].reason}", items)
+    found.classes = tuple(dict.fromkeys(name for part in unread for name in part.classes))
+    return found
 
 
 class Segments(NamedTuple):

@@ -69,7 +69,7 @@ class Origin:
 class Addition:
     """One item of an appended list, and the step that added it."""
 
-    value: Any  # the item
+    value: Any  # the item; an Undecodable with its fields if its class is unknown here
     node: str | None  # which node added it; None if the list began with it
     superstep: int | None  # when; None if the list began with it
     index: int | None  # of the step; None if the list began with it
@@ -89,10 +89,11 @@ def additions(store: Checkpointer, workflow_id: str, name: str, superstep: int |
     state = store.lazy_state(workflow_id, superstep)
     if name not in state:
         return []
-    found, value = state.segments(name), state[name]
-    if isinstance(value, Undecodable):
-        raise ValueError(f"{name!r} of workflow {workflow_id!r} cannot be read: {value.reason}")
+    found = state.segments(name)
     if found is None:
+        value = state[name]
+        if isinstance(value, Undecodable) and value.data is None:
+            raise ValueError(f"{name!r} of workflow {workflow_id!r} cannot be read: {value.reason}")
         raise ValueError(f"{name!r} of workflow {workflow_id!r} is not a list that nodes append to")
     nodes = {step.idx: step.node for step in store.backend.read_outlines(workflow_id)}
     begun = len(found.items) - sum(length for _, length in found.added)
@@ -104,7 +105,10 @@ def additions(store: Checkpointer, workflow_id: str, name: str, superstep: int |
 
 
 def added_by(store: Checkpointer, step: StepRecord, name: str) -> Added | None:
-    """Return what a step added to a list, None for other values and for what cannot be read."""
+    """Return what a step added to a list, None for other values and for what cannot be read.
+
+    Items of unknown classes are `Undecodable`, as in a list that is not appended to.
+    """
     state = store.lazy_state(step.workflow_id, step.superstep)
     return state.added(name, step.index) if name in state else None
 

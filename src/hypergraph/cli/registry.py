@@ -108,7 +108,7 @@ COMMANDS = {
     "replay": Command(
         "show where stored runs would differ with today's code",
         DO,
-        ("replay runs.db shop:orders", "replay runs.db shop:orders order-1 --execute price --json"),
+        ("replay shop:orders", "replay shop:orders order-1 --execute price --json"),
     ),
     "migrate": Command(
         "move unfinished runs to new code, or show what would happen",

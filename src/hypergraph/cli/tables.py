@@ -159,8 +159,7 @@ def _content(value: StoredValue) -> str:
     if not value["stored"]:
         return f"(not stored: {first_line(value['problem'])})"
     if value["preview"] is not None:
-        problem = f"(not readable here: {first_line(value['problem'])})" if value["problem"] else ""
-        return problem if value["preview"] == "None" and problem else value["preview"]
+        return value["preview"]
     return "(artifact)" if value["artifact"] else ""
 
 
@@ -196,7 +195,8 @@ def _outputs(step: Step) -> str:
     for item in step.get("outputs", []):
         view = item["value"]
         text = view and (added_text(item["added"]) or f"{view['type']} {view['text']}")
-        parts.append(f"{item['name']}: {text or '-'}")
+        problem = f"({first_line(item['problem'])})" if item["problem"] else "-"
+        parts.append(f"{item['name']}: {text or problem}")
     return ", ".join(parts)[:TEXT]
 
 
@@ -330,5 +330,4 @@ def brief_text(value: Brief | None) -> str:
     if value is None:
         return "—"
     size = "" if value["size"] is None else f" {value['size']}"
-    unreadable = value["value"] is None and value["problem"]  # else its content says more
-    return f"{value['type']}{size}: {bounded(unreadable or value['text'], TEXT)}"
+    return f"{value['type']}{size}: {bounded(value['text'], TEXT)}"

@@ -18,6 +18,7 @@ from time import monotonic
 from typing import Any, NamedTuple, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
+from hypergraph.checkpointers.analysis import all_inputs, texts_in
 from hypergraph.checkpointers.backend import Contents
 from hypergraph.checkpointers.query import Query, parse
 from hypergraph.display import jsonable
@@ -444,7 +445,7 @@ class SearchIndex:
         for name, value in run.tags.items():
             yield _Text(f"tag {name}", value)
         backend, decode = self._store.backend, self._store.encoding.value
-        for payload in backend.read_inputs(run.id) if contents is None else contents.inputs:
+        for payload in all_inputs(self._store, run.id) if contents is None else contents.inputs:
             yield _Text(f"input {payload.name}", _text_of(decode(run.id, payload)))
         if contents is not None and all(payload.base is None for _, payload in contents.outputs):
             for node, payload in contents.outputs:
@@ -476,24 +477,16 @@ def _empty() -> sqlite3.Connection:
 
 
 def _text_of(value: Any) -> str:
-    return " ".join(_parts(jsonable(value), [_CHARACTERS]))[:_CHARACTERS]
-
-
-def _parts(value: Any, room: list[int]) -> Iterator[str]:
-    """Yield the texts in a value: keys, and what stands under them."""
-    if room[0] <= 0:
-        return
-    if isinstance(value, dict):
-        for name, part in value.items():
-            yield name
-            yield from _parts(part, room)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _parts(part, room)
-    else:
-        text = value if isinstance(value, str) else str(value)
-        room[0] -= len(text)
-        yield text
+    """Return the texts in a value, keys included, as far as there is room."""
+    if isinstance(value, str):  # as most are
+        return value[:_CHARACTERS]
+    found, room = [], _CHARACTERS
+    for text in texts_in(value):
+        found.append(text)
+        room -= len(text)
+        if room <= 0:
+            break
+    return " ".join(found)[:_CHARACTERS]
 
 
 def _match(hit: _Hit, words: list[str]) -> Match:

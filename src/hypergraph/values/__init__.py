@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from hypergraph.values.serializers import JsonSerializer, MsgpackSerializer, PickleSerializer, Serializer
     from hypergraph.values.undecodable import Undecodable
 
-# The public names of each module.
+# The names of each module; those that are not in `__all__` are for the package alone.
 _NAMES = {
     "serializers": "Serializer JsonSerializer MsgpackSerializer PickleSerializer",
-    "classes": "register",
+    "classes": "register kind_of",
     "undecodable": "Undecodable",
     "codecs": "Codec ZlibCodec ZstdCodec CodecChain",
     "encryption": "AesGcmCodec",

@@ -294,7 +294,7 @@ class Reader:
             if tag != "object":
                 return Undecodable(reason, tree)
             of = tree.get("of")
-            return Undecodable(reason, tree.get("v"), of if isinstance(of, str) else None)
+            return Undecodable(reason, _fields(tree), of if isinstance(of, str) else None)
 
     def _reason(self, where: Where, error: Exception) -> str:
         self._count += 1
@@ -335,3 +335,12 @@ class Reader:
         except Exception as error:  # the class may have changed
             self._unknown[name] = None
             raise ValueError(f"an object of {name} cannot be rebuilt: {error}") from error
+
+
+def _fields(parts: tags.Parts) -> Any:
+    """Return the fields of an object that cannot be built; of a pydantic model also those beside its own."""
+    fields = parts.get("v")
+    more = [parts.get(name) for name in ("extra", "private")]
+    if type(fields) is not dict or not any(more):
+        return fields
+    return {**fields, **{name: value for part in more if type(part) is dict for name, value in part.items()}}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hypergraph.display import preview
+
 if TYPE_CHECKING:
     from hypergraph.values.serializers import Serializer
 
 Error = TypeVar("Error", bound=Exception)
+_LEVELS = 4  # of what is readable, in a repr
 _PUBLIC = "without_content"  # the attribute of an error that says why a value was not stored
 
 
@@ -34,19 +37,31 @@ class Undecodable:
     placeholders inside; None if the bytes are unreadable. Serializers refuse to store an Undecodable.
     """
 
-    __slots__ = ("_form", "classes", "data", "of", "reason")  # a damaged value may hold very many
+    __slots__ = ("_form", "classes", "data", "of", "reason", "rows")  # a damaged value may hold very many
 
     def __init__(self, reason: str, data: Any = None, of: str | None = None) -> None:
         self.reason = reason  # the cause and its remedy
         self.data = data  # the readable part
         self.of = of  # the name of the class, if it is an object
         self.classes: tuple[str, ...] = ()  # the classes of objects in it that could not be built
+        self.rows: tuple[
+            tuple[str, bytes | None], ...
+        ] = ()  # formats and bytes that no serializer reads here
         self._form: tuple[bytes, Serializer] | None = None
 
     def stored_as(self, raw: bytes, serializer: Serializer) -> Undecodable:
         """Keep the stored bytes, for a comparison with another value."""
         self._form = (raw, serializer)
         return self
+
+    @property
+    def raw(self) -> bytes | None:
+        """The serialized bytes, None if they were not kept."""
+        return None if self._form is None else self._form[0]
+
+    def is_stored_like(self, other: Undecodable) -> bool:
+        """Say whether both are known to be stored as the same bytes."""
+        return (self.raw is not None or bool(self.rows)) and (self.raw, self.rows) == (other.raw, other.rows)
 
     def is_form_of(self, value: Any) -> bool | None:
         """Return whether this value would be stored with the same bytes, None if that is not known.
@@ -66,4 +81,12 @@ class Undecodable:
             return False
 
     def __repr__(self) -> str:
-        return f"Undecodable({self.reason!r})"
+        known = "" if self.data is None else f", {preview(self.data, _LEVELS, _readable)}"
+        return f"Undecodable({self.reason!r}{known})"
+
+
+def _readable(value: object) -> object:
+    """Return the readable part of a value, or the value itself if there is none."""
+    while isinstance(value, Undecodable) and value.data is not None:
+        value = value.data
+    return value

@@ -13,7 +13,7 @@ from hypergraph.display import bounded, jsonable, preview
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.state import raw_value, state_additions
 from hypergraph.views.step import raw_step_value, step_additions
-from hypergraph.views.values import content_of, kind_of, maker_of, part_at, short_text, size_of
+from hypergraph.views.values import content_of, describe, kind_of, maker_of, part_at, short_text
 
 ROWS = 1000  # of a table that can be sorted and paged through
 _PAGE = 100  # rows, messages or lines in one answer
@@ -40,6 +40,7 @@ class ContentView(TypedDict):
     type: str
     size: int | None  # characters, bytes or items
     path: str
+    problem: str | None  # why it cannot be read, or not as its own type
     offset: int
     next_offset: int | None  # where the next page begins
     data: dict[str, Any]  # what the form needs; empty for a tree
@@ -68,9 +69,10 @@ def content(
         value = raw_value(store, wf, key, at=at)
     else:
         value = raw_step_value(store, wf, step, key, side=side or "output")
+    seen = describe(value, path=path, offset=offset, limit=0, characters=0)
     found = part_at(value, path)
     form, data, end = _shown(found, offset, sort)
-    if form == "chat" and not path and isinstance(value, list):
+    if form == "chat" and not path:
         if step is None:
             added = state_additions(store, wf, key, at=at)
         else:
@@ -80,9 +82,10 @@ def content(
     return {
         "schema": "hypergraph.content/1",
         "form": form,
-        "type": kind_of(found),
-        "size": size_of(found),
+        "type": seen["type"],
+        "size": seen["size"],
         "path": path,
+        "problem": seen["problem"],
         "offset": offset,
         "next_offset": end,
         "data": data,
@@ -193,7 +196,7 @@ def _rank(value: Any) -> tuple[int, Any]:
 def _cell(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return jsonable(value)
-    return bounded(jsonable(value) if isinstance(value, str) else preview(value), _CELL)
+    return bounded(jsonable(value) if isinstance(value, str) else short_text(value), _CELL)
 
 
 def _chat(value: Any, offset: int, _: str | None) -> Shown | None:
@@ -215,10 +218,10 @@ def _message(item: Any) -> dict[str, Any] | None:
     if parts is None or not parts.named:
         return None
     found = {str(key): part for key, part in islice(parts.pairs(), 50)}
-    role = found.get("role") or found.get("type")
+    role = part_at(found.get("role") or found.get("type"), "")
     if not isinstance(role, str) or not {"content", "text", "tool_calls"} & found.keys():
         return None
-    text = "\n".join(_said(found.get("content", found.get("text"))))
+    text = "\n".join(_said(part_at(found.get("content", found.get("text")), "")))
     calls = [_call(call) for call in _items(found.get("tool_calls") or ())]
     calls += [_call(part) for part in _items(found.get("content")) if _is_call(part)]
     name = found.get("name")
@@ -269,7 +272,7 @@ def _call(call: Any) -> dict[str, Any]:
     given = next(
         (bag[key] for bag in (fields, inner) for key in ("arguments", "args", "input") if key in bag), None
     )
-    text = given if isinstance(given, str) else preview(jsonable(given))
+    text = given if isinstance(given, str) else preview(jsonable(part_at(given, "")))
     return {"name": jsonable(str(name)), "arguments": jsonable(bounded(text, 4000))}
 
 

@@ -9,12 +9,13 @@ from typing import Any, TypedDict
 from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow
 from hypergraph.checkpointers.analysis import Divergence, first_divergence, inner_pairs, same
 from hypergraph.checkpointers.records import Payload
-from hypergraph.display import jsonable
+from hypergraph.display import bounded, jsonable, preview
 from hypergraph.views.lookup import last_superstep, require_workflow
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.state import state_payloads
 from hypergraph.views.step import Step, shown_step
 from hypergraph.views.values import (
+    TEXT,
     Brief,
     Content,
     Makers,
@@ -23,6 +24,7 @@ from hypergraph.views.values import (
     content_of,
     part_at,
     pointer,
+    short_text,
     step_ref,
 )
 from hypergraph.views.workflows import WorkflowSummary, workflow_summary
@@ -35,6 +37,7 @@ _PARTS = 50  # parts of one value that are listed
 _CHARACTERS = 4000  # of one part
 _COMPARED_ITEMS = 20_000  # items of containers that are compared one by one
 _DEEPEST = 20
+_WITHIN, _LEAD = 100, 30  # characters of a text that are shown, and those before a difference further on
 _INSIDE = 50  # items and nested graphs listed in one answer
 _NAMES = 20  # values that are named for each of them
 _PAIRS = 500  # of them that are compared
@@ -136,7 +139,13 @@ def differing(a: Any, b: Any, path: str = "", depth: int = 0) -> Iterator[PartCh
     inside, other = content_of(ours), content_of(theirs)
     alike = type(ours) is type(theirs) and inside is not None and other is not None
     if not alike or inside is None or other is None or depth == _DEEPEST or _is_large(inside, other):
-        yield {"path": path, "kind": "changed", "a": _longer_brief(ours), "b": _longer_brief(theirs)}
+        sides = _longer_brief(a), _longer_brief(b)
+        if isinstance(ours, str) and isinstance(theirs, str):
+            unlike = (at for at, (x, y) in enumerate(zip(ours, theirs, strict=False)) if x != y)
+            place = next(unlike, min(len(ours), len(theirs)))
+            for side, text in zip(sides, (ours, theirs), strict=True):
+                side["text"] = _around(text, place)
+        yield {"path": path, "kind": "changed", "a": sides[0], "b": sides[1]}
         return
     if inside.named:
         before, after = dict(inside.pairs()), dict(other.pairs())
@@ -152,6 +161,14 @@ def differing(a: Any, b: Any, path: str = "", depth: int = 0) -> Iterator[PartCh
             yield {"path": jsonable(where), "kind": "removed", "a": _longer_brief(before[old]), "b": None}
         elif not same(before[old], after[new]):
             yield from differing(before[old], after[new], where, depth + 1)
+
+
+def _around(text: str, place: int) -> str:
+    """Return a text in a line, from shortly before a place on."""
+    if place <= _WITHIN:
+        return short_text(text)
+    begin = place - _LEAD
+    return bounded(f"...{preview(text[begin : begin + _WITHIN])} (from character {begin})", TEXT)
 
 
 def _is_large(inside: Content, other: Content) -> bool:

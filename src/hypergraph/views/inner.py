@@ -8,9 +8,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypedDict
 
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.display import bounded, iso, jsonable, preview
+from hypergraph.display import bounded, iso, jsonable
 from hypergraph.records import InnerStep
-from hypergraph.views.values import CHARACTERS, ITEMS, ValueView, describe
+from hypergraph.views.values import CHARACTERS, ITEMS, ValueView, describe, short_text
 
 if TYPE_CHECKING:
     from hypergraph.views.step import Step
@@ -43,7 +43,6 @@ def inner_view(
 ) -> InnerStepView:
     """Return an inner step as answers show it."""
     began = None if step.started_at is None else datetime.fromtimestamp(step.started_at, UTC)
-    has_value = step.status == "completed" and step.problem is None
     return {
         "key": jsonable(step.key),
         "status": step.status,
@@ -58,16 +57,21 @@ def inner_view(
         "error": jsonable(step.error),
         "error_type": jsonable(step.error_type),
         "usage": jsonable(step.usage or {}),
-        "value": describe(step.value, limit=limit, characters=characters) if has_value else None,
+        "value": describe(step.value, limit=limit, characters=characters) if has_value(step) else None,
         "problem": jsonable(step.problem),
     }
+
+
+def has_value(step: InnerStep) -> bool:
+    """Say whether there is a value to show: it is stored, even if its class is unknown here."""
+    return step.status == "completed" and (step.problem is None or step.value is not None)
 
 
 def call_text(step: InnerStep) -> str:
     """Return the function and its arguments as text."""
     given = [("", arg) for arg in step.args[:_TEXT]]  # more are not shown
     given += [(f"{name}=", arg) for name, arg in islice(step.kwargs.items(), _TEXT - len(given))]
-    arguments = [f"{name}{preview(arg)}" for name, arg in given]
+    arguments = [f"{name}{short_text(arg)}" for name, arg in given]
     text: str = jsonable(bounded(f"{step.function}({', '.join(arguments)})", _TEXT))
     return text
 

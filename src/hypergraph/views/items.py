@@ -8,10 +8,11 @@ from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.backend import ItemOutline
-from hypergraph.display import jsonable, preview
+from hypergraph.display import jsonable
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.row_details import FirstError, first_error
+from hypergraph.views.values import short_text
 
 _ORDER = ("failed", "stopped", "paused", "active", "partial", "completed")  # of interest first
 
@@ -102,7 +103,7 @@ def _labels(store: Checkpointer, page: Iterable[ItemOutline], first: Iterable[It
 
     def label(line: ItemOutline) -> str:
         shown = [
-            f"{payload.name}={preview(skimming.encoding.value(line.id, payload))}"
+            f"{payload.name}={short_text(skimming.encoding.value(line.id, payload))}"
             for payload in given[line.id]
             if payload.name in differing
         ]

@@ -7,12 +7,12 @@ from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
 from hypergraph.checkpointers.query import Query, parse
-from hypergraph.display import bounded, first_line, jsonable, preview
+from hypergraph.display import bounded, first_line, jsonable
 from hypergraph.views.errors import failures
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.state import upcoming
 from hypergraph.views.step import NO_RESULT
-from hypergraph.views.values import is_at_hand
+from hypergraph.views.values import is_at_hand, short_text
 
 _MOST = 100  # workflows in one answer
 _INPUTS = 3  # shown of one workflow
@@ -125,7 +125,7 @@ def first_error(store: Checkpointer, workflow_id: str) -> FirstError | None:
 def _inputs(store: Checkpointer, workflow_id: str) -> list[str]:
     payloads = [payload for payload in store.backend.read_inputs(workflow_id) if is_at_hand(payload)]
     return [
-        jsonable(f"{payload.name}={bounded(preview(store.encoding.value(workflow_id, payload)), _TEXT)}")
+        jsonable(f"{payload.name}={bounded(short_text(store.encoding.value(workflow_id, payload)), _TEXT)}")
         for payload in payloads[:_INPUTS]
     ]
 

@@ -38,7 +38,7 @@ def search(store: Checkpointer, text: str, *, limit: int = 20, cursor: str | Non
         raise Problem(USAGE, f"Invalid cursor: {cursor!r}")
     begin = int(cursor or 0)
     end = begin + max(1, limit)
-    found = mentions(store, text, end + 1)
+    found = mentions(store.view(artifacts=False), text, end + 1)
     return {
         "schema": "hypergraph.search/1",
         "text": jsonable(text),
@@ -59,7 +59,7 @@ def mentioning(store: Checkpointer, text: str, *, limit: int = 50, **filters: An
         query = parse(limit=limit, **filters)
     except ValueError as error:
         raise Problem(USAGE, str(error)) from error
-    ids = (step.workflow_id for step in mentions(store, text, limit * _STEPS))
+    ids = (step.workflow_id for step in mentions(store.view(artifacts=False), text, limit * _STEPS))
     if query.parent is None:
         ids = (workflow_id.split("/")[0] for workflow_id in ids)
     found = [store.backend.read_workflow(workflow_id) for workflow_id in dict.fromkeys(ids)]

@@ -19,7 +19,9 @@ from hypergraph.views.values import (
     StoredValue,
     ValueView,
     describe,
+    is_list,
     name_makers,
+    part_at,
     stored_value,
 )
 
@@ -89,7 +91,7 @@ def value(
     payload = _payload(store, wf, key, at)
     found = payload if isinstance(payload, list) else store.encoding.value(wf, payload)
     view = describe(found, path=path, offset=offset, limit=limit, characters=characters)
-    if not isinstance(payload, list) and payload.is_added and not path and isinstance(found, list):
+    if not isinstance(payload, list) and payload.is_added and not path and is_list(found):
         name_makers(view, additions(store, wf, key, at))
     return view
 
@@ -99,7 +101,7 @@ def conversations(store: Checkpointer, wf: str, *, limit: int) -> dict[str, Valu
     found = {}
     for name, payload in state_payloads(store, wf, None).items():
         if payload.base is not None and payload.is_added:
-            whole = store.encoding.value(wf, payload)
+            whole = part_at(store.encoding.value(wf, payload), "")
             size = len(whole) if isinstance(whole, list) else 0
             if size:
                 found[name] = value(store, wf, name, offset=max(0, size - limit), limit=limit)

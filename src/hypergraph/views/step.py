@@ -26,7 +26,11 @@ from hypergraph.views.values import (
     added_lines,
     describe,
     is_at_hand,
+    is_list,
+    is_unreadable,
     name_makers,
+    part_at,
+    size_of,
     step_ref,
 )
 
@@ -265,7 +269,7 @@ def _outputs(store: Checkpointer, found: StepRecord, limits: Limits) -> list[Ste
             problem = problem or NOT_FETCHED
         view = describe(values[name], **limits) if name in values and problem is None else None
         shown = _step_value(name, version, None, problem, view, stored=name not in found.lost)
-        if view is not None and isinstance(values[name], list):
+        if view is not None and is_list(values[name]):
             shown["added"] = added_lines(plain, found, name)
         made.append(shown)
     return made
@@ -303,7 +307,7 @@ def _from_history(history: History, found: StepRecord, name: str, version: int, 
         source, "no longer stored"
     )
     value: Any = history.inputs_of(found).get(name, Undecodable(missing))
-    problem = value.reason if isinstance(value, Undecodable) and value.data is None else None
+    problem = value.reason if is_unreadable(value) else None
     view = None if problem else describe(value, **limits)
     return _step_value(name, version, made_by, problem, view, stored=problem is None)
 
@@ -349,13 +353,13 @@ def step_value(
     """
     value = raw_step_value(store, wf, index, key, side=side)
     view = describe(value, path=path, offset=offset, limit=limit, characters=characters)
-    if not path and isinstance(value, list):
+    if not path and is_list(value):
         name_makers(view, step_additions(store, wf, index, key, value, side=side))
     return view
 
 
 def step_additions(
-    store: Checkpointer, wf: str, index: int, key: str, value: list[Any], *, side: str = "output"
+    store: Checkpointer, wf: str, index: int, key: str, value: Any, *, side: str = "output"
 ) -> list[Addition]:
     """Return the items of an appended list that a step took or made, with the steps that added them.
 
@@ -370,7 +374,7 @@ def step_additions(
     except ValueError:  # nodes do not append to it
         return []
     made = [item for item in added if (item.superstep or 0, item.index or 0) <= last or item.node is None]
-    return made if len(made) == len(value) else []
+    return made if len(made) == size_of(part_at(value, "")) else []
 
 
 def raw_step_value(store: Checkpointer, wf: str, index: int, key: str, *, side: str = "output") -> Any:

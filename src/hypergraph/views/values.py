@@ -13,7 +13,7 @@ from hypergraph.checkpointers import Checkpointer, StepRecord
 from hypergraph.checkpointers.artifacts import ArtifactRef
 from hypergraph.checkpointers.history import Addition, added_by
 from hypergraph.checkpointers.records import Payload
-from hypergraph.display import bounded, closest, jsonable, preview
+from hypergraph.display import bounded, closest, first_line, jsonable, preview
 from hypergraph.exceptions import CheckpointError
 from hypergraph.values.undecodable import Undecodable
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
@@ -24,6 +24,7 @@ TEXT = 200  # characters of a value in a line
 _LISTED = 10  # keys that an error lists
 _DEEPEST = 120  # levels; stores refuse deeper values
 _CHARACTERS, _ITEMS = 400, 10  # of a value in brief
+_SHALLOW, _DEEP = 2, 4  # levels of a value in a line
 NOT_FETCHED = "stored outside the database; ask for this value alone to fetch it"
 
 
@@ -66,12 +67,16 @@ def _mapping(value: Any) -> Content | None:
     if not isinstance(value, Mapping):
         return None
 
+    def pairs() -> Iterator[tuple[Any, Any]]:
+        for key, item in value.items():
+            yield short_text(key) if isinstance(key, Undecodable) else key, item
+
     def at(token: str) -> Any:
         if token in value:
             return value[token]
-        return next(item for key, item in value.items() if str(key) == token)
+        return next(item for key, item in pairs() if str(key) == token)
 
-    return Content(len(value), lambda: iter(value.items()), _or_lookup_error(at), named=True)
+    return Content(len(value), pairs, _or_lookup_error(at), named=True)
 
 
 def _fields(value: Any) -> Content | None:
@@ -227,7 +232,7 @@ def describe(
         "size": size,
         "path": path,
         "value": shown,
-        "text": short_text(found),
+        "text": short_text(part),
         "truncated": room.is_cut or more or offset > 0,
         "problem": problem,
         "items": items,
@@ -238,14 +243,34 @@ def describe(
 
 def kind_of(value: Any) -> str:
     """Return the type of a value; for an object whose class is unknown here, the stored name."""
-    if isinstance(value, Undecodable) and value.of is not None:
-        return str(jsonable(re.split("[.:]", value.of)[-1]))
+    if isinstance(value, Undecodable):
+        if value.of is not None:
+            return str(jsonable(re.split("[.:]", value.of)[-1]))
+        if value.data is None:
+            return type(value).__name__
     return str(jsonable(type_name(_opened(value)[0])))
 
 
 def short_text(value: Any) -> str:
-    """Return a value in one line, escaped; objects of unknown classes by their fields."""
-    return bounded(preview(value, opened=_readable), TEXT)
+    """Return a value in one line, escaped; objects of unknown classes by their fields, or the reason."""
+    if is_unreadable(value):
+        return bounded(f"(not readable here: {first_line(_opened(value)[1])})", TEXT)
+    # Fields of unknown classes are levels, which the repr of a known one does not count.
+    return bounded(preview(value, _DEEP if isinstance(value, Undecodable) else _SHALLOW, _readable), TEXT)
+
+
+def is_list(value: Any) -> bool:
+    """Say whether a value is a list, also one with objects of unknown classes."""
+    return isinstance(_opened(value)[0], list)
+
+
+def is_unreadable(value: Any) -> bool:
+    """Say whether nothing of a stored value can be read."""
+    while isinstance(value, Undecodable):
+        if value.data is None:
+            return True
+        value = value.data
+    return False
 
 
 def speech(message: Any) -> str | None:
@@ -254,6 +279,7 @@ def speech(message: Any) -> str | None:
     if parts is None or not parts.named:
         return None
     found = {str(key): item for key, item in islice(parts.pairs(), ITEMS)}
+    found = {key: _opened(found[key])[0] for key in ("role", "content", "text") if key in found}
     said = next((found[key] for key in ("content", "text") if isinstance(found.get(key), str)), None)
     role = found.get("role")
     if said is None or not isinstance(role, str):
@@ -351,7 +377,7 @@ def _opened(value: Any) -> tuple[Any, str | None]:
 
 
 def _readable(value: object) -> object:
-    return value if isinstance(value, Undecodable) and value.data is None else _opened(value)[0]
+    return value if is_unreadable(value) else _opened(value)[0]
 
 
 def _part(path: str, key: object, item: Any) -> Part:
@@ -361,7 +387,7 @@ def _part(path: str, key: object, item: Any) -> Part:
         "path": jsonable(pointer(path, key)),
         "type": kind_of(item),
         "size": size_of(found),
-        "text": short_text(found),
+        "text": short_text(item),
         "by": None,
     }
 

@@ -12,11 +12,11 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow
 from hypergraph.checkpointers.history import History
 from hypergraph.display import closest, jsonable
-from hypergraph.views.inner import call_text
+from hypergraph.views.inner import call_text, has_value
 from hypergraph.views.lookup import last_superstep, map_hint, require_workflow
 from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.timeline import Waits
-from hypergraph.views.values import Brief, StepRef, added_lines, brief, step_ref
+from hypergraph.views.values import Brief, StepRef, added_lines, brief, is_list, step_ref
 
 _MOST = 100  # values in one answer
 _LISTED = 20  # names that an error lists
@@ -160,7 +160,7 @@ class _Descent:
         values = (self.store.step(self.workflow.id, maker.index) or maker).values or {}
         gate = self.waits.gate(maker)
         shown["value"] = brief(values[name]) if name in values else None
-        if isinstance(values.get(name), list):
+        if is_list(values.get(name)):
             shown["added"] = added_lines(self.store, maker, name)
         shown["made_by"] = step_ref(maker)
         shown["child"] = jsonable(maker.child_workflow_id)
@@ -169,7 +169,7 @@ class _Descent:
             {
                 "key": jsonable(call.key),
                 "call": call_text(call),
-                "value": brief(call.value) if call.problem is None else None,
+                "value": brief(call.value) if has_value(call) else None,
             }
             for call in self.history.calls_of(maker)
         ]

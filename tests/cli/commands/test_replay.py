@@ -6,6 +6,7 @@ import pytest
 from support.cli import Cli
 
 from hypergraph import SyncRunner
+from hypergraph.cli.main import main
 from hypergraph.cli.targets import graph_at
 
 BEFORE = """
@@ -49,6 +50,31 @@ def test_the_screen_says_what_differs(cli: Cli) -> None:
     assert "1 differ" in said.out
     assert "it makes another double" in said.out
     assert "order-1 at superstep 0" in said.out
+
+
+@pytest.mark.usefixtures("cli")
+def test_the_database_is_that_of_the_other_commands_or_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("HYPERGRAPH_DB", raising=False)
+    first = "Replay: 3 runs | 3 the same | 0 differ"
+
+    def said(*words: str) -> str:
+        main(["replay", *words])
+        found = capsys.readouterr()
+        return (found.out + found.err).splitlines()[0]
+
+    assert said("replayed_shop:orders") == first  # of ./runs.db
+    assert said("runs.db", "replayed_shop:orders") == first
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert said("replayed_shop:orders", "--db", "../runs.db") == first
+    assert "1 run | 1 the same" in said("--db", "../runs.db", "replayed_shop:orders", "order-1")
+    assert "Database not found: runs.db" in said("replayed_shop:orders")
+    assert "Database not found: none.db" in said("none.db", "replayed_shop:orders")
+    monkeypatch.setenv("HYPERGRAPH_DB", "../runs.db")
+    assert said("replayed_shop:orders") == first
+    assert "Missing argument: APP" in said("../runs.db")
 
 
 def test_the_document_has_every_cause(cli: Cli) -> None:

@@ -24,6 +24,7 @@ from hypergraph.views.diff import diff as compared
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.step import Step
 from hypergraph.views.stores import resolve
+from hypergraph.views.values import Brief
 
 
 def _range(text: str) -> tuple[int, int]:
@@ -80,6 +81,7 @@ def _difference(view: DiffView) -> Iterator[Block]:
     yield from _inside(view)
 
 
+_PARTS = 10  # of one value
 _WHAT = {
     "path": "different nodes ran",
     "status": "different status",
@@ -171,12 +173,32 @@ def _changes(view: ChangesView) -> Reply:
 
 
 def _values(items: list[ValueChange], left_out: int, sides: tuple[str, str]) -> Table:
-    rows = [
-        (item["name"], brief_text(item["a"]), brief_text(item["b"]), _maker(item)) for item in items[:ROWS]
-    ]
-    left_out += len(items) - len(rows)
+    rows = [row for item in items[:ROWS] for row in _value(item)]
+    left_out += len(items[ROWS:])
     more = f"... and {plural(left_out, 'more value')}" if left_out else ""
     return Table(("Value", *sides, "Made by"), rows, more)
+
+
+def _value(item: ValueChange) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of one value: of a container a row for each part that differs."""
+    parts = item["parts"]
+    if not parts:
+        yield item["name"], brief_text(item["a"]), brief_text(item["b"]), _maker(item)
+    elif parts[0]["path"] == "":
+        yield item["name"], brief_text(parts[0]["a"]), brief_text(parts[0]["b"]), _maker(item)
+    else:
+        yield item["name"], _kind(item["a"]), _kind(item["b"]), _maker(item)
+        for part in parts[:_PARTS]:
+            yield f"  {part['path']}", brief_text(part["a"]), brief_text(part["b"]), ""
+        if len(parts) > _PARTS:
+            left_out = len(parts) - _PARTS
+            some = "more parts" if item["parts_left_out"] else plural(left_out, "more part")
+            yield f"  ... and {some}", "", "", ""
+
+
+def _kind(value: Brief | None) -> str:
+    """Return the type and size of a container."""
+    return "—" if value is None else f"{value['type']} {value['size']}"
 
 
 def _maker(item: ValueChange) -> str:

@@ -116,7 +116,7 @@ def _value(seen: ValueView) -> Iterator[Block]:
         yield seen["value"].split("\n")
         if seen["next_offset"] is not None:
             yield f"... and {plural((seen['size'] or 0) - seen['next_offset'], 'more character')}"
-    else:
+    elif seen["problem"] is None or seen["value"] is not None:  # else the problem is all that is known
         yield seen["text"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -30,6 +30,13 @@ BAD_IDS = [
     7,
 ]
 GOOD_IDS = ["a", "x" * 512, "é" * 256, "a b", "x') OR 1=1--", "%_", "item-5", "名前", "a#2", "run-1|2"]
+
+
+class _Pair(NamedTuple):
+    """An object whose class no store knows."""
+
+    left: str
+    right: int
 
 
 class IdTests:
@@ -108,6 +115,25 @@ class ListTests:
             recorded(store, workflow_id=f"w/item-{item}", parent_id="w", item=item)
         assert [found.item for found in store.backend.children("w")] == [0, 1, 2]
         assert [found.id for found in store.workflows()] == ["w"]
+
+    def test_a_search_finds_inputs_of_every_turn_and_fields_of_unknown_classes(
+        self, store: Checkpointer
+    ) -> None:
+        claim = opened(store)
+        made = {"pair": _Pair("teapot", 1)}
+        commit(store, claim, inputs={"word": (1, "samovar"), "unused": (1, ["kettle"])})
+        commit(store, claim, step(0, "first", made, input_versions={"word": 1}))
+        commit(store, claim, inputs={"word": (2, "cup")}, at=1)
+        commit(store, claim, step(1, "second", {"n": 1}, input_versions={"word": 2}))
+        commit(store, claim, step(2, "third", {"n": 2}, input_versions={"word": 2, "n": 1}))
+        store.backend.release(claim)
+
+        def found(text: str) -> list[str]:
+            return [match.node_name for match in store.search(text)]
+
+        assert (found("Samovar"), found("cup"), found("kettle")) == (["first"], ["second"], ["first"])
+        assert (found("teapot"), found("samovar teapot"), found("cup teapot")) == (["first"], ["first"], [])
+        assert found("register") == []  # the reason why an object is not built is no content of it
 
     def test_a_copied_history_is_whole_without_its_origin(self, store: Checkpointer) -> None:
         claim = opened(store)

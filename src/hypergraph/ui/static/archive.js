@@ -217,10 +217,10 @@ export class Archive {
 
   /** @param {any} params @param {Run} run */
   _content(params, run) {
-    const { type, size, path, value, items } = this._value(params, run);
+    const { type, size, path, value, items, problem } = this._value(params, run);
     const isText = typeof value === "string" && !items.length && type === "str";
     const data = isText ? { text: value } : {};
-    return { schema: "hypergraph.content/1", form: isText ? "text" : "tree", type, size, path, offset: 0, next_offset: null, data };
+    return { schema: "hypergraph.content/1", form: isText ? "text" : "tree", type, size, path, problem, offset: 0, next_offset: null, data };
   }
 
   /** @param {Run} run @param {number} index @param {string} side @param {string} key */

@@ -19,7 +19,7 @@ function lines(value, room = 12) {
 export function Side({ brief, kind, mark }) {
   if (!brief) return null;
   const size = sizeOf(brief.type, brief.size);
-  const shown = brief.problem ? [brief.problem] : brief.truncated ? [brief.text] : lines(brief.value);
+  const shown = brief.truncated || (brief.problem && brief.value === null) ? [brief.text] : lines(brief.value);
   return html`<div class="side ${kind}"><span class="mark" aria-label=${kind}>${mark}</span>
     <div><span class="v-type">${plain(brief.type)}${size ? ` · ${size}` : ""}</span><pre>${plain(shown.join("\n"))}</pre></div>
   </div>`;
@@ -84,7 +84,7 @@ function firstChanges(state, superstep) {
     kind: item.made_by ? "added" : "given",
     made_by: item.made_by,
     a: null,
-    b: { type: item.type ?? "", size: item.size, text: item.preview ?? `${plural(item.bytes ?? 0, "byte")}, not read here`, truncated: true, problem: item.problem },
+    b: { type: item.type ?? "", size: item.size, text: item.preview ?? item.problem ?? `${plural(item.bytes ?? 0, "byte")}, not read here`, truncated: true, problem: item.problem },
   }));
 }
 

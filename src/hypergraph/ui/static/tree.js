@@ -110,7 +110,7 @@ export function Branch({ name, part, place, path, level, note, lead, about, chos
     <div class="line" onClick=${() => flip(!open)}>
       <span class="fold" aria-hidden="true">${opens ? (open ? "▾" : "▸") : ""}</span><span class="v-key">${cut(name, 60)}</span>
       <span class="v-type">${lead ?? describe(part)}</span>
-      <span class="v-preview ${kindOf(part.type)}">${cut(part.problem ?? text, 160)}</span>${opens ? html`<button type="button" class="plain enlarge" tabindex="-1" title="Open large" aria-label="Open ${cut(name, 40)} large" onClick=${enlarge}>⤢</button>` : null}${note}
+      <span class="v-preview ${kindOf(part.type)}">${cut(text || (part.problem ?? ""), 160)}</span>${opens ? html`<button type="button" class="plain enlarge" tabindex="-1" title="Open large" aria-label="Open ${cut(name, 40)} large" onClick=${enlarge}>⤢</button>` : null}${note}
     </div>
     ${open ? about : null}
     ${open && opens ? html`<div class="inside" role="group"><${Inside} place=${place} path=${path} level=${level + 1} /></div>` : null}

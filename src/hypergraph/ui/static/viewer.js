@@ -130,7 +130,7 @@ function TreeForm({ place, path, onOpen }) {
   const last = views.at(-1);
   if (!last) return html`<p class="empty">…</p>`;
   const items = views.flatMap((view) => view.items);
-  if (!items.length) return html`<pre class="v-long">${plain(typeof last.value === "string" ? last.value : (JSON.stringify(last.value, null, 2) ?? last.text))}</pre>`;
+  if (!items.length) return html`<pre class="v-long">${plain(typeof last.value === "string" ? last.value : last.problem && last.value === null ? last.text : (JSON.stringify(last.value, null, 2) ?? last.text))}</pre>`;
   return html`<table class="plain-table" aria-label="Parts"><tbody>
       ${items.map((part) => html`<tr key=${part.path}><td class="fit"><button type="button" class="link mono" onClick=${() => onOpen(part.path)}>${cut(part.key, 60)}</button></td>
         <td class="fit note">${cut(part.type, 30)}${part.size === null ? "" : ` · ${sizeOf(part.type, part.size)}`}</td><td class="mono">${cut(part.text, 140)}</td></tr>`)}</tbody></table>
@@ -188,6 +188,7 @@ function ViewerDialog({ place, path: given, origin }) {
       ${isServed() ? html`<button type="button" onClick=${() => download("file", { ...place, path }).catch((problem) => setState({ page, error: problem }))}>download</button>` : null}</div>
     ${origin ?? null}
     ${error ? html`<${Failure} error=${error} />` : null}
+    ${page?.problem ? html`<p class="problem">${plain(page.problem)}</p>` : null}
     ${form === "tree" ? html`<${Find} key=${path} place=${place} path=${path} onOpen=${go} /><${TreeForm} key=${`tree ${path}`} place=${place} path=${path} onOpen=${go} />` : null}
     ${page && form === "traceback" ? html`<${TracebackForm} text=${page.data.text} />` : null}
     ${page && Form ? html`<${Form} key=${path} page=${page} sort=${sort} onStep=${showStep} onSort=${(/** @type {string} */ next) => { setOffset(0); setSort(next); }} />` : null}
