@@ -390,6 +390,25 @@ def test_a_server_that_restarts_in_the_middle_loses_nothing(mode: str) -> None:
     store.close()
 
 
+def test_readers_and_writers_share_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = store_in(tmp_path).backend.database
+    found.open()
+    connect, made = database.connect, []
+    monkeypatch.setattr(database, "connect", lambda *args: made.append(args) or connect(*args))
+    limit = "SHOW statement_timeout"
+    with found.lend() as reader, found.lend(writing=True) as writer:
+        pids = {reader.info.backend_pid, writer.info.backend_pid}
+        usual = reader.execute(limit).fetchone()
+    assert len(made) == 1
+    for _ in range(3):
+        for writing in (True, False):
+            with found.lend(writing=writing) as one, found.lend(writing=writing) as other:
+                assert {one.info.backend_pid, other.info.backend_pid} == pids
+                expected = ("5min",) if writing else usual
+                assert [one.execute(limit).fetchone(), other.execute(limit).fetchone()] == [expected] * 2
+    assert len(made) == 1
+
+
 def test_a_claim_that_is_new_has_a_fence_above_all_before(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     fences = []

@@ -256,6 +256,7 @@ _FOR_WRITING = {
     "statement_timeout": "300s",
     "idle_in_transaction_session_timeout": "60s",
 }
+_FOR_READING = "; ".join(f"RESET {name}" for name in _FOR_WRITING)
 _TIME = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 # Connections a forked child inherited: closing one here would end what the parent relies on.
@@ -302,8 +303,7 @@ class Connections:
             try:
                 driver = idle.pop()
             except IndexError:
-                self._make_room(self._readers if writing else self._writers)
-                driver = self._opened(writing)
+                driver = self._converted(writing) or self._opened(writing)
             yield driver
         finally:
             permits.put(None)
@@ -313,13 +313,21 @@ class Connections:
                 else:
                     driver.close()
 
-    def _make_room(self, others: list[Driver]) -> None:
-        """Close idle connections of the other kind before one more is opened than may be in use at a time."""
-        while len(self._readers) + len(self._writers) > self._permits.qsize():
-            try:
-                others.pop(0).close()
-            except IndexError:
-                return
+    def _converted(self, writing: bool) -> Driver | None:
+        """Return an idle connection of the other kind with the settings of this one; None without one."""
+        try:
+            driver = (self._readers if writing else self._writers).pop()
+        except IndexError:
+            return None
+        try:
+            if writing:
+                _set(driver, _FOR_WRITING)
+            else:
+                driver.execute(_FOR_READING)
+        except BaseException:
+            driver.close()
+            raise
+        return driver
 
     def _opened(self, writing: bool) -> Driver:
         driver = connect(self.address, {})
