@@ -434,11 +434,20 @@ class Encoding:
         """
         items, found = [], []
         for row in _in_order(payload):
-            more = self._part(workflow_id, row)
+            more = self.items(workflow_id, row)
             items += more
             if row.is_added:
                 found.append((row, len(more)))
         return Segments(items, found)
+
+    def items(self, workflow_id: str, row: Payload) -> list[Any]:
+        """Return the items of one part of a list: what a step added, or what the list began with.
+
+        Raises ValueError for what this store cannot read, CheckpointError for what is gone or locked away.
+        """
+        if row.format == REFERENCE:
+            return self._checked_items(self._referred(workflow_id, row))
+        return self._items(row, self._raw(workflow_id, row))
 
     def added(self, workflow_id: str, payload: Payload, index: int) -> Added | None:
         """Return what one step has added to a list, also if the list has begun anew since; None if nothing.
@@ -448,7 +457,7 @@ class Encoding:
         for row in (payload, *payload.parts):
             found = stands(row.format) if row.base is not None and row.idx == index else None
             if found is not None:
-                items = self._part(workflow_id, row)
+                items = self.items(workflow_id, row)
                 return Added(items, found.node, found.late, found.anew, row.base or 0)
         return None
 
@@ -456,7 +465,7 @@ class Encoding:
         """Return an appended list, read at once where that is possible; raises what `segments` raises."""
         rows = _in_order(payload)
         if rows[0].format == REFERENCE:  # the list began with one of the workflow around this one
-            return [item for row in rows for item in self._part(workflow_id, row)]
+            return [item for row in rows for item in self.items(workflow_id, row)]
         raw, plain = [], {self.tag: not self.chain.format}  # formats that need no more than a checksum
         for row in rows:
             written, data = row.format, row.data
@@ -471,12 +480,6 @@ class Encoding:
         if joined is not None:
             return self._items(rows[0], joined)
         return [item for row, data in zip(rows, raw, strict=True) for item in self._items(row, data)]
-
-    def _part(self, workflow_id: str, row: Payload) -> list[Any]:
-        """Return the items of one part of a list; raises what `segments` raises."""
-        if row.format == REFERENCE:
-            return self._checked_items(self._referred(workflow_id, row))
-        return self._items(row, self._raw(workflow_id, row))
 
     def _items(self, row: Payload, raw: bytes) -> list[Any]:
         return self._checked_items((self._reader(_tag(row.format)) or self.serializer).deserialize(raw))
