@@ -5,6 +5,7 @@ Properties are tried on the same examples each time, so that a fresh clone is as
 """
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -22,3 +23,8 @@ _TESTS = Path(__file__).parent
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(_TESTS.parent / "src"), str(_TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
 )
+
+
+def pytest_unconfigure() -> None:
+    """Remove the secret."""
+    shutil.rmtree(os.environ["XDG_STATE_HOME"], ignore_errors=True)

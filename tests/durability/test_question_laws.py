@@ -231,19 +231,19 @@ fuses = st.frozensets(st.integers(1, 30), max_size=3)
 
 
 @given(seeds, st.sampled_from(["sync", "async"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_answers_in_any_order_give_what_answers_at_once_give(seed: int, runner: str) -> None:
     check(seed, frozenset(), "memory", runner)
 
 
 @given(seeds, fuses, st.sampled_from(["sync", "async"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_failures_between_the_answers_change_nothing(seed: int, failing: frozenset[int], runner: str) -> None:
     check(seed, failing, "memory", runner)
 
 
 @given(seeds, st.frozensets(st.integers(1, 40), max_size=4), st.sampled_from(["sync", "async"]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_answers_beside_failures_of_later_turns_are_used(
     seed: int, failing: frozenset[int], runner: str
 ) -> None:
@@ -251,13 +251,13 @@ def test_answers_beside_failures_of_later_turns_are_used(
 
 
 @given(seeds, fuses, st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_answers_come_from_other_processes(seed: int, failing: frozenset[int], mapped: bool) -> None:
     check(seed, failing, "sqlite", "sync", mapped=mapped)
 
 
 @given(seeds, fuses, st.sampled_from(["sync", "async"]))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_items_of_maps_are_answered_alike(seed: int, failing: frozenset[int], runner: str) -> None:
     check(seed, failing, "memory", runner, mapped=True)
 

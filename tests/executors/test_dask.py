@@ -47,7 +47,8 @@ class TestOnDask(OnACluster):
             SyncRunner(executor=cluster).run(Graph([away.die_always]), notes=str(notes))
         assert len(notes.read_text()) > 1  # how often is a setting of Dask; on a busy machine once less
 
-    def test_fifty_megabytes_go_there_and_come_back(self, cluster):
+    def test_fifty_megabytes_go_there_and_come_back(self, client, cluster):
+        client.wait_for_workers(2)  # the test before has killed some
         payload = os.urandom(50_000_000)
         graph = Graph([FunctionNode(lambda data: data[::-1], "turn", "turned")])
         assert SyncRunner(executor=cluster).run(graph, data=payload)["turned"] == payload[::-1]

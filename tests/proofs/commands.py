@@ -564,7 +564,7 @@ def look(name: str, change: Change, wf: str, is_own: bool = False) -> Iterator[t
 def prove(scale: float = 1.0, seed: int = 0) -> Outcome:
     """Damage a store in every way and call every reading command; a slice takes every n-th way."""
     outcome, found = Outcome(NAME), list(cases())
-    every = max(1, len(found) // scaled(len(found), min(scale, 1.0), least=40))
+    every = max(1, len(found) // scaled(len(found), min(scale, 1.0), least=24))
     with outcome.timed():
         for case in found[seed % every :: every]:
             for what, trouble in look(*case):

@@ -195,7 +195,7 @@ def test_a_session_is_used_and_closed_by_one_thread_at_a_time(
         method = getattr(Driver, name)
 
         def call(self: Driver, *args: Any, **options: Any) -> Any:
-            if self is session._driver and not session._lock.locked():
+            if self is session._driver and not session._lock._is_owned():
                 unlocked.append(name)
             return method(self, *args, **options)
 
@@ -208,6 +208,32 @@ def test_a_session_is_used_and_closed_by_one_thread_at_a_time(
     assert sessions(store) != [before]
     session.end()
     assert not unlocked
+
+
+@pytest.mark.parametrize("statement", [1, 2])
+def test_garbage_may_end_a_session_while_it_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: int
+) -> None:
+    store = store_in(tmp_path)
+    opened(store)
+    session, execute = store.backend.database.locks, Driver.execute
+    calls, ended = [], threading.Event()
+
+    def collected(self: Driver, *args: Any, **options: Any) -> Any:
+        if threading.current_thread() is session._keeper:
+            calls.append(args)
+            if len(calls) == statement:
+                session.end()  # as the finalizer of a database does, in whatever thread that runs
+                ended.set()
+        return execute(self, *args, **options)
+
+    monkeypatch.setattr(Driver, "execute", collected)
+    keeper = session._keeper
+    sessions(store, kill=True)
+    assert ended.wait(60)
+    keeper.join(60)
+    assert not keeper.is_alive()
+    assert sessions(store) == []
 
 
 def test_a_waiting_session_is_not_ended_by_the_server(tmp_path: Path) -> None:
@@ -362,6 +388,25 @@ def test_a_server_that_restarts_in_the_middle_loses_nothing(mode: str) -> None:
         assert [s.node_name for s in store.steps(workflow.id)] == [f"n{i}" for i in range(LENGTH)]
     assert sum(ran.values()) <= WORKFLOWS * LENGTH + len(again)
     store.close()
+
+
+def test_readers_and_writers_share_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = store_in(tmp_path).backend.database
+    found.open()
+    connect, made = database.connect, []
+    monkeypatch.setattr(database, "connect", lambda *args: made.append(args) or connect(*args))
+    limit = "SHOW statement_timeout"
+    with found.lend() as reader, found.lend(writing=True) as writer:
+        pids = {reader.info.backend_pid, writer.info.backend_pid}
+        usual = reader.execute(limit).fetchone()
+    assert len(made) == 1
+    for _ in range(3):
+        for writing in (True, False):
+            with found.lend(writing=writing) as one, found.lend(writing=writing) as other:
+                assert {one.info.backend_pid, other.info.backend_pid} == pids
+                expected = ("5min",) if writing else usual
+                assert [one.execute(limit).fetchone(), other.execute(limit).fetchone()] == [expected] * 2
+    assert len(made) == 1
 
 
 def test_a_claim_that_is_new_has_a_fence_above_all_before(tmp_path: Path) -> None:

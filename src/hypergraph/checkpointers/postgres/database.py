@@ -61,8 +61,10 @@ class OwnerSession:
         self._driver: Driver | None = None
         self._number = _new_number()
         self.held: set[tuple[int, int]] = set()  # key and fence of each claim
-        self._lock = threading.Lock()
+        # Around every use of the driver. Reentrant: garbage that is collected meanwhile may end the session.
+        self._lock = threading.RLock()
         self._keeper: threading.Thread | None = None
+        self._is_over = False
         self._dead: set[int] = set()  # numbers whose grace period is over
 
     @property
@@ -109,9 +111,10 @@ class OwnerSession:
 
     def _is_held(self, number: int) -> bool:
         with self._lock:
-            if self._driver is None or self._driver.closed:
+            driver = self._driver
+            if driver is None or driver.closed:
                 raise psycopg.OperationalError("the session of this process was lost")
-            row = self._driver.execute(_IS_HELD, [number >> 32, number & 0xFFFFFFFF]).fetchone()
+            row = driver.execute(_IS_HELD, [number >> 32, number & 0xFFFFFFFF]).fetchone()
         if row and row[0]:
             self._dead.discard(number)
             return True
@@ -141,7 +144,8 @@ class OwnerSession:
                 self._driver = None
 
     def end(self) -> None:
-        """End the session, with all claims."""
+        """End the session for good, with all claims."""
+        self._is_over = True
         self.held.clear()
         self.close()
 
@@ -149,19 +153,22 @@ class OwnerSession:
         """Start over in the child of a fork; return what belongs to the parent."""
         driver, self._driver = self._driver, None
         self.held.clear()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._keeper, self._number = None, _new_number()
         return driver
 
     def _open(self) -> None:
-        if self._driver is not None:
-            if not _has_ended(self._driver):
+        lost = self._driver
+        if lost is not None:
+            if not _has_ended(lost):
                 return
-            self._driver.close()  # and kept, so that the thread tries again if there is no server now
+            lost.close()  # and kept, so that the thread tries again if there is no server now
         driver = self._connect()
         try:
             # Shared: the server may not have noticed yet that the last session is gone.
             driver.execute("SELECT pg_advisory_lock_shared($1)", [self._number])
+            if self._is_over:
+                raise psycopg.OperationalError("the session of this process has ended")
         except BaseException:
             driver.close()
             raise
@@ -249,6 +256,7 @@ _FOR_WRITING = {
     "statement_timeout": "300s",
     "idle_in_transaction_session_timeout": "60s",
 }
+_FOR_READING = "; ".join(f"RESET {name}" for name in _FOR_WRITING)
 _TIME = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 # Connections a forked child inherited: closing one here would end what the parent relies on.
@@ -295,8 +303,7 @@ class Connections:
             try:
                 driver = idle.pop()
             except IndexError:
-                self._make_room(self._readers if writing else self._writers)
-                driver = self._opened(writing)
+                driver = self._converted(writing) or self._opened(writing)
             yield driver
         finally:
             permits.put(None)
@@ -306,13 +313,21 @@ class Connections:
                 else:
                     driver.close()
 
-    def _make_room(self, others: list[Driver]) -> None:
-        """Close idle connections of the other kind before one more is opened than may be in use at a time."""
-        while len(self._readers) + len(self._writers) > self._permits.qsize():
-            try:
-                others.pop(0).close()
-            except IndexError:
-                return
+    def _converted(self, writing: bool) -> Driver | None:
+        """Return an idle connection of the other kind with the settings of this one; None without one."""
+        try:
+            driver = (self._readers if writing else self._writers).pop()
+        except IndexError:
+            return None
+        try:
+            if writing:
+                _set(driver, _FOR_WRITING)
+            else:
+                driver.execute(_FOR_READING)
+        except BaseException:
+            driver.close()
+            raise
+        return driver
 
     def _opened(self, writing: bool) -> Driver:
         driver = connect(self.address, {})
