@@ -1,5 +1,6 @@
 """A workflow in one HTML file: it opens without a server, answers as one does, and lets nothing in or out."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from support.cli import Cli
 from support.cli_stories import STORIES, stories
 from support.ui_serving import Served, environment, serving, write_story
 
-from hypergraph import Graph, SqliteCheckpointer, SyncRunner, node
+from hypergraph import AsyncRunner, Graph, SqliteCheckpointer, SyncRunner, node
 from hypergraph.ui import export as packing
 from hypergraph.ui.export import Trees, inert, packed, page
 from hypergraph.views.diff import changes
@@ -138,6 +139,41 @@ def test_who_added_what_to_a_list_is_told_alike(browser: Browser, tmp_path: Path
         theirs = opened.ask("value", id="log", key="log", step=index)
         ours = step_value(store, "log", index, "log")
         assert [part["by"] for part in theirs["items"]] == [part["by"] for part in ours["items"]]
+    opened.page.context.close()
+    assert opened.troubles == []
+
+
+@pytest.mark.slow
+def test_a_list_to_which_a_faster_tool_has_added_is_told_alike(browser: Browser, tmp_path: Path) -> None:
+    ended = asyncio.Event()
+
+    @node(output_name="log", append=True)
+    async def slow(text: str) -> str:
+        await ended.wait()
+        return "slow"
+
+    @node(output_name="log", append=True)
+    async def fast(text: str) -> str:
+        ended.set()
+        return "fast"
+
+    @node(output_name="joined")
+    def join(log: list[str]) -> str:
+        return " ".join(log)
+
+    store = SqliteCheckpointer(tmp_path / "log.db")
+
+    async def write() -> None:
+        runner = AsyncRunner(checkpointer=store)
+        assert (await runner.run(Graph([slow, fast, join]), text="tea", workflow_id="log"))["joined"]
+
+    apart(write())
+    file = tmp_path / "log.html"
+    file.write_bytes(page(store, "log"))
+    opened = Opened(browser, file)
+    assert_same_answers(opened, store, "log")
+    taken = opened.ask("value", id="log", key="log", step=2, side="input")
+    assert taken["value"] == ["slow", "fast"] == step_value(store, "log", 2, "log", side="input")["value"]
     opened.page.context.close()
     assert opened.troubles == []
 

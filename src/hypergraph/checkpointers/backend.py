@@ -404,6 +404,13 @@ class Backend(ABC):
         """Return the latest encoded value of each input given at or before superstep `upto`."""
 
     @abstractmethod
+    def read_versions(self, workflow_id: str, name: str, *, upto: int | None = None) -> list[Payload]:
+        """Return all that is stored under a name up to superstep `upto`, without what it extends.
+
+        What was given comes first, then what completed steps have made, in order of superstep and index.
+        """
+
+    @abstractmethod
     def read_turns(self, workflow_id: str, *, after: int = -1) -> list[Turn]:
         """Return when inputs entered, and which, in order; those after a superstep, else there is a first."""
 

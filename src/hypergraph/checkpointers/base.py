@@ -461,6 +461,9 @@ class Checkpointer:
     def provenance(self, workflow_id: str, name: str, superstep: int | None = None) -> list[Origin]:
         """Return the descent of a value: itself, then all it was made of, newest first, inputs last.
 
+        A list that nodes append to was made by every step that has added to it: each has an origin of its
+        own, with what it `added`. What a gate took, an answer for example, belongs to what it has chosen.
+
         Example:
             >>> from hypergraph import Graph, SyncRunner, node
             >>> from hypergraph.checkpointers import MemoryCheckpointer

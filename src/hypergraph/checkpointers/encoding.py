@@ -442,11 +442,21 @@ class Encoding:
         """
         items, found = [], []
         for row in _in_order(payload):
-            more = _readable_items(self._part(workflow_id, row))
+            more = _readable_items(self.part(workflow_id, row))
             items += more
             if row.is_added:
                 found.append((row, len(more)))
         return Segments(items, found)
+
+    def part(self, workflow_id: str, row: Payload) -> list[Any] | Undecodable:
+        """Return the items of one part of a list: what a step added, or what the list began with.
+
+        With items of unknown classes it is an `Undecodable` with their fields. Raises ValueError for what
+        this store cannot read, CheckpointError for what is gone or locked away.
+        """
+        if row.format == REFERENCE:
+            return _checked_items(self._referred(workflow_id, row))
+        return self._items(row, self._raw(workflow_id, row))
 
     def added(self, workflow_id: str, payload: Payload, index: int) -> Added | None:
         """Return what one step has added to a list, also if the list has begun anew since; None if nothing.
@@ -457,7 +467,7 @@ class Encoding:
         for row in (payload, *payload.parts):
             found = stands(row.format) if row.base is not None and row.idx == index else None
             if found is not None:
-                items = _readable_items(self._part(workflow_id, row))
+                items = _readable_items(self.part(workflow_id, row))
                 return Added(items, found.node, found.late, found.anew, row.base or 0)
         return None
 
@@ -469,7 +479,7 @@ class Encoding:
         """
         rows = _in_order(payload)
         if rows[0].format == REFERENCE:  # the list began with one of the workflow around this one
-            return _joined([self._part(workflow_id, row) for row in rows])
+            return _joined([self.part(workflow_id, row) for row in rows])
         raw, plain = [], {self.tag: not self.chain.format}  # formats that need no more than a checksum
         for row in rows:
             written, data = row.format, row.data
@@ -486,12 +496,6 @@ class Encoding:
             return _joined([self._items(row, data) for row, data in zip(rows, raw, strict=True)])
         found = _checked_items(serializer.deserialize(joined))
         return found.stored_as(joined, serializer) if isinstance(found, Undecodable) else found
-
-    def _part(self, workflow_id: str, row: Payload) -> list[Any] | Undecodable:
-        """Return the items of one part of a list; raises what `segments` raises."""
-        if row.format == REFERENCE:
-            return _checked_items(self._referred(workflow_id, row))
-        return self._items(row, self._raw(workflow_id, row))
 
     def _items(self, row: Payload, raw: bytes) -> list[Any] | Undecodable:
         return _checked_items(self._serializer_for(row).deserialize(raw))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from hypergraph.checkpointers.deltas import stands
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.records import StepRecord, Turn, Workflow
+from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
 from hypergraph.records import InnerStep
@@ -19,6 +21,7 @@ from hypergraph.values.undecodable import Undecodable
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
     from hypergraph.checkpointers.deltas import Added
+    from hypergraph.checkpointers.encoding import Encoding
 
 Version = tuple[str, int]  # a name and which of its values
 Source = Literal["step", "given", "bound", "default"]
@@ -35,6 +38,8 @@ class Origin:
     source: Source = "given"  # a "step", "given" to the run, "bound" to its graph, or a "default"
     known: bool = True  # False without a value: bound values and defaults are not stored
     calls: tuple[InnerStep, ...] = ()  # what the step did with `ctx.step` to make it, in order
+    added: tuple[Any, ...] | None = None  # the items that the step added to a list; None for other values
+    decided_by: StepRecord | None = None  # the gate that let the step run; None if it needed none
 
     @property
     def stored(self) -> bool:
@@ -55,6 +60,8 @@ class Origin:
             "sources": jsonable(self.sources),
             "source": self.source,
             "step": self.step.to_dict() if self.step else None,
+            "added": jsonable(self.added),
+            "decided_by": self.decided_by.to_dict() if self.decided_by else None,
             "calls": [
                 {
                     name: jsonable(getattr(call, name))
@@ -136,6 +143,113 @@ class Iteration:
         return {"number": self.number, "inputs": jsonable(self.inputs), "step": self.step.to_dict()}
 
 
+_Place = tuple[int, int, int]  # where items stand in a list: the superstep, node and index of their step
+
+
+class _Stretch:
+    """The versions of an appended list between two points at which it began anew."""
+
+    def __init__(self, members: list[int], rows: list[tuple[_Place, Payload]], begin: _Place | None) -> None:
+        self.members = members  # the versions whose steps it is made by
+        self.rows = rows  # what it consists of, by version: what it began with, and what was added since
+        self.begin = begin  # where a step has replaced it: what stands before that is not part of it
+        self.items: list[Any] = []  # of the rows that were read, as long as they stand in order of version
+        self.lengths: list[int] = []  # of these items, after each row
+
+    def read(self, count: int, items: Callable[[Payload], list[Any]]) -> list[Any]:
+        """Return the list that the first rows make."""
+        while len(self.lengths) < count:
+            place, row = self.rows[len(self.lengths)]
+            if self.lengths and place < self.rows[len(self.lengths) - 1][0]:
+                placed = sorted(self.rows[:count], key=lambda each: each[0])
+                return [item for _, row in placed for item in items(row)]
+            self.items += items(row)
+            self.lengths.append(len(self.items))
+        return self.items[: self.lengths[count - 1]] if count else []
+
+
+class AppendedList:
+    """The versions of a list that steps append to: the items of each, and the steps that added them.
+
+    A version is what all steps before it have added, so that it is made by many steps, and not by the last.
+    """
+
+    def __init__(self, encoding: Encoding, workflow_id: str, rows: Iterable[Payload]) -> None:
+        self._encoding = encoding
+        self._workflow_id = workflow_id
+        self._rows: dict[int, Payload] = {}
+        self._ends: dict[int, tuple[_Stretch, int, int]] = {}  # by version: how much of which stretch it has
+        self._parts: dict[int, list[Any] | Undecodable] = {}
+        self._begin = 0  # the first version to which a step has added
+        stretch = _Stretch([], [], None)
+        for row in sorted(rows, key=lambda row: (row.version, row.superstep, row.idx)):
+            if row.version in self._rows:
+                continue  # a step that only makes again what was not kept adds nothing
+            self._rows[row.version] = row
+            stretch = self._after(stretch, row)
+            self._ends[row.version] = stretch, len(stretch.members), len(stretch.rows)
+
+    def _after(self, stretch: _Stretch, row: Payload) -> _Stretch:
+        """Return the stretch that a version belongs to."""
+        found = stands(row.format) if row.base is not None else None
+        if found is None:
+            # A whole list of a step is what was there before and what the step added; a given one is new.
+            before = stretch.members if row.idx >= 0 else []
+            return _Stretch([*before, row.version], [((-1, 0, 0), row)], None)
+        self._begin = self._begin or row.version
+        place = (row.superstep - found.late, found.node, row.idx)
+        if stretch.begin is not None and place < stretch.begin:
+            return stretch  # a step that belongs after this one was faster, and has replaced the list
+        if found.anew:
+            later = [each for each in stretch.rows if each[0] > place]
+            stretch = _Stretch([each.version for _, each in later], later, place)
+        stretch.members.append(row.version)
+        stretch.rows.append((place, row))
+        return stretch
+
+    def __contains__(self, version: int) -> bool:
+        return version in self._rows and self._begin > 0 and version >= self._begin
+
+    def parts(self, version: int) -> Iterator[int]:
+        """Yield the versions that a version was put together of, newest first: what each step added."""
+        stretch, count, _ = self._ends[version]
+        return (stretch.members[place] for place in range(count - 1, -1, -1))
+
+    def index(self, version: int) -> int | None:
+        """Return the index of the step that made a version, None if it was given."""
+        index = self._rows[version].idx
+        return index if index >= 0 else None
+
+    def added(self, version: int) -> list[Any] | None:
+        """Return what the step of a version added, None for what is not known."""
+        row = self._rows[version]
+        try:
+            found = self._part(row) if row.is_added else None
+            return list(found.data) if isinstance(found, Undecodable) else found
+        except Exception:  # as in `Encoding.value`, which says why
+            return None
+
+    def value(self, version: int) -> Any:
+        """Return a version, or an `Undecodable` that says why it cannot be read."""
+        stretch, _, count = self._ends[version]
+        try:
+            return stretch.read(count, self._read)
+        except Exception:  # rows may hold anything; the encoding says what is wrong
+            *parts, last = (row for _, row in stretch.rows[:count])
+            return self._encoding.value(self._workflow_id, last._replace(parts=tuple(parts)))
+
+    def _read(self, row: Payload) -> list[Any]:
+        found = self._part(row)
+        if isinstance(found, Undecodable):
+            raise ValueError(found.reason)
+        return found
+
+    def _part(self, row: Payload) -> list[Any] | Undecodable:
+        if row.version not in self._parts:
+            self._parts[row.version] = self._encoding.part(self._workflow_id, row)
+        return self._parts[row.version]
+
+
 class History:
     """The steps of one workflow up to a superstep, and the values that they and its inputs made."""
 
@@ -159,7 +273,8 @@ class History:
             if step.status is StepStatus.COMPLETED:
                 for name, version in self._versions(step).items():
                     self._makers[name, version] = step
-                    self._latest[name] = version
+                    # Of two steps that append at the same time, the later one may have been faster.
+                    self._latest[name] = max(version, self._latest.get(name, 0))
 
     @cached_property
     def given(self) -> dict[str, tuple[int, Any]]:
@@ -196,8 +311,78 @@ class History:
         return max(versions, default=None)
 
     def maker(self, name: str, version: int) -> StepRecord | None:
-        """Return the step that made a version of a value, None if that was given or is not known."""
-        return self._makers.get((name, version))
+        """Return the step that made a version of a value, None if that was given or is not known.
+
+        Of an appended list it is the step that added last; `parts` are the versions with all others.
+        """
+        found = self._list(name, version)
+        if found is None:
+            return self._makers.get((name, version))
+        index = found.index(version)
+        return None if index is None else self._by_index.get(index)
+
+    def parts(self, name: str, version: int) -> Iterator[int]:
+        """Yield the versions that a version was put together of, newest first.
+
+        An appended list has one for each step that has added to it, and one if it began with given items.
+        Any other value is made by one step.
+        """
+        found = self._list(name, version)
+        return iter((version,)) if found is None else found.parts(version)
+
+    def added(self, name: str, version: int) -> list[Any] | None:
+        """Return what the step of a version added to a list, None for other values."""
+        found = self._list(name, version)
+        return None if found is None else found.added(version)
+
+    def list_at(self, name: str, version: int) -> Any:
+        """Return a version of an appended list, None for other values; one that cannot be read says why."""
+        found = self._list(name, version)
+        return None if found is None else found.value(version)
+
+    @cached_property
+    def _by_index(self) -> dict[int, StepRecord]:
+        return {step.index: step for step in self.steps}
+
+    @cached_property
+    def _lists(self) -> dict[str, AppendedList | None]:
+        """The appended lists by name; None for those that nothing has asked for."""
+        newest = self.store.backend.read_newest(self.workflow_id)
+        return {payload.name: None for payload in newest if payload.is_added}
+
+    def _list(self, name: str, version: int) -> AppendedList | None:
+        """Return the list that a version belongs to, None for other values."""
+        if name not in self._latest or name not in self._lists:
+            return None
+        found = self._lists[name]
+        if found is None:
+            rows = self.store.backend.read_versions(self.workflow_id, name, upto=self.upto)
+            found = self._lists[name] = AppendedList(self.store.encoding, self.workflow_id, rows)
+        return found if version in found else None
+
+    @cached_property
+    def _decisions(self) -> dict[str, list[StepRecord]]:
+        found: dict[str, list[StepRecord]] = {}
+        for step in self.steps:
+            if step.decision is not None and step.status is StepStatus.COMPLETED:
+                found.setdefault(step.node_name, []).append(step)
+        return found
+
+    def gate(self, step: StepRecord) -> StepRecord | None:
+        """Return the decision that let a step run, None if it needed none."""
+        naming = [
+            decided
+            for decisions in self._decisions.values()
+            if (decided := _before(decisions, step)) is not None and step.node_name in _targets(decided)
+        ]
+        return max(naming, key=lambda decided: decided.index, default=None)
+
+    def gates(self, step: StepRecord) -> Iterator[StepRecord]:
+        """Yield the decision that let a step run, the one that let that gate run, and so on."""
+        gate = self.gate(step)
+        while gate is not None:  # each is of an earlier superstep
+            yield gate
+            gate = self.gate(gate)
 
     def value(self, name: str, version: int, superstep: int | None = None) -> Any:
         """Return a version of a value that a step at a superstep may have seen; None if it is not known."""
@@ -268,27 +453,55 @@ class History:
         return any(child.item is not None and child.node_name is None for child in children)
 
     def descent(self, name: str) -> list[Origin]:
-        """Return the latest value of a name and all it was made of, newest first, given inputs last."""
+        """Return the latest value of a name and all it was made of, newest first, given inputs last.
+
+        That is what steps took, each step that added to a list which they took, and what the gates took that
+        let these steps run.
+        """
         newest = self.newest(name)
         to_do: list[tuple[Version, int | None]] = [] if newest is None else [((name, newest), self.upto)]
-        found: dict[Version, Origin] = {}
+        seen: set[Version] = set()
+        decided: set[int] = set()
+        found: list[Origin] = []
         while to_do:
-            item, superstep = to_do.pop()
-            origin = None if item in found else self._origin(item, superstep)
-            if origin is not None:
-                found[item] = origin
-                to_do += [(source, origin.step.superstep) for source in origin.sources.items() if origin.step]
-        return sorted(found.values(), key=lambda origin: -origin.step.index if origin.step else 1)
+            (name, version), superstep = to_do.pop()
+            for part in self.parts(name, version):
+                if (name, part) in seen:
+                    break  # and all that is part of it
+                seen.add((name, part))
+                origin = self._origin((name, part), superstep)
+                if origin is None:
+                    continue
+                found.append(origin)
+                if origin.step is not None:
+                    to_do += _taken(origin.step)
+                    for gate in self.gates(origin.step):
+                        if gate.index in decided:
+                            break
+                        decided.add(gate.index)
+                        to_do += _taken(gate)
+        return sorted(found, key=lambda origin: -origin.step.index if origin.step else 1)
 
     def _origin(self, item: Version, superstep: int | None) -> Origin | None:
         """Return where a value came from; a step at that superstep has seen it."""
         name, version = item
-        maker = self._makers.get(item)
-        if maker is not None:
-            maker = self.complete(maker)
-            calls = tuple(self.calls_of(maker))
-            return Origin(name, version, (maker.values or {}).get(name), maker, "step", calls=calls)
-        return self.gift(name, version, superstep)
+        maker = self.maker(name, version)
+        appended = self._list(name, version)
+        if maker is None:
+            return self.gift(name, version, superstep)
+        maker = self.complete(maker)
+        value = (maker.values or {}).get(name) if appended is None else appended.value(version)
+        added = None if appended is None else appended.added(version)
+        return Origin(
+            name,
+            version,
+            value,
+            maker,
+            "step",
+            calls=tuple(self.calls_of(maker)),
+            added=None if added is None else tuple(added),
+            decided_by=self.gate(maker),
+        )
 
     @cached_property
     def _callers(self) -> set[str]:
@@ -310,6 +523,21 @@ class History:
             given = self._inputs(superstep)
             self._given.update({(name, version): value for name, (version, value) in given.items()})
         return Origin(name, version, self._given[item], None) if item in self._given else None
+
+
+def _taken(step: StepRecord) -> list[tuple[Version, int]]:
+    """Return what a step took, each value with the superstep in which it was taken."""
+    return [(item, step.superstep) for item in step.input_versions.items()]
+
+
+def _before(decisions: Sequence[StepRecord], step: StepRecord) -> StepRecord | None:
+    """Return the last decision of a gate that applied to a step: one of an earlier superstep."""
+    place = bisect_left(decisions, step.superstep, key=lambda decided: decided.superstep)
+    return decisions[place - 1] if place else None
+
+
+def _targets(decided: StepRecord) -> Sequence[str]:
+    return [decided.decision] if isinstance(decided.decision, str) else decided.decision or ()
 
 
 _NOT_KNOWN: Any = object()

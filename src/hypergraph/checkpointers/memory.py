@@ -409,6 +409,18 @@ class MemoryBackend(Backend):
             row = self._rows.get(workflow_id)
             return latest(row.given() if row else (), upto)
 
+    def read_versions(self, workflow_id: str, name: str, *, upto: int | None = None) -> list[Payload]:
+        """Return all that is stored under a name: what was given, then what steps have made."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            made = sorted(row.outputs(), key=lambda item: (item[0], item[1].idx)) if row else []
+            found = [*(row.given() if row else ()), *made]
+        return [
+            payload._replace(parts=())
+            for at, payload in found
+            if payload.name == name and (upto is None or at <= upto)
+        ]
+
     def read_turns(self, workflow_id: str, *, after: int = -1) -> list[Turn]:
         """Return when inputs entered, and which, in order."""
         with self._lock:

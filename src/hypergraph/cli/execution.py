@@ -283,6 +283,9 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
         stats = result.log.node_stats
         looped = len(stats) < len(result.log.steps)
         yield stats_table(stats) if looped else _supersteps(step_table(result.log.steps))
+        first = min(step.superstep for step in result.log.steps)
+        if looped and first:
+            yield f"These are the steps of this turn, from superstep {first} on. `show` counts all turns."
     if view["outputs"]:
         yield _outputs(view["outputs"], {} if isinstance(result, MapResult) else _last_items(result, order))
     if view["error"] is not None:

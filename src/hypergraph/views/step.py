@@ -278,9 +278,7 @@ def _outputs(store: Checkpointer, found: StepRecord, limits: Limits) -> list[Ste
 def _inputs(store: Checkpointer, found: StepRecord, limits: Limits) -> list[StepValue]:
     """Return the inputs: mostly the newest values before the step, else those that its history has."""
     wf, before = found.workflow_id, found.superstep
-    candidates = _by_version(
-        [*store.backend.read_outputs(wf, upto=before - 1), *store.backend.read_inputs(wf, upto=before)]
-    )
+    candidates = _newest(store, wf, before)
     makers, taken, history = Makers(store, wf), [], None
     for name, version in found.input_versions.items():
         payload = candidates.get((name, version))
@@ -291,16 +289,24 @@ def _inputs(store: Checkpointer, found: StepRecord, limits: Limits) -> list[Step
         problem = None if is_at_hand(payload) else payload.format[1:] if payload.data is None else NOT_FETCHED
         view = None if problem else describe(store.encoding.value(wf, payload), **limits)
         stored = payload.data is not None
-        taken.append(_step_value(name, version, makers.of(payload), problem, view, stored=stored))
+        made_by = makers.of(_last_part(payload))
+        taken.append(_step_value(name, version, made_by, problem, view, stored=stored))
     return taken
 
 
-def _by_version(payloads: Iterable[Payload]) -> Mapping[tuple[str, int], Payload]:
-    return {(payload.name, payload.version): payload for payload in payloads}
+def _newest(store: Checkpointer, wf: str, before: int) -> Mapping[tuple[str, int], Payload]:
+    """Return the newest values before a superstep, by name and version."""
+    found = [*store.backend.read_outputs(wf, upto=before - 1), *store.backend.read_inputs(wf, upto=before)]
+    return {(payload.name, _last_part(payload).version): payload for payload in found}
+
+
+def _last_part(payload: Payload) -> Payload:
+    """Return what was added to a list last, by a step that may have begun earlier; else the value itself."""
+    return max((*payload.parts, payload), key=lambda part: part.version) if payload.is_added else payload
 
 
 def _from_history(history: History, found: StepRecord, name: str, version: int, limits: Limits) -> StepValue:
-    maker = next((s for s in history.steps if s.output_versions.get(name) == version), None)
+    maker = history.maker(name, version)
     made_by = None if maker is None else step_ref(maker)
     source = history.origins_of(found)[name].source
     missing = {"bound": "bound, not stored", "default": "a default, not stored"}.get(
@@ -402,12 +408,9 @@ def _taken(store: Checkpointer, step: StepRecord, key: str) -> Any:
     if key not in step.input_versions:
         raise _unknown(step, key, step.input_versions, "input")
     wf, before, version = step.workflow_id, step.superstep, step.input_versions[key]
-    for payload in (
-        *store.backend.read_outputs(wf, upto=before - 1),
-        *store.backend.read_inputs(wf, upto=before),
-    ):
-        if (payload.name, payload.version) == (key, version):
-            return store.encoding.value(wf, payload)
+    payload = _newest(store, wf, before).get((key, version))
+    if payload is not None:
+        return store.encoding.value(wf, payload)
     taken = History(store, wf, before).inputs_of(step)
     if key not in taken:
         raise Problem(NOT_FOUND, f"{key!r} is no longer stored")

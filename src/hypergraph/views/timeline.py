@@ -31,14 +31,13 @@ def cost(step: StepRecord) -> float:
 
 def longest_chain(history: History, structure: Any = None) -> Chain:
     """Return the critical path of a workflow; of several with the same length, the one that ends first."""
-    waits = Waits(history, structure)
+    waits = _Waits(history, structure)
     ends: dict[int, float] = {}
     before: dict[int, StepRecord | None] = {}
     last: StepRecord | None = None
     repeated = _repeated(history.steps)
     for step in history.steps:
-        known = [wait for wait in waits.of(step) if wait.index in ends]
-        slowest = max(known, key=lambda wait: ends[wait.index], default=None)
+        slowest = waits.slowest(step, ends)
         before[step.index] = slowest
         ends[step.index] = cost(step) + (ends[slowest.index] if slowest is not None else 0.0)
         if step.index not in repeated and (last is None or ends[step.index] > ends[last.index]):
@@ -64,40 +63,43 @@ def _repeated(steps: Iterable[StepRecord]) -> set[int]:
     return found
 
 
-class Waits:
+class _Waits:
     """The steps that each step of a workflow waited for."""
 
     def __init__(self, history: History, structure: Any = None) -> None:
         self._history = history
         self._signals = _signals(history.steps, readable_graph(structure))
-        self._decided = _decisions(history.steps)
+        self._known: dict[tuple[str, int], StepRecord | None] = {}  # by value: the slowest step behind it
 
-    def of(self, step: StepRecord) -> list[StepRecord]:
-        """Return the steps that this one had to wait for, each once, oldest first."""
-        found = {wait.index: wait for wait in self._waits(step) if wait.index != step.index}
-        return [found[index] for index in sorted(found)]
-
-    def gate(self, step: StepRecord) -> StepRecord | None:
-        """Return the decision that let a step run, None if it needed none."""
-        naming = [
-            decided
-            for decisions in self._decided.values()
-            if (decided := _before(decisions, step)) is not None and step.node_name in _targets(decided)
-        ]
-        return max(naming, key=lambda decided: decided.index, default=None)
-
-    def _waits(self, step: StepRecord) -> Iterator[StepRecord]:
-        for name, version in step.input_versions.items():
-            maker = self._history.maker(name, version)
-            if maker is not None:
-                yield maker
+    def slowest(self, step: StepRecord, ends: Mapping[int, float]) -> StepRecord | None:
+        """Return what a step had to wait for longest, by when the steps before it end; None for the first."""
+        found = [self._behind(*item, ends) for item in step.input_versions.items()]
         for name, version in step.wait_versions.items():
-            maker = self._history.maker(name, version) or self._signals.get((name, version))
-            if maker is not None:
-                yield maker
-        gate = self.gate(step)
-        if gate is not None:
-            yield gate
+            found.append(self._history.maker(name, version) or self._signals.get((name, version)))
+        found.append(self._history.gate(step))
+        known = {wait.index: wait for wait in found if wait is not None and wait.index != step.index}
+        return _last([known[index] for index in sorted(known)], ends)
+
+    def _behind(self, name: str, version: int, ends: Mapping[int, float]) -> StepRecord | None:
+        """Return the step that a value had to wait for longest: an appended list has one of many steps."""
+        if (name, version) in self._known:
+            return self._known[name, version]
+        makers: list[StepRecord | None] = []
+        for part in self._history.parts(name, version):
+            if (name, part) in self._known:  # an earlier version, with all that is part of it
+                makers.append(self._known[name, part])
+                break
+            makers.append(self._history.maker(name, part))
+        found = _last([maker for maker in reversed(makers) if maker is not None], ends)
+        self._known[name, version] = found
+        return found
+
+
+def _last(steps: Iterable[StepRecord], ends: Mapping[int, float]) -> StepRecord | None:
+    """Return the step that ends last, of those whose end is known."""
+    return max(
+        (step for step in steps if step.index in ends), key=lambda step: ends[step.index], default=None
+    )
 
 
 def _signals(steps: Iterable[StepRecord], graph: StoredGraph | None) -> Mapping[tuple[str, int], StepRecord]:
@@ -110,30 +112,6 @@ def _signals(steps: Iterable[StepRecord], graph: StoredGraph | None) -> Mapping[
             counts[signal] = counts.get(signal, 0) + 1
             found[signal, counts[signal]] = step
     return found
-
-
-def _decisions(steps: Iterable[StepRecord]) -> dict[str, list[StepRecord]]:
-    found: dict[str, list[StepRecord]] = {}
-    for step in steps:
-        if step.decision is not None and step.status is StepStatus.COMPLETED:
-            found.setdefault(step.node_name, []).append(step)
-    return found
-
-
-def _before(decisions: Sequence[StepRecord], step: StepRecord) -> StepRecord | None:
-    """Return the last decision of a gate that applied to a step: one of an earlier superstep."""
-    low, high = 0, len(decisions)
-    while low < high:
-        middle = (low + high) // 2
-        if decisions[middle].superstep < step.superstep:
-            low = middle + 1
-        else:
-            high = middle
-    return decisions[low - 1] if low else None
-
-
-def _targets(decided: StepRecord) -> Sequence[str]:
-    return [decided.decision] if isinstance(decided.decision, str) else decided.decision or ()
 
 
 _NESTED = 200  # nested runs that the critical path is followed into

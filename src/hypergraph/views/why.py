@@ -1,24 +1,26 @@
 """Provenance of a value: the step that made it, the inputs of that step, and so on back to given inputs.
 
 The answer is a graph in a list: every value has an `id` and is listed once, and `sources` refer to ids. The
-value asked for comes first, and nearer ones before those further back.
+value asked for comes first, and nearer ones before those further back. An appended list is made by every step
+that has added to it: a source has those of its turn that did so since the step took the list before.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
-from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow
+from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow
 from hypergraph.checkpointers.history import History
 from hypergraph.display import closest, jsonable
 from hypergraph.views.inner import call_text, has_value
 from hypergraph.views.lookup import last_superstep, map_hint, require_workflow
 from hypergraph.views.problems import NOT_FOUND, Problem
-from hypergraph.views.timeline import Waits
-from hypergraph.views.values import Brief, StepRef, added_lines, brief, is_list, step_ref
+from hypergraph.views.values import ITEMS, Brief, StepRef, brief, line_of, step_ref
 
 _MOST = 100  # values in one answer
+_OTHERS = 20  # further steps that added to a list, of one source
 _LISTED = 20  # names that an error lists
 Version = tuple[str, int]
 
@@ -29,6 +31,8 @@ class Source(TypedDict):
     name: str
     version: int
     id: str | None  # of the value in the list; null if it is not listed
+    others: list[str]  # of a list: what other steps of the turn have added since it was taken before
+    earlier: int  # steps that had added to it before those; they are not in `others`
 
 
 class InnerCall(TypedDict):
@@ -51,9 +55,11 @@ class WhyValue(TypedDict):
     added: list[str] | None  # what its step added to a list, a line for each item; null for other values
     made_by: StepRef | None
     child: str | None  # the nested run that made it, which has more
+    answered_by: str | None  # who answered the question of the step, if that is known
     decided_by: StepRef | None  # the gate that let the step run
+    decided_on: list[Source]  # what that gate took, and the gate that let it run, and so on
     calls: list[InnerCall]  # what the step did with ctx.step, in order
-    sources: list[Source]
+    sources: list[Source]  # what the step took; of the value asked for also the list that it added to
 
 
 class WhyView(TypedDict):
@@ -85,7 +91,8 @@ def why(
         if hint := map_hint(store, workflow.id, "why", key):
             raise Problem(NOT_FOUND, f"{workflow.id!r} has no value {key!r}", hint)
         raise _unknown(descent.history, workflow, key, at)
-    items, left_out = descent.of((key, version), depth)
+    # A step that was slower than one that replaced the list has made a version, and added nothing to it.
+    items, left_out = descent.of((key, next(descent.history.parts(key, version))), depth)
     return {
         "schema": "hypergraph.why/1",
         "workflow": jsonable(workflow.id),
@@ -114,7 +121,11 @@ class _Descent:
         self.store = store
         self.workflow = workflow
         self.history = History(store, workflow.id, upto)
-        self.waits = Waits(self.history, None)
+        self.turns = [turn.superstep for turn in store.backend.read_turns(workflow.id)]
+        self.visits: dict[str, list[StepRecord]] = {}
+        for step in self.history.steps:
+            if step.status is StepStatus.COMPLETED:
+                self.visits.setdefault(step.node_name, []).append(step)
 
     def of(self, first: Version, depth: int | None) -> tuple[list[WhyValue], int]:
         """Return a value and its sources, and how many more there are."""
@@ -126,15 +137,50 @@ class _Descent:
             maker = self.history.maker(*item)
             value = self._value(item, maker, level, superstep)
             found.append(value)
-            if maker is None or (depth is not None and level >= depth):
+            if maker is None:
                 continue
-            for source in maker.input_versions.items():
-                if source not in seen:
-                    seen.add(source)
-                    to_do.append((source, level + 1, maker.superstep))
-        _leave_out_unknown(found)
-        further = {s["name"] for value in found for s in value["sources"] if s["id"] is None}
-        return found, max(len(to_do), len(further) if depth is not None else 0)
+            taken = [*self._taken(maker), *(self._rest(first, maker) if item == first else ())]
+            decided = [source for gate in self.history.gates(maker) for source in self._taken(gate)]
+            value["sources"] = [_shown(source) for source in taken]
+            value["decided_on"] = [_shown(source) for source in decided]
+            if depth is not None and level >= depth:
+                continue
+            for source in (*taken, *decided):
+                for version in source.versions:
+                    if (source.name, version) not in seen:
+                        seen.add((source.name, version))
+                        to_do.append(((source.name, version), level + 1, maker.superstep))
+        return found, _leave_out_unknown(found)
+
+    def _taken(self, step: StepRecord) -> list[_Taken]:
+        """Return what a step took; of a list, what was added since the visit before."""
+        visits = self.visits.get(step.node_name, [])
+        place = bisect_left(visits, step.index, key=lambda visit: visit.index)
+        before = visits[place - 1].input_versions if place else {}
+        return [
+            self._source(step, name, list(self.history.parts(name, version)), before.get(name, 0))
+            for name, version in step.input_versions.items()
+        ]
+
+    def _rest(self, item: Version, maker: StepRecord) -> list[_Taken]:
+        """Return what a list had before its last step added to it, unless that step has taken it."""
+        name, version = item
+        taken = maker.input_versions.get(name)
+        known = set() if taken is None else set(self.history.parts(name, taken))
+        rest = [part for part in self.history.parts(name, version) if part != version and part not in known]
+        return [self._source(maker, name, rest, 0)] if rest else []
+
+    def _source(self, step: StepRecord, name: str, versions: list[int], since: int) -> _Taken:
+        """Return what a step took; what it had taken before, and what earlier turns made, is only counted."""
+        turn = self.turns[max(0, bisect_right(self.turns, step.superstep) - 1)]
+        first, *others = versions
+        shown: list[int] = []
+        for version in others:
+            maker = self.history.maker(name, version)
+            if version <= since or len(shown) == _OTHERS or (maker is not None and maker.superstep < turn):
+                break
+            shown.append(version)
+        return _Taken(name, [first, *shown], len(others) - len(shown))
 
     def _value(self, item: Version, maker: StepRecord | None, level: int, superstep: int | None) -> WhyValue:
         name, version = item
@@ -148,7 +194,9 @@ class _Descent:
             "added": None,
             "made_by": None,
             "child": None,
+            "answered_by": None,
             "decided_by": None,
+            "decided_on": [],
             "calls": [],
             "sources": [],
         }
@@ -157,13 +205,17 @@ class _Descent:
             shown["given"] = gift is not None
             shown["value"] = brief(gift.value) if gift is not None else None
             return shown
-        values = (self.store.step(self.workflow.id, maker.index) or maker).values or {}
-        gate = self.waits.gate(maker)
-        shown["value"] = brief(values[name]) if name in values else None
-        if is_list(values.get(name)):
-            shown["added"] = added_lines(self.store, maker, name)
+        gate = self.history.gate(maker)
+        added = self.history.added(name, version)
+        if added is not None:
+            shown["value"] = brief(self.history.list_at(name, version))
+            shown["added"] = [line_of(each) for each in added[:ITEMS]]
+        else:
+            values = (self.store.step(self.workflow.id, maker.index) or maker).values or {}
+            shown["value"] = brief(values[name]) if name in values else None
         shown["made_by"] = step_ref(maker)
         shown["child"] = jsonable(maker.child_workflow_id)
+        shown["answered_by"] = jsonable(maker.answered_by)
         shown["decided_by"] = step_ref(gate) if gate is not None else None
         shown["calls"] = [
             {
@@ -173,11 +225,26 @@ class _Descent:
             }
             for call in self.history.calls_of(maker)
         ]
-        shown["sources"] = [
-            {"name": jsonable(taken), "version": number, "id": _id((taken, number))}
-            for taken, number in maker.input_versions.items()
-        ]
         return shown
+
+
+class _Taken(NamedTuple):
+    """What a step took under a name."""
+
+    name: str
+    versions: list[int]  # the one that it took, and of a list those with further items
+    earlier: int
+
+
+def _shown(taken: _Taken) -> Source:
+    first, *others = (_id((taken.name, version)) for version in taken.versions)
+    return {
+        "name": jsonable(taken.name),
+        "version": taken.versions[0],
+        "id": first,
+        "others": others,
+        "earlier": taken.earlier,
+    }
 
 
 def _id(item: Version) -> str:
@@ -185,8 +252,15 @@ def _id(item: Version) -> str:
     return f"{name}@{item[1]}"
 
 
-def _leave_out_unknown(found: list[WhyValue]) -> None:
+def _leave_out_unknown(found: list[WhyValue]) -> int:
+    """Take away references to what is not listed, and return to how many values there were."""
     listed = {value["id"] for value in found}
+    unlisted: set[str] = set()
     for value in found:
-        for source in value["sources"]:
+        for source in (*value["sources"], *value["decided_on"]):
+            unlisted |= {source["id"] or "", *source["others"]} - listed
+            shown = [other for other in source["others"] if other in listed]
+            source["earlier"] += len(source["others"]) - len(shown)
+            source["others"] = shown
             source["id"] = source["id"] if source["id"] in listed else None
+    return len(unlisted)

@@ -12,7 +12,7 @@ import pytest
 from support.cli import ENVIRONMENT
 from support.cli_shop import RunCli, shop
 
-from hypergraph import Graph, SyncRunner, interrupt, node
+from hypergraph import END, Graph, SyncRunner, ifelse, interrupt, node
 from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.cli import main
@@ -38,7 +38,18 @@ def approve(said: str) -> bool | None:
     return None
 
 
+@node(output_name="left")
+def count_down(left: int) -> int:
+    return left - 1
+
+
+@ifelse(when_true="count_down", when_false=END)
+def is_more(left: int) -> bool:
+    return left > 0
+
+
 CHAT = Graph([listen, reply], name="chat")
+COUNTING = Graph([count_down, is_more], name="counting")
 ASKING = Graph([approve], name="asking")
 
 
@@ -229,6 +240,20 @@ BAD = {
 def test_bad_input_is_told_with_what_to_do(shop: RunCli, name: str) -> None:
     words, code = BAD[name]
     shop.golden(f"bad-{name}", *words, code=code)
+
+
+def test_the_table_of_a_later_turn_says_what_it_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HYPERGRAPH_DB", str(tmp_path / "runs.db"))
+    assert main(["run", f"{__name__}:COUNTING", "left=2", "--id", "w"]) == 0
+    assert "of this turn" not in capsys.readouterr().out
+    assert main(["resume", "w", f"{__name__}:COUNTING", "left=3"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"count_down +3 ", said)
+    assert "These are the steps of this turn, from superstep 5 on. `show` counts all turns." in said
+    assert main(["show", "w"]) == 0
+    assert re.search(r"count_down +5 ", capsys.readouterr().out)
 
 
 def test_of_a_list_that_nodes_append_to_the_last_item_is_shown(

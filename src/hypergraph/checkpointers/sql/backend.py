@@ -231,6 +231,10 @@ class SqlBackend(Backend):
         """Return the latest encoded value of each input; one seek per name."""
         return self._read(reads.payloads, workflow_id, INPUT, upto)
 
+    def read_versions(self, workflow_id: str, name: str, *, upto: int | None = None) -> list[Payload]:
+        """Return all that is stored under a name: what was given, then what steps have made."""
+        return self._read(reads.versions, workflow_id, name, upto)
+
     def read_turns(self, workflow_id: str, *, after: int = -1) -> list[Turn]:
         """Return when inputs entered, and which, in order; earlier ones are not touched."""
         return self._read(reads.turns, workflow_id, after)

@@ -102,6 +102,10 @@ _NEWEST = f"""
 SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
 ORDER BY v.superstep DESC, v.idx DESC LIMIT 1
 """  # noqa: S608 - fixed names
+_VERSIONS = f"""
+SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
+AND v.superstep <= :upto ORDER BY v.superstep, v.idx
+"""  # noqa: S608 - fixed names
 _SUMMARY = f"""
 SELECT {PAYLOAD} FROM workflows JOIN vals AS v ON v.workflow = workflows.key AND v.kind = {SUMMARY}
 WHERE workflows.id = ?
@@ -439,6 +443,17 @@ def extending(connection: Connection, key: int, name: str, superstep: int) -> li
     where = {"key": key, "name": name, "superstep": superstep}
     rows = connection.execute(_of_kind(_NEXT, OUTPUT), where).fetchall()
     return [linked(connection, key, OUTPUT, _payload(row)) for row in rows]
+
+
+def versions(connection: Connection, workflow_id: str, name: str, upto: int | None) -> list[Payload]:
+    """Return all payloads of a name without what they extend: what was given, then what steps have made."""
+    key = key_of(connection, workflow_id)
+    where = {"key": key, "name": name, "upto": _LAST if upto is None else upto}
+    return [
+        payload_of(kind, row)
+        for kind in (() if key is None else (INPUT, OUTPUT))
+        for row in connection.execute(_of_kind(_VERSIONS, kind), where).fetchall()
+    ]
 
 
 def newest(connection: Connection, workflow_id: str, name: str) -> Payload | None:

@@ -43,19 +43,30 @@ def _further(view: WhyView) -> list[str]:
 def _descent(view: WhyView) -> Iterator[Block]:
     values = {item["id"]: item for item in view["items"]}
     listed: set[str] = set()
+    explained: set[int] = set()  # steps whose sources are listed
 
     def branch(item: WhyValue) -> Branch:
         listed.add(item["id"])
+        if item["made_by"] is not None and item["sources"]:
+            if item["made_by"]["index"] in explained:
+                return Branch(f"{_line(item)}  (see above)", [])
+            explained.add(item["made_by"]["index"])
         below = [Branch(_call(call), []) for call in item["calls"]]
-        for source in item["sources"]:
-            known = values.get(source["id"] or "")
-            if known is None:
+        own = {(source["name"], source["version"]) for source in item["sources"]}
+        decided_on = {(source["name"], source["version"]): source for source in item["decided_on"]}
+        for source in (*item["sources"], *(decided_on[key] for key in decided_on if key not in own)):
+            if source["id"] is None:
                 below.append(Branch(f"{source['name']}  (not listed)", []))
-            elif known["id"] in listed:
-                below.append(Branch(f"{_name(known)}  (see above)" if known["sources"] else _line(known), []))
-            else:
-                below.append(branch(known))
+            below += [below_it(values[id]) for id in (source["id"], *source["others"]) if id is not None]
+            if source["earlier"]:
+                earlier = plural(source["earlier"], "earlier step")
+                below.append(Branch(f"... and {earlier} that added to {source['name']}", []))
         return Branch(_line(item), below)
+
+    def below_it(known: WhyValue) -> Branch:
+        if known["id"] not in listed:
+            return branch(known)
+        return Branch(f"{_name(known)}  (see above)" if known["sources"] else _line(known), [])
 
     yield tree_lines(branch(view["items"][0]))
     if view["left_out"]:
@@ -86,4 +97,5 @@ def _origin(item: WhyValue) -> str:
     gate = item["decided_by"]
     because = "" if gate is None else f", chosen by {made_by(gate)}"
     inside = "" if item["child"] is None else f", in {item['child']}"
-    return f"← {made_by(item['made_by'])}{inside}{because}"
+    answer = "" if item["answered_by"] is None else f", answered by {item['answered_by']}"
+    return f"← {made_by(item['made_by'])}{inside}{answer}{because}"

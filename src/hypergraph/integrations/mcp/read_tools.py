@@ -238,7 +238,9 @@ class ReadTools:
     ) -> Answer:
         """Explain a value: the step that made it, the inputs of that step, and so on to the given inputs.
 
-        A list in which every value has an `id`, and `sources` name the ids it was made of; nearest first.
+        A list in which every value has an `id`; `sources` name the ids it was made of, and `decided_on` those
+        that the gate took which chose its step; nearest first. Of a list, `others` are the other steps that
+        added to it.
         """
         store, wf = self._source.known(workflow_id)
         return why(store, wf, key, at=at, depth=depth)

@@ -44,6 +44,26 @@ class OutlineTests:
         assert found == whole
         assert store.backend.read_outlines("unknown") == []
 
+    def test_all_versions_of_a_name_are_there_in_order(self, store: Checkpointer) -> None:
+        recorded(
+            store,
+            step(0, "a", {"x": 2}, index=0, output_versions={"x": 2}),
+            step(0, "b", {"x": 3, "y": 1}, index=1, output_versions={"x": 3, "y": 1}),
+            step(1, "c", {"x": 4}, index=2, output_versions={"x": 4}),
+            inputs={"x": 1},
+        )
+        found = store.backend.read_versions("w", "x")
+        assert [(row.version, row.superstep, store.encoding.value("w", row)) for row in found] == [
+            (1, 0, 1),
+            (2, 0, 2),
+            (3, 0, 3),
+            (4, 1, 4),
+        ]
+        assert [row.idx for row in found[1:]] == [0, 1, 2]
+        assert found[0].idx < 0  # it was given
+        assert store.backend.read_versions("w", "x", upto=0) == found[:3]
+        assert store.backend.read_versions("w", "z") == store.backend.read_versions("unknown", "x") == []
+
     @pytest.mark.parametrize(
         ("before", "items", "after"),
         [

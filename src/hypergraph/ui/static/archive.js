@@ -77,6 +77,16 @@ class Run {
     return found;
   }
 
+  /**
+   * Return the value that a step took: of an appended list what all steps had added, whichever of them ended last.
+   * @param {string} name @param {number} version @returns {Entry | undefined}
+   */
+  takenAt(name, version) {
+    const entry = this.byVersion.get(`${version} ${name}`);
+    if (!entry || entry.index < 0 || !this.told.lists?.[name]) return entry;
+    return this.made.findLast((one) => one.name === name && one.version <= version);
+  }
+
   /** Return the lines that a step added to a list, null for other values. @param {string} name @param {number} index @returns {string[] | null} */
   addedBy(name, index) {
     for (const [, rows] of this.told.lists?.[name] ?? []) {
@@ -228,7 +238,7 @@ export class Archive {
     const step = run.told.steps[run.rowOf.get(index) ?? -1];
     if (side === "output") return run.made.find((entry) => entry.index === index && entry.name === key);
     const taken = (step?.in ?? []).find((/** @type {any[]} */ pair) => pair[0] === key);
-    return taken && run.byVersion.get(`${taken[1]} ${key}`);
+    return taken && run.takenAt(key, taken[1]);
   }
 
   /** @param {any} params @param {Run} run */
@@ -240,9 +250,10 @@ export class Archive {
       const tree = entry ? run.treeOf(entry) : null;
       const missing = version === 0 ? "bound or a default, not stored" : "it is not stored any more";
       const problem = tree ? null : entry ? run.problemOf(entry) : missing;
-      return { name, version, made_by: entry && isInput ? run.makerOf(entry) : null, stored: tree !== null, added: isInput ? null : run.addedBy(name, index), problem, value: tree ? viewOf(tree, "", 0) : null };
+      const maker = isInput ? run.byVersion.get(`${version} ${name}`) : null;
+      return { name, version, made_by: maker ? run.makerOf(maker) : null, stored: tree !== null, added: isInput ? null : run.addedBy(name, index), problem, value: tree ? viewOf(tree, "", 0) : null };
     };
-    const inputs = (told.in ?? []).map((/** @type {any[]} */ [name, version]) => valueOf(run.byVersion.get(`${version} ${name}`), name, version, true));
+    const inputs = (told.in ?? []).map((/** @type {any[]} */ [name, version]) => valueOf(run.takenAt(name, version), name, version, true));
     const made = run.made.filter((entry) => entry.index === index);
     return { ...this.#summary(run, row), ...EMPTY, ...told, in: undefined, out: undefined, schema: "hypergraph.step/1", workflow: id, inputs, outputs: made.map((entry) => valueOf(entry, entry.name, entry.version, false)) };
   }
