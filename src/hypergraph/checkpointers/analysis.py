@@ -516,19 +516,22 @@ def texts_in(value: Any, depth: int = _DEEPEST) -> Iterator[str]:
 
     Of objects of unknown classes these are the names and contents of their fields.
     """
-    while isinstance(value, Undecodable):
+    while type(value) is Undecodable:
         if value.data is None:
             return
         value = value.data
-    if isinstance(value, Mapping) and depth:
+    kind = type(value)
+    if kind is str:
+        yield jsonable(value)
+    elif kind is int:
+        yield str(jsonable(value))
+    elif depth and (kind is dict or isinstance(value, Mapping)):
         for name, part in value.items():
             yield from texts_in(name, depth - 1)
             yield from texts_in(part, depth - 1)
-    elif isinstance(value, (list, tuple, set, frozenset)) and depth:
+    elif depth and isinstance(value, (list, tuple, set, frozenset)):
         for part in value:
             yield from texts_in(part, depth - 1)
-    elif isinstance(value, str):
-        yield jsonable(value)
     else:
         found = jsonable(value, 0)
         yield found if isinstance(found, str) else json.dumps(found)
