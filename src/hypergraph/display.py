@@ -78,17 +78,17 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def did_you_mean(name: object, known: Iterable[str]) -> str | None:
-    """Return a hint at the closest known name, None if none is close."""
-    close = closest(name, known)
+def did_you_mean(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """Return a hint at the closest known name, None if none is close; see `closest`."""
+    close = closest(name, known, cutoff=cutoff)
     return None if close is None else f"Did you mean {close!r}?"
 
 
-def closest(name: object, known: Iterable[str]) -> str | None:
-    """Return the closest known name, None if none is close."""
+def closest(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """Return the closest known name, None if none is as similar as `cutoff`: 0 for any, 1 for equal ones."""
     import difflib  # needed for mistakes only
 
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6) if isinstance(name, str) else []
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff) if isinstance(name, str) else []
     return close[0] if close else None
 
 

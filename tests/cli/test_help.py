@@ -85,3 +85,23 @@ def test_a_database_that_is_not_there_names_those_that_are(
     said = capsys.readouterr().err
     assert "Database not found: runs.db" in said
     assert said.endswith("--db or HYPERGRAPH_DB:\n  shop.db\n")
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("shwo", "Did you mean 'show'?"),
+        ("lst", "Did you mean 'ls'?"),
+        ("list", "Did you mean 'ls'?"),
+        ("questions", "to answer one: hypergraph answer WF KEY=VALUE"),
+        ("pending", "to answer one: hypergraph answer WF KEY=VALUE"),
+        ("trace", "To list the commands: hypergraph --help"),
+    ],
+)
+def test_an_unknown_command_has_a_hint_that_helps(
+    word: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word]) == 2
+    said = capsys.readouterr().err
+    assert hint in said
+    assert "version" not in said

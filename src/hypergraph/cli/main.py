@@ -163,6 +163,14 @@ def _ended_by_interrupt(name: str) -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_SIMILAR = 0.7  # commands are short: what is less similar is another word
+_QUESTIONS = "Open questions are in hypergraph show WF; to answer one: hypergraph answer WF KEY=VALUE"
+_OTHER_WORDS = {
+    "list": "Did you mean 'ls'?",
+    **dict.fromkeys(("ask", "asked", "pending", "question", "questions"), _QUESTIONS),
+}
+
+
 def command_of(arguments: list[str]) -> tuple[str, list[str]]:
     """Return the name of the command, which may be two words, and its arguments."""
     name, *rest = arguments
@@ -171,7 +179,8 @@ def command_of(arguments: list[str]) -> tuple[str, list[str]]:
     if name in COMMANDS:
         return name, rest
     several = [spelled(known) for known in COMMANDS if known.startswith(f"{name}-")]
-    hint = did_you_mean(name, COMMANDS) or "To list the commands: hypergraph --help"
+    hint = _OTHER_WORDS.get(name) or did_you_mean(name, COMMANDS, cutoff=_SIMILAR)
+    hint = hint or "To list the commands: hypergraph --help"
     raise Problem(USAGE, f"Unknown command: {name}", f"Commands: {', '.join(several)}" if several else hint)
 
 

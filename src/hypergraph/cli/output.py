@@ -7,12 +7,15 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from hypergraph.cli.call import Reply
 from hypergraph.clock import now
 from hypergraph.display import Block, Table, as_text, columns, escape, escape_json, execution_time, run_time
 from hypergraph.views.problems import REFUSED, USAGE, Problem
+
+if TYPE_CHECKING:
+    from hypergraph.views.workflows import WorkflowSummary
 
 _COLOURS = {
     "FAILED": "31",
@@ -216,6 +219,11 @@ def _width() -> int:
 def status(name: str) -> str:
     """Return a status; failures in capitals, to stand out without colours too."""
     return name.upper() if name == "failed" else name
+
+
+def owned_status(found: WorkflowSummary) -> str:
+    """Return the status of a workflow, and of an active one whether its owner process is gone."""
+    return status(found["status"]) + (" (owner process is gone)" if found["alive"] is False else "")
 
 
 def duration(ms: float | None) -> str:

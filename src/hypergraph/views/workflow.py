@@ -31,7 +31,7 @@ from hypergraph.views.step import (
     unresolved_nodes,
 )
 from hypergraph.views.values import ValueView, describe
-from hypergraph.views.workflows import WorkflowSummary, workflow_summary
+from hypergraph.views.workflows import WorkflowSummary, note_owners, workflow_summary
 
 _DEEPEST = 50  # levels of a tree
 _MOST = 1000  # rows of a tree
@@ -267,6 +267,7 @@ def tree(store: Checkpointer, wf: str) -> TreeView:
             break
         complete = complete and not row["left_out"]
         rows.append(row)
+    note_owners(store, rows)
     return {"schema": "hypergraph.tree/1", "workflow": jsonable(wf), "items": rows, "complete": complete}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from hypergraph.checkpointers.query import parse
@@ -83,11 +84,16 @@ def workflows(lists: Lists, *, sort: str | None = None, **filters: Any) -> Workf
 
 def with_owners(store: Checkpointer, page: WorkflowPage) -> WorkflowPage:
     """Return a page whose active workflows say whether their owner process lives. Raises CheckpointError."""
-    active = [item for item in page["items"] if item["status"] == "active"]
+    note_owners(store, page["items"])
+    return page
+
+
+def note_owners(store: Checkpointer, items: Iterable[WorkflowSummary]) -> None:
+    """Note in active workflows whether their owner process lives. Raises CheckpointError."""
+    active = [item for item in items if item["status"] == "active"]
     owners = store.backend.read_owners([item["id"] for item in active]) if active else {}
     for item in active:
         item["alive"] = item["id"] in owners and owners[item["id"]].alive
-    return page
 
 
 def by_usage(store: Checkpointer, name: str, *, limit: int | None = 20, **filters: Any) -> WorkflowPage:

@@ -19,6 +19,7 @@ __all__ = ["stories"]
 SCREENS = {
     "ls": ["ls"],
     "ls_failed": ["ls", "--status", "failed"],
+    "ls_no_match": ["ls", "--status", "stopped", "--graph", "no such graph"],
     "ls_search": ["ls", "--search", "gateway timeout"],
     "ls_search_nothing": ["ls", "--search", "no such words"],
     "ls_children": ["ls", "--parent", "batch"],

@@ -236,6 +236,7 @@ def test_a_watch_ends_when_the_process_at_work_is_killed(tmp_path: Path) -> None
     assert "active (owner process is gone)" in shown.out
     assert "resume slow-1 MODULE:GRAPH" in shown.out
     assert Cli(database).json("show", "slow-1")["alive"] is False
+    assert "slow-1  active (owner process is gone)" in Cli(database)("show", "slow-1", "--tree").out
     assert "active (owner process is gone)" in Cli(database)("ls").out
     assert [item["alive"] for item in Cli(database).json("ls")["items"]] == [False]
 

@@ -77,7 +77,7 @@ def _difference(view: DiffView) -> Iterator[Block]:
         yield Table(("Step", "A", "", "B"), [_pair(pair) for pair in view["path"]])
     yield _timing(view)
     if view["items"]:
-        yield _values(view["items"], view["left_out"], ("A", "B"))
+        yield _values(view["items"], view["left_out"], ("A", "B", "Made in B by"))
     yield from _inside(view)
 
 
@@ -163,7 +163,7 @@ def _changes(view: ChangesView) -> Reply:
     def blocks() -> Iterator[Block]:
         yield Table(("Step", "Superstep", "Node", "Duration", "Status"), rows, more)
         if view["items"]:
-            yield _values(view["items"], view["left_out"], ("Before", "After"))
+            yield _values(view["items"], view["left_out"], ("Before", "After", "Made by"))
 
     made = [item["name"] for item in view["items"] if item["made_by"] is not None]
     found = [suggested("why", view["workflow"], made[0], options=["--at", second])] if made else []
@@ -172,11 +172,11 @@ def _changes(view: ChangesView) -> Reply:
     )
 
 
-def _values(items: list[ValueChange], left_out: int, sides: tuple[str, str]) -> Table:
+def _values(items: list[ValueChange], left_out: int, headings: tuple[str, str, str]) -> Table:
     rows = [row for item in items[:ROWS] for row in _value(item)]
     left_out += len(items[ROWS:])
     more = f"... and {plural(left_out, 'more value')}" if left_out else ""
-    return Table(("Value", *sides, "Made by"), rows, more)
+    return Table(("Value", *headings), rows, more)
 
 
 def _value(item: ValueChange) -> Iterator[tuple[str, ...]]:

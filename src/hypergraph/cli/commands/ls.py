@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from hypergraph.checkpointers.query import FILTERS
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import duration, how_soon, status, suggested, when
+from hypergraph.cli.output import duration, how_soon, owned_status, quoted, suggested, when
 from hypergraph.cli.registry import module_of
 from hypergraph.display import Table, plural
 from hypergraph.views.address import is_server
@@ -38,7 +39,21 @@ def ls(call: Call) -> Reply:
         page = module_of("ls_store").owned(call, page)
     if is_server(call.address) and given.parent is None:
         page = module_of("ls_store").queued_in(call, page)
+    if not page["items"] and (every := workflows(call.lists(), limit=1)["total"]):
+        return Reply(page, lambda: [_nothing(filters, every)], _header(page), [suggested("ls")])
     return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _header(page), _next(page))
+
+
+def _nothing(filters: Mapping[str, object], every: int) -> str:
+    """Return that no workflow matches the filters, and how many there are without them."""
+    given = [(f"--{name}", value) for name, found in filters.items() for value in _each(found)]
+    asked = ", ".join(quoted(*pair) for pair in given)
+    there = "is 1 workflow" if every == 1 else f"are {every} workflows"
+    return f"No workflow matches{' ' if asked else ''}{asked}. There {there}."
+
+
+def _each(value: object) -> Sequence[object]:
+    return value if isinstance(value, list | tuple) else () if value is None else (value,)
 
 
 def _header(page: WorkflowPage) -> list[str]:
@@ -51,7 +66,7 @@ def ls_table(page: WorkflowPage) -> Table:
     rows = [
         (
             item["id"],
-            status(item["status"]) + (" (owner process is gone)" if item["alive"] is False else ""),
+            owned_status(item),
             item["graph"] or "",
             item["steps"] or "—",  # a map has items instead
             duration(item["duration_ms"]),

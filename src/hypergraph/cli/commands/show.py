@@ -8,7 +8,7 @@ from hypergraph.checkpointers import Checkpointer, StepStatus
 from hypergraph.checkpointers.overview import Overview
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import duration, quoted, status, suggested, when
+from hypergraph.cli.output import duration, owned_status, quoted, suggested, when
 from hypergraph.cli.stores import APP, WF, answer, forking, resuming
 from hypergraph.cli.tables import (
     ROWS,
@@ -89,8 +89,7 @@ def header_of(found: WorkflowDetail) -> list[str]:
     if children["is_map"]:
         counts = ", ".join(f"{count} {name}" for name, count in children["by_status"].items())
         size = f"{plural(children['total'], 'item')}: {counts}"
-    how = status(found["status"]) + (" (owner process is gone)" if found["alive"] is False else "")
-    return [f"Workflow: {found['id']}", how, size, duration(found["duration_ms"])]
+    return [f"Workflow: {found['id']}", owned_status(found), size, duration(found["duration_ms"])]
 
 
 def _blocks(read: Overview, found: WorkflowDetail, steps: list[Step]) -> Iterator[Block]:
@@ -182,7 +181,7 @@ def _tree(found: TreeView) -> Reply:
         lines = []
         for row in found["items"]:
             indent = "  " * row["depth"]
-            parts = (status(row["status"]), plural(row["steps"], "step"), duration(row["duration_ms"]))
+            parts = (owned_status(row), plural(row["steps"], "step"), duration(row["duration_ms"]))
             lines.append(f"{indent}{row['id']}  {'  '.join(parts)}")
             if row["left_out"]:
                 lines.append(f"{indent}  ... and {plural(row['left_out'], 'more run')}")
