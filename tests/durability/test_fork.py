@@ -318,6 +318,13 @@ def test_a_fork_of_a_fork_with_another_value(durable: On, store: Checkpointer, c
         assert durable.run(graph, {key: True}, workflow_id=name)["log"][-2] == f"tool: booked {call}"
 
 
+def test_a_fork_without_values_is_not_a_new_turn(durable: On, store: Checkpointer) -> None:
+    durable.run(GRAPH, {"x": 1}, workflow_id="w")
+    with pytest.raises(ValueError, match="none are given"):
+        durable.run(GRAPH, fork_from=("w", None), workflow_id="f", new_turn=True)
+    assert store.backend.read_workflow("f") is None
+
+
 def test_a_fork_at_a_question_that_a_turn_has_given_up_asks_it(durable: On, store: Checkpointer) -> None:
     graph = Graph([FunctionNode(lambda goal: f"{goal}!", "plan", "call"), approve], name="once")
     durable.run(graph, {"goal": "go"}, workflow_id="w")

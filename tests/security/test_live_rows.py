@@ -18,8 +18,9 @@ from support.nasty import KEY
 
 from hypergraph import Graph, NodeContext, SyncRunner, node
 from hypergraph.checkpointers import AesGcmCodec, SqliteCheckpointer, StreamChunk, Undecodable
+from hypergraph.checkpointers.history import edits_of
 from hypergraph.checkpointers.sqlite.migrations import SUMMARY
-from hypergraph.durability.history import edits_of, stored_in
+from hypergraph.durability.history import stored_in
 from hypergraph.durability.summaries import fits
 from hypergraph.engine.admission import admit
 from hypergraph.exceptions import StoreCorruptError, StoreError

@@ -94,6 +94,19 @@ def test_a_failed_run_is_resumed_with_other_values(server: Served) -> None:
     assert server.ask("value", id="inverse-1", key="y").document["value"] == 0.25
 
 
+def test_equal_values_count_as_new_in_a_new_turn(server: Served) -> None:
+    assert server.wish("start", graph="translating", values={"word": "tea"}, id="twice").status == 200
+    assert settled(server, "twice")["steps"] == 1
+    said = {"id": "twice", "values": {"word": "tea"}}
+    for name, steps in (("same", 1), ("again", 2)):
+        assert server.wish("fork", **said, new_id=name, new_turn=steps == 2).status == 200
+        assert settled(server, name, but="stopped")["steps"] == steps
+    assert server.wish("resume", **said, new_turn=True).status == 200
+    with server.listening() as news:
+        while server.ask("workflow", id="twice").document["steps"] < 2:
+            next(news)
+
+
 def test_tags_are_set_and_taken_off(server: Served) -> None:
     assert server.wish("tag", id="loop-1", set={"a": "1", "b": "2"}).document["tags"] == {"a": "1", "b": "2"}
     assert server.wish("tag", id="loop-1", remove=["a"]).document == {
@@ -117,6 +130,10 @@ def test_a_workflow_is_deleted_with_its_children(server: Served) -> None:
         ("fork", {"id": "loop-1", "new_id": "health"}, 409, "Workflow 'health' already exists"),
         ("fork", {"id": "loop-1", "new_id": "a/b"}, 409, "cannot be a workflow id"),
         ("fork", {"id": "loop-1", "graph": "lop"}, 409, "does not have graph 'lop'"),
+        ("fork", {"id": "loop-1", "values": {"n": 1}, "new_turn": 1}, 400, "Expected `bool`, got `int`"),
+        ("fork", {"id": "loop-1", "new_turn": True}, 400, "none are given"),
+        ("resume", {"id": "loop-1", "values": {"n": 1}, "new_turn": "yes"}, 400, "Expected `bool`"),
+        ("resume", {"id": "loop-1", "new_turn": True}, 400, "none are given"),
         ("resume", {"id": "map-1"}, 409, "is a map"),
         ("resume", {"id": "map-1/item-1"}, 409, "is part of 'map-1'"),
         ("answer", {"id": "loop-1", "answer": 1}, 409, "does not wait for an answer: it is completed"),

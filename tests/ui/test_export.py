@@ -109,6 +109,29 @@ def test_inputs_of_later_turns_and_artifacts_are_told_alike(browser: Browser, tm
     assert opened.troubles == []
 
 
+@node(output_name="checked")
+def check(words: int, text: str) -> int:
+    if text == "fails":
+        raise ValueError(text)
+    return words
+
+
+@pytest.mark.slow
+def test_values_of_an_earlier_turn_are_told_alike(browser: Browser, tmp_path: Path) -> None:
+    store = SqliteCheckpointer(tmp_path / "chat.db")
+    chat, runner = Graph([count, check], name="chat"), SyncRunner(checkpointer=store)
+    for text in ("hello", "fails"):
+        runner.run(chat, {"text": text}, workflow_id="chat", error_handling="continue")
+    file = tmp_path / "chat.html"
+    file.write_bytes(page(store, "chat"))
+    opened = Opened(browser, file)
+    assert_same_answers(opened, store, "chat")
+    told = opened.ask("state", id="chat")["items"]
+    assert [item["name"] for item in told if item["earlier_turn"]] == ["checked"]
+    opened.page.context.close()
+    assert opened.troubles == []
+
+
 @node(output_name="log", append=True)
 def listen(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}

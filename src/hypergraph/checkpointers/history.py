@@ -1,4 +1,4 @@
-"""History of a workflow: producers, consumers and versions of its values, and the nodes that run next."""
+"""History of a workflow: producers, consumers and versions of its values, turns, and nodes that run next."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
 from hypergraph.records import InnerStep
-from hypergraph.scheduling import Ambiguity, Done, Layout, Part, Past, Standing
+from hypergraph.scheduling import Ambiguity, Done, Layout, Part, Past, Standing, bits
 from hypergraph.structure import StoredGraph, readable_graph
 from hypergraph.values.undecodable import Undecodable
 
@@ -675,3 +675,61 @@ class _Progress:
             return [Done(index, step.superstep, chosen, _END in names)]
         absent = [name for name in layout.parts[index].makes if name not in made]
         return [Done(index, step.superstep, absent=absent, equal=equal)]
+
+
+def edits_of(store: Checkpointer, workflow_id: str | None) -> frozenset[int]:
+    """Return the supersteps before which a fork, or one that it was forked from, was given values."""
+    found: set[int] = set()
+    seen: set[str] = set()
+    while workflow_id is not None and workflow_id not in seen:  # a damaged store may have circles
+        seen.add(workflow_id)
+        workflow = store.backend.read_workflow(workflow_id)
+        if workflow is not None and workflow.forked_at is not None:
+            found.add(workflow.forked_at + 1)
+        workflow_id = None if workflow is None else workflow.forked_from
+    return frozenset(found)
+
+
+class Turns:
+    """What each turn of a workflow began anew, by the stored structure of its graph.
+
+    A value that was made before a turn by a node that the turn reaches is one of an earlier turn, until it is
+    made again: the turn runs without it, and its result does not have it.
+    """
+
+    def __init__(self, store: Checkpointer, workflow: Workflow) -> None:
+        self.reached: list[tuple[int, frozenset[str]]] = []  # where a turn begins, and the nodes it reaches
+        self.remembered: frozenset[str] = frozenset()  # names of values that every turn has
+        turns = store.backend.read_turns(workflow.id)
+        graph = readable_graph(workflow.graph) if len(turns) > 1 else None
+        if graph is not None:
+            try:
+                self._follow(_Structure(graph), turns, edits_of(store, workflow.id))
+            except Ambiguity:  # no run of this graph can have begun like this
+                self.reached = []
+
+    def _follow(self, shape: _Structure, turns: Sequence[Turn], edited: Collection[int]) -> None:
+        layouts: dict[frozenset[str], Layout] = {}
+        reached: dict[tuple[frozenset[str], frozenset[str]], frozenset[str]] = {}
+        given = turns[0].names
+        for turn in turns[1:]:
+            if given not in layouts:
+                layouts[given] = shape.layout(given)
+            layout, news = layouts[given], turn.names
+            if turn.superstep in edited:  # a fork replaces what a loop has made, and the round continues
+                news -= {name for i, part in enumerate(layout.parts) if layout.home[i] for name in part.makes}
+            if (given, news) not in reached:
+                found = bits(layout.reached_from(news))
+                reached[given, news] = frozenset(layout.parts[i].name for i in found)
+            self.reached.append((turn.superstep, reached[given, news]))
+            given |= turn.names
+        self.remembered = given | shape.accumulated
+
+    def have_left(self, payload: Payload, node: str, upto: int | None = None) -> bool:
+        """Return whether a value that a node made is one of an earlier turn, as of a superstep."""
+        if payload.name in self.remembered or payload.is_added:
+            return False
+        return any(
+            payload.superstep < superstep and (upto is None or superstep <= upto) and node in nodes
+            for superstep, nodes in self.reached
+        )

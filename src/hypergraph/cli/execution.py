@@ -61,9 +61,10 @@ CODE_CHANGE = Option(
     "C",
     choices=("keep", "rerun", "error"),
 )
+NEW_TURN = Option("--new-turn", "count the given values as new even if they equal the stored ones")
 RESUME_OPTIONS = (
     Option("--force", "take over even if another process owns the workflow, or after a crash loop"),
-    Option("--new-turn", "count the given values as new even if they equal the stored ones"),
+    NEW_TURN,
     CODE_CHANGE,
 )
 _AS_OPTIONS = {  # how messages for Python name an option, and its name here
@@ -257,15 +258,38 @@ def _as_command_line(message: str) -> str:
     return _ONLY_PYTHON.sub("", message)
 
 
-def reply_to(result: RunResult | MapResult, order: Order) -> Reply:
-    """Return the reply of a command that ran a graph."""
+def reply_to(result: RunResult | MapResult, order: Order, store: Checkpointer | None = None) -> Reply:
+    """Return the reply of a command that ran a graph. With its store it says if given values did nothing."""
     name = order.graph.name
     if isinstance(result, MapResult):
         view = map_view(result, name, order.workflow_id)
     else:
         view = run_view(result, name)
     code = 0 if view["status"] in ("completed", "paused") else 1
-    return Reply(view, lambda: _blocks(result, view, order), _header(view, order), _next(view, order), code)
+    unused = [_UNUSED] if store is not None and _is_unused(result, order, store) else []
+    return Reply(
+        view,
+        lambda: [*unused, *_blocks(result, view, order)],
+        _header(view, order),
+        _next(view, order),
+        code,
+    )
+
+
+_UNUSED = "Nothing ran: the values equal the stored ones. To use them again: --new-turn."
+
+
+def _is_unused(result: RunResult | MapResult, order: Order, store: Checkpointer) -> bool:
+    """Return whether values were given to a completed run that has them already, so that no node ran."""
+    if isinstance(result, MapResult) or not (order.values and order.workflow_id and result.completed):
+        return False
+    steps = result.log.steps
+    if not steps or any(step.status != "skipped" for step in steps):
+        return False
+    begun = store.backend.read_turns(order.workflow_id)[
+        -1
+    ].superstep  # new values that no node takes begin a turn
+    return begun <= max(step.superstep for step in steps)
 
 
 def _header(view: RunView, order: Order) -> list[str]:

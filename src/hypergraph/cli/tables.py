@@ -123,7 +123,7 @@ def state_table(values: Sequence[StoredValue]) -> Table:
         "Size": [_size(value["size"]) for value in values],
         "Bytes": ["" if value["bytes"] is None else value["bytes"] for value in values],
         "Version": [value["version"] for value in values],
-        "Made by": [made_by(value["made_by"]) for value in values],
+        "Made by": [_maker(value) for value in values],
         "Value": [_content(value) for value in values],
     }
     return _without_empty(columns)
@@ -153,6 +153,10 @@ def conversation_table(name: str, seen: ValueView) -> Table:
 def _without_empty(columns: dict[str, list[object]], more: str = "") -> Table:
     shown = {name: cells for name, cells in columns.items() if any(cell != "" for cell in cells)}
     return Table(tuple(shown), list(zip(*shown.values(), strict=True)), more)
+
+
+def _maker(value: StoredValue) -> str:
+    return made_by(value["made_by"]) + (", earlier turn" if value["earlier_turn"] else "")
 
 
 def _content(value: StoredValue) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import LazyState
+from hypergraph.checkpointers.history import edits_of
 from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.engine.admission import Admission
@@ -614,19 +615,6 @@ def _hidden(store: Checkpointer, given: Mapping[str, Payload]) -> Callable[[str,
     if store.encoding.redact is None:
         return None
     return lambda name, value: name in given and store.encoding.is_redacted(given[name], value)
-
-
-def edits_of(store: Checkpointer, workflow_id: str | None) -> frozenset[int]:
-    """Return the supersteps before which a fork, or one that it was forked from, was given values."""
-    found: set[int] = set()
-    seen: set[str] = set()
-    while workflow_id is not None and workflow_id not in seen:  # a damaged store may have circles
-        seen.add(workflow_id)
-        workflow = store.backend.read_workflow(workflow_id)
-        if workflow is not None and workflow.forked_at is not None:
-            found.add(workflow.forked_at + 1)
-        workflow_id = None if workflow is None else workflow.forked_from
-    return frozenset(found)
 
 
 def _since(graph: Graph, edited: Collection[int], turns: Sequence[Turn]) -> int:

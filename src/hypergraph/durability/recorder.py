@@ -188,6 +188,7 @@ class WorkflowRecorder:
             answers = {name: value for name, value in given.items() if is_answer(graph, name)}
             given = {**{n: v for n, v in point.values.items() if not is_answer(graph, n)}, **given}
         if self.options.forks:
+            self._refuse_empty_turn(given)
             self.origin = fork.origin_of(self.store, self.options)
             recorded, known = produced(self.origin.records), self.origin.inputs
             given = {**self.origin.beyond(given), **answers}
@@ -197,11 +198,7 @@ class WorkflowRecorder:
             recorded, known = (stored.outputs, stored.inputs) if stored is not None else (set(), {})
             if stored is not None:
                 refuse_map(stored)
-                if self.options.new_turn and not given:
-                    raise ValueError(
-                        "new_turn=True counts the values that are given now as new, and none are given. Pass "
-                        "some, or leave it out to resume the workflow."
-                    )
+                self._refuse_empty_turn(given)
                 if not self._is_nested:  # else the version is that of the graph around it
                     refuse_other_version(graph, stored.workflow)
                 refuse_other_graph(graph, stored.workflow, self.options)
@@ -245,6 +242,13 @@ class WorkflowRecorder:
         last = {record.node_name: record.status for record in records}
         waiting = {name for name, status in last.items() if status is StepStatus.PAUSED}
         refuse_name_alone(graph, names, waiting, self.questions)
+
+    def _refuse_empty_turn(self, given: Mapping[str, Any]) -> None:
+        if self.options.new_turn and not given:
+            raise ValueError(
+                "new_turn=True counts the values that are given now as new, and none are given. Pass "
+                "some, or leave it out to resume the workflow."
+            )
 
     def nothing_stored(self) -> str | None:
         """Return a line that says that there is no workflow of this id to resume, None if there is one."""

@@ -54,6 +54,7 @@ class Fork(msgspec.Struct, forbid_unknown_fields=True):
     values: dict[str, Any] = {}
     new_id: str | None = None
     graph: str | None = None
+    new_turn: bool = False  # count the values as new even if they equal the stored ones
 
 
 class Resume(msgspec.Struct, forbid_unknown_fields=True):
@@ -62,6 +63,7 @@ class Resume(msgspec.Struct, forbid_unknown_fields=True):
     id: str
     values: dict[str, Any] = {}
     graph: str | None = None
+    new_turn: bool = False  # count the values as new even if they equal the stored ones
 
 
 class Answer(msgspec.Struct, forbid_unknown_fields=True):
@@ -154,6 +156,8 @@ class Actions:
         if isinstance(action, Start):
             return self._begin(action)
         found = require_workflow(self.store, action.id)
+        if isinstance(action, Fork | Resume) and action.new_turn and not action.values:
+            raise Problem(USAGE, "new_turn counts the given values as new, and none are given")
         if isinstance(action, Cancel):
             return cancelled(self.store, action.id)
         if isinstance(action, Tag):
@@ -172,8 +176,10 @@ class Actions:
             graph = self._graph_for(found, action.graph)
             self._keep_answer(action)
             return self._run(graph, {}, workflow_id=action.id)
-        values = self._answered(found, action) if isinstance(action, Answer) else action.values
-        return self._run(self._graph_for(found, action.graph), values, workflow_id=action.id)
+        graph = self._graph_for(found, action.graph)
+        if isinstance(action, Answer):
+            return self._run(graph, self._answered(found, action), workflow_id=action.id)
+        return self._run(graph, action.values, workflow_id=action.id, new_turn=action.new_turn)
 
     def close(self) -> None:
         """Stop active runs; each can be resumed."""
@@ -202,7 +208,8 @@ class Actions:
         name = action.new_id or self._free_name(action.id)
         if self.store.backend.read_workflow(name) is not None:
             raise Problem(REFUSED, f"Workflow {name!r} already exists", "A fork needs a new id")
-        return self._run(graph, action.values, workflow_id=name, fork_from=(action.id, action.at))
+        options = {"fork_from": (action.id, action.at), "new_turn": action.new_turn}
+        return self._run(graph, action.values, workflow_id=name, **options)
 
     def _can_run(self, found: Workflow) -> bool:
         """Say whether an answer can resume the workflow at once: parts of others, and maps, wait for code."""

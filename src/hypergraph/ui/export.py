@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow
+from hypergraph.checkpointers.history import Turns
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import Payload
 from hypergraph.clock import now
@@ -202,6 +203,7 @@ class _Packing:
             "graph": self._graph(run, overlay=place),
             "timeline": self._timeline(run) if place else None,
             "given": table.given(),
+            "turns": table.turns(),
             "lists": table.lists(),
             "steps": [table.step(step) for step in steps],
         }
@@ -275,6 +277,15 @@ class _Table:
         if not is_at_hand(payload):
             return [*place, NOT_FETCHED, 1]
         return [*place, self.trees.place_of(self.store.encoding.value(self.run.id, payload)), 0]
+
+    def turns(self) -> Document:
+        """Return where turns begin and the nodes that each reaches, and the names that all of them have."""
+        found = Turns(self.store, self.run)
+        lists = {payload.name for payload in self.store.backend.read_newest(self.run.id) if payload.is_added}
+        return {
+            "reached": [[superstep, jsonable(sorted(nodes))] for superstep, nodes in found.reached[-_TURNS:]],
+            "remembered": jsonable(sorted(found.remembered | lists)) if found.reached else [],
+        }
 
     def lists(self) -> dict[str, list[Any]]:
         """Return who added what to appended lists, by name, for each time that the list began anew.

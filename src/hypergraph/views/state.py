@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
 from hypergraph.checkpointers.backend import StepTally
-from hypergraph.checkpointers.history import Addition, History, additions
+from hypergraph.checkpointers.history import Addition, History, Turns, additions
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import jsonable
 from hypergraph.views.lookup import last_superstep, map_hint, map_size, require_workflow
@@ -56,15 +56,19 @@ def state(store: Checkpointer, wf: str, *, at: int | None = None, values: bool =
         Problem: the workflow or the superstep does not exist.
     """
     found, last = require_workflow(store, wf), last_superstep(store, wf, at)
-    makers = Makers(store, wf)
-    payloads = state_payloads(store, wf, at)
+    makers, turns = Makers(store, wf), Turns(store, found)
+    items = []
+    for payload in state_payloads(store, wf, at).values():
+        maker = makers.of(payload)
+        left = maker is not None and turns.have_left(payload, maker["node"], at)
+        items.append(stored_value(store, wf, payload, maker, earlier_turn=left, decode=values))
     return {
         "schema": "hypergraph.state/1",
         "workflow": jsonable(wf),
         "at": at,
         "last": last,
         "map_size": None if found.step_count else map_size(store, wf),
-        "items": [stored_value(store, wf, payload, makers, decode=values) for payload in payloads.values()],
+        "items": items,
         "next": upcoming(store, found, at),
     }
 

@@ -451,6 +451,7 @@ class StoredValue(TypedDict):
     bytes: int | None  # as stored
     version: int
     made_by: StepRef | None  # null for an input
+    earlier_turn: bool  # made in an earlier turn; a later one that reaches its node has not made it
     stored: bool
     artifact: bool  # stored outside the database
     preview: str | None
@@ -479,7 +480,13 @@ class Makers:
 
 
 def stored_value(
-    store: Checkpointer, wf: str, payload: Payload, makers: Makers, *, decode: bool = True
+    store: Checkpointer,
+    wf: str,
+    payload: Payload,
+    made_by: StepRef | None,
+    *,
+    earlier_turn: bool = False,
+    decode: bool = True,
 ) -> StoredValue:
     """Return a stored value as lists show it; artifacts are not fetched."""
     made: StoredValue = {
@@ -488,7 +495,8 @@ def stored_value(
         "size": None,
         "bytes": _bytes(payload),
         "version": payload.version,
-        "made_by": makers.of(payload),
+        "made_by": made_by,
+        "earlier_turn": earlier_turn,
         "stored": payload.data is not None,
         "artifact": payload.is_artifact,
         "preview": None,

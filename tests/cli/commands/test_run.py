@@ -48,6 +48,12 @@ def is_more(left: int) -> bool:
     return left > 0
 
 
+@node(output_name="twice")
+def double(n: int) -> int:
+    return 2 * n
+
+
+DOUBLING = Graph([double], name="doubling")
 CHAT = Graph([listen, reply], name="chat")
 COUNTING = Graph([count_down, is_more], name="counting")
 ASKING = Graph([approve], name="asking")
@@ -254,6 +260,41 @@ def test_the_table_of_a_later_turn_says_what_it_counts(
     assert "These are the steps of this turn, from superstep 5 on. `show` counts all turns." in said
     assert main(["show", "w"]) == 0
     assert re.search(r"count_down +5 ", capsys.readouterr().out)
+
+
+NOTHING_RAN = "Nothing ran: the values equal the stored ones. To use them again: --new-turn."
+
+
+def test_values_that_do_nothing_are_named_and_count_in_a_new_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HYPERGRAPH_DB", str(tmp_path / "runs.db"))
+    chat = f"{__name__}:CHAT"
+
+    def said(*words: str, code: int = 0) -> str:
+        assert main([*words]) == code
+        return "".join(capsys.readouterr())
+
+    assert NOTHING_RAN not in said("run", chat, "said=hello", "--id", "w")
+    for words in (["resume", "w", chat], ["run", chat, "--id", "w", "--resume"], ["fork", "w", chat]):
+        assert said(*words, "said=hello").count(NOTHING_RAN) == 1
+    assert NOTHING_RAN not in said("resume", "w", chat)
+    assert NOTHING_RAN not in said("fork", "w", chat, "said=bye")
+    assert NOTHING_RAN not in said("fork", "w", chat, "said=hello", "--new-turn", "--id", "again")
+    assert "--new-turn counts the values" in said("fork", "w", chat, "--new-turn", code=2)
+    with SqliteCheckpointer(tmp_path / "runs.db") as store:
+        assert store.state("again")["messages"] == ["hello", "and HELLO to you"] * 2
+        assert store.workflow("w").step_count == 2
+
+
+def test_an_edit_that_no_node_takes_is_not_called_equal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HYPERGRAPH_DB", str(tmp_path / "runs.db"))
+    doubling = f"{__name__}:DOUBLING"
+    assert main(["run", doubling, "n=2", "--id", "w"]) == 0
+    assert main(["fork", "w", doubling, "twice=5"]) == 0
+    assert NOTHING_RAN not in capsys.readouterr().out
 
 
 def test_of_a_list_that_nodes_append_to_the_last_item_is_shown(

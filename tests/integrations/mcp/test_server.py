@@ -217,6 +217,20 @@ def test_with_permission_a_workflow_is_forked(writing: Agent) -> None:
     assert again["code"] == "refused"
 
 
+def test_with_permission_equal_values_count_as_new_in_a_new_turn(writing: Agent) -> None:
+    steps = writing.ask("show_workflow", workflow_id="good")["steps"]
+    said = {
+        "workflow_id": "good",
+        "values": {"name": writing.ask("get_value", workflow_id="good", key="name")["value"]},
+    }
+    assert writing.ask("resume_workflow", **said)["steps"] == steps
+    assert writing.ask("fork_workflow", **said, new_id="same")["steps"] == steps
+    assert writing.ask("fork_workflow", **said, new_id="again", new_turn=True)["steps"] > steps
+    assert writing.ask("resume_workflow", **said, new_turn=True)["steps"] > steps
+    for tool, more in (("resume_workflow", {}), ("fork_workflow", {"new_id": "empty"})):
+        assert "none are given" in writing.fail(tool, workflow_id="good", new_turn=True, **more)["message"]
+
+
 def test_a_map_is_not_forked_and_its_items_are(database: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(database.parent, tmp_path / "copy")
     with agent(folder / database.name, "--allow-writes", "--app", "support.agent_graphs:checks") as made:

@@ -10,6 +10,7 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.execution import (
     CODE_CHANGE,
+    NEW_TURN,
     PROGRESS,
     RUN_OPTIONS,
     new_order,
@@ -46,6 +47,7 @@ fork_options = (
     Option("--id", "the id of the fork, default a new one", "NEW"),
     Option("--keep-steps", "keep recorded inner steps of the nodes that run again"),
     *RUN_OPTIONS[2:5],
+    NEW_TURN,
     CODE_CHANGE,
     SERVICES,
     PROGRESS,
@@ -62,7 +64,7 @@ def fork(call: Call) -> Reply:
     new = given.id or _free_name(store, origin)
     if store.backend.read_workflow(new) is not None:
         raise Problem(REFUSED, f"Workflow {new!r} already exists; a fork needs a new id")
-    if target is None and not pairs and given.values is None:
+    if target is None and not pairs and given.values is None and not given.new_turn:
         return _only_created(store, (origin, given.at), new, keep_steps=given.keep_steps)
     target = target_of(target, store.workflow(origin).tags, origin)
     graph = graph_at(target)
@@ -76,7 +78,7 @@ def fork(call: Call) -> Reply:
     edits = given_values(graph.recorded_as(store.workflow(origin).graph), given.values, pairs)
     order = new_order(call, target, graph, edits, options)
     _check_point(store, origin, given.at)
-    return reply_to(outcome(order, store), order)
+    return reply_to(outcome(order, store), order, store)
 
 
 def _only_created(store: Checkpointer, point: tuple[str, int | None], new: str, *, keep_steps: bool) -> Reply:

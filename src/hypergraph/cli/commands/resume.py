@@ -41,7 +41,7 @@ def resume(call: Call) -> Reply:
         command = order.resuming("KEY=VALUES", options=("--map-over", "KEY"))
         hint = f"Completed items do not run again: {command}"
         raise Problem(USAGE, f"Workflow {workflow_id!r} is a map: it needs --map-over", hint)
-    return reply_to(outcome(order, store), order)
+    return reply_to(outcome(order, store), order, store)
 
 
 def _resume_due(call: Call) -> Reply:

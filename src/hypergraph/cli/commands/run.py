@@ -41,7 +41,7 @@ def run(call: Call) -> Reply:
         raise Problem(USAGE, "--resume needs --id")
     order.options["workflow_id"] = given.id or fresh_run_id()
     order.options["tags"] = {APP: given.target, **dict(map(pair_of, given.tag))}
-    return reply_to(outcome(order, store), order)
+    return reply_to(outcome(order, store), order, store)
 
 
 def _check_without_store(call: Call) -> None:

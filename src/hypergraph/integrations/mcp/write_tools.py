@@ -24,6 +24,9 @@ from hypergraph.views.problems import NOT_FOUND, REFUSED, USAGE, Problem
 from hypergraph.views.workflow import workflow
 
 Values = Annotated[dict[str, Any] | None, Field(description="Values by name, as JSON")]
+NewTurn = Annotated[
+    bool, Field(description="Count the values as new even if they equal the stored ones", strict=True)
+]
 
 
 class EditTools:
@@ -108,6 +111,7 @@ class RunTools:
             ),
         ] = None,
         values: Values = None,
+        new_turn: NewTurn = False,
     ) -> Answer:
         """Fork a workflow: continue from a past superstep, with other values, under a new id.
 
@@ -119,15 +123,15 @@ class RunTools:
         if store.backend.read_workflow(new_id) is not None:
             raise Problem(REFUSED, f"Workflow {new_id!r} already exists", "Pass another new_id")
         options = {"fork_from": (wf, at), "on_internal_override": "ignore"}  # a fork takes values for outputs
-        return self._run(store, require_workflow(store, wf), new_id, values, **options)
+        return self._run(store, require_workflow(store, wf), new_id, values, new_turn=new_turn, **options)
 
-    def resume_workflow(self, workflow_id: Wf, values: Values = None) -> Answer:
+    def resume_workflow(self, workflow_id: Wf, values: Values = None, new_turn: NewTurn = False) -> Answer:
         """Resume a workflow that failed, was stopped or crashed; finished steps do not run again.
 
         With values, the nodes that depend on them run again. Returns the workflow as show_workflow does.
         """
         store, wf = self._source.known(workflow_id)
-        return self._run(store, require_workflow(store, wf), wf, values)
+        return self._run(store, require_workflow(store, wf), wf, values, new_turn=new_turn)
 
     def answer_pause(
         self,

@@ -54,6 +54,14 @@ class Run {
     return { index: entry.index, node: this.nodeOf(this.rowOf.get(entry.index)), superstep: entry.superstep };
   }
 
+  /** Say whether an earlier turn made a value, and one that reaches its node has not. @param {Entry} entry @param {number | null} at */
+  hasLeft(entry, at) {
+    const { reached, remembered } = this.told.turns;
+    const maker = this.makerOf(entry);
+    if (!maker || remembered.includes(entry.name)) return false;
+    return reached.some((/** @type {[number, string[]]} */ [begun, nodes]) => entry.superstep < begun && begun <= (at ?? Infinity) && nodes.includes(maker.node));
+  }
+
   /** The newest value of each name after a superstep. @param {number | null} at @returns {Map<string, Entry>} */
   stateAt(at) {
     const upto = at ?? Infinity;
@@ -194,7 +202,7 @@ export class Archive {
     const items = [...run.stateAt(at).values()].map((entry) => {
       const tree = run.treeOf(entry);
       return {
-        name: entry.name, type: tree?.t ?? null, size: tree?.n ?? null, bytes: null, version: entry.version, made_by: run.makerOf(entry),
+        name: entry.name, type: tree?.t ?? null, size: tree?.n ?? null, bytes: null, version: entry.version, made_by: run.makerOf(entry), earlier_turn: run.hasLeft(entry, at),
         stored: tree !== null || entry.outside, artifact: entry.outside, preview: tree?.s ?? null, problem: run.problemOf(entry),
       };
     });

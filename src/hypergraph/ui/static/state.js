@@ -39,7 +39,7 @@ function Origin({ item }) {
   };
   return html`<div class="origin">
     <span class="note">written by</span> ${maker
-      ? html`<button type="button" class="link" onClick=${go}>${cut(maker.node, 40)}</button> <span class="note">in superstep ${maker.superstep}, version ${item.version}</span>`
+      ? html`<button type="button" class="link" onClick=${go}>${cut(maker.node, 40)}</button> <span class="note">in superstep ${maker.superstep}, version ${item.version}${item.earlier_turn ? "; of an earlier turn, not made in this one" : ""}</span>`
       : html`<span>input of the run</span>`}
     ${" "}<span class="note">· read by</span> ${readers.length
       ? readers.map((name, i) => html`${i ? ", " : ""}<button type="button" class="link" onClick=${() => selectNode([...scopeNames.value, name].join("/"))}>${cut(name, 40)}</button>`)
@@ -52,7 +52,7 @@ function Origin({ item }) {
 /** @param {{item: any, superstep: number, isNew: boolean, open: boolean}} props */
 function Key({ item, superstep, isNew, open }) {
   const place = { id: scope.value.run, key: item.name, at: scopeColumns.value?.length ? superstep : null };
-  const note = html`<span class="v-note">${isNew ? html`<b class="new" title="written in this superstep">${item.version > 1 ? "changed" : "new"}</b>` : null}${item.made_by ? cut(item.made_by.node, 18) : "given"}</span>`;
+  const note = html`<span class="v-note">${isNew ? html`<b class="new" title="written in this superstep">${item.version > 1 ? "changed" : "new"}</b>` : null}${item.made_by ? cut(item.made_by.node, 18) : "given"}${item.earlier_turn ? ", earlier turn" : ""}</span>`;
   return html`<div class=${isNew ? "key is-new" : "key"} data-key=${item.name}>
     <${Branch} name=${item.name} part=${item} place=${place} path="" level=${1} note=${note} about=${html`<${Origin} item=${item} />`} chosen=${open} open=${open}
       onOpen=${(/** @type {boolean} */ wanted) => select({ key: wanted ? item.name : null })} />
@@ -60,7 +60,7 @@ function Key({ item, superstep, isNew, open }) {
 }
 
 const SettledKey = settled(Key, (a, b) => {
-  const same = a.item.name === b.item.name && a.item.version === b.item.version && a.item.preview === b.item.preview;
+  const same = a.item.name === b.item.name && a.item.version === b.item.version && a.item.preview === b.item.preview && a.item.earlier_turn === b.item.earlier_turn;
   return same && a.isNew === b.isNew && a.open === b.open && (!a.open || (a.superstep === b.superstep && a.item === b.item));
 });
 
