@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypergraph import END, FunctionNode, Graph, SyncRunner, ifelse, node, route
+from hypergraph import END, FunctionNode, Graph, SyncRunner, ifelse, interrupt, node, route
 from hypergraph.checkpointers import MemoryCheckpointer
 from hypergraph.checkpointers.history import History
 from hypergraph.views.diff import changes, diff
@@ -203,3 +204,28 @@ def test_what_runs_now_is_marked_in_the_graph() -> None:
         "first": "active",
         "second": "active",
     }
+
+
+def test_a_nested_graph_that_paused_counts_with_all_its_calls() -> None:
+    @node(output_name="ready")
+    def prepare(x: int) -> int:
+        time.sleep(0.05)
+        return x
+
+    @interrupt("ok")
+    def ask(ready: int) -> bool | None:
+        return None
+
+    @node(output_name="out")
+    def use(ready: int, ok: bool) -> int:
+        return ready
+
+    outer = Graph([Graph([prepare, ask, use], name="inner").as_node()], name="outer")
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    runner.run(outer, x=1, workflow_id="w")
+    runner.run(outer, {"inner.ok": True}, workflow_id="w")
+    path = timeline(store, "w")["critical"]
+    assert path is not None
+    assert path["length_ms"] >= (store.workflow("w/inner").duration_ms or 0) >= 50
+    assert all(found["share"] <= 1 for found in path["nodes"])

@@ -192,7 +192,8 @@ class BaseRunner(ABC):
             new_turn: count given values as new even if they equal the stored ones
             code_change: what to do if the code has changed since it was recorded: "keep" the results,
                 "rerun" the changed nodes, or raise an "error"
-            wait: if another process is running the workflow, wait and return its result
+            wait: if another run owns the workflow, wait for it, and do then what the call does: return its
+                result, or run a turn with values that are new
             force: take over even if another process owns the workflow, or after repeated crashes
             on_missing: what to do if a selected output was not produced: "ignore", "warn" or "error"
             on_internal_override: what to do about values for outputs of nodes, or for unknown names:

@@ -17,21 +17,38 @@ from hypergraph.structure import StoredGraph, readable_graph
 from hypergraph.views.lookup import cursor_after, position_in, require_workflow
 
 
+class Costs:
+    """The time that each step of a workflow took there; one that a fork copied took none.
+
+    A nested graph that paused has the time of all calls, as its run has it: the step has that of the last.
+    """
+
+    def __init__(self, history: History) -> None:
+        last = {step.child_workflow_id: step for step in history.steps if step.child_workflow_id is not None}
+        self._inside: dict[int, float] = {}
+        if last:
+            children, _, _ = history.store.backend.find(Query(parent=history.workflow_id, limit=None))
+            self._inside = {
+                last[child.id].index: child.duration_ms or 0.0 for child in children if child.id in last
+            }
+
+    def __call__(self, step: StepRecord) -> float:
+        if step.replayed:
+            return 0.0
+        return max(step.duration_ms or 0.0, self._inside.get(step.index, 0.0))
+
+
 class Chain(NamedTuple):
     """The steps of the longest chain, in order, and its length in milliseconds."""
 
-    steps: tuple[StepRecord, ...] = ()
-    length_ms: float = 0.0
-
-
-def cost(step: StepRecord) -> float:
-    """Return the time of a step in this workflow; one that a fork copied took none here."""
-    return 0.0 if step.replayed else step.duration_ms or 0.0
+    cost: Costs
+    steps: tuple[StepRecord, ...]
+    length_ms: float
 
 
 def longest_chain(history: History, structure: Any = None) -> Chain:
     """Return the critical path of a workflow; of several with the same length, the one that ends first."""
-    waits = _Waits(history, structure)
+    waits, cost = _Waits(history, structure), Costs(history)
     ends: dict[int, float] = {}
     before: dict[int, StepRecord | None] = {}
     last: StepRecord | None = None
@@ -47,7 +64,7 @@ def longest_chain(history: History, structure: Any = None) -> Chain:
     while at is not None:
         chain.append(at)
         at = before[at.index]
-    return Chain(tuple(reversed(chain)), ends[last.index] if last is not None else 0.0)
+    return Chain(cost, tuple(reversed(chain)), ends[last.index] if last is not None else 0.0)
 
 
 def _repeated(steps: Iterable[StepRecord]) -> set[int]:
@@ -175,7 +192,7 @@ def critical_path(store: Checkpointer, workflow: Workflow) -> Critical:
         history = History(store, workflow.id)
         chain = longest_chain(history, workflow.graph)
         critical.length_ms, critical.own = chain.length_ms, len(chain.steps)
-        critical.busy_ms = sum(map(cost, history.steps))
+        critical.busy_ms = sum(map(chain.cost, history.steps))
         _Walk(store, critical).along(workflow.id, chain, "")
         return critical
     items = items_of(store, workflow)
@@ -211,7 +228,7 @@ class _Walk:
         for step in chain.steps:
             self.critical.steps.add((workflow_id, step.index))
             path = f"{prefix}{step.node_name}"
-            self.critical.times.setdefault(path, []).append(cost(step))
+            self.critical.times.setdefault(path, []).append(chain.cost(step))
             self._nested(step, path)
 
     def _nested(self, step: StepRecord, path: str) -> None:
@@ -230,8 +247,7 @@ class _Walk:
             return
         self.entered.add(child.id)
         if child.step_count:
-            chain = longest_chain(History(self.store, child.id), child.graph)
-            self.along(child.id, chain, prefix)
+            self.along(child.id, longest_chain(History(self.store, child.id), child.graph), prefix)
             return
         slowest = _slowest(items_of(self.store, child))
         if slowest is not None:
