@@ -54,22 +54,6 @@ class TestPauses:
             (2, "publish", "completed"),
         ]
 
-    @pytest.mark.parametrize("mapped", [False, True])
-    def test_a_nested_step_has_worked_as_long_as_the_run_inside(
-        self, mapped: bool, durable: On, store: Checkpointer, bodies: Bodies
-    ) -> None:
-        inner = asking(bodies).as_node(name="inner")
-        graph = Graph([inner.map_over("topic") if mapped else inner], name="outer")
-        given = {"topic": ["bees", "ants"]} if mapped else {"topic": "bees"}
-        paused = durable.run(graph, given, workflow_id="w")
-        before = store.workflow("w/inner").duration_ms
-        answers = {pause.response_key: "fine" for pause in paused.pauses}
-        assert durable.run(graph, answers, workflow_id="w").status is RunStatus.COMPLETED
-        (done,) = store.steps("w")
-        assert before is not None
-        assert done.duration_ms is not None
-        assert done.duration_ms == store.workflow("w/inner").duration_ms > before
-
     def test_a_turn_that_gives_up_a_question_asked_meanwhile_warns_of_it(
         self, durable: On, store: Checkpointer, bodies: Bodies, monkeypatch: pytest.MonkeyPatch
     ) -> None:

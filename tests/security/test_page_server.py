@@ -9,6 +9,7 @@ import resource
 import socket
 import stat
 import sys
+import time
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -191,12 +192,14 @@ def test_a_body_that_stops_to_arrive_is_given_up(quick: tuple[int, str]) -> None
 # --- expensive reads ------------------------------------------------------------------------------------
 
 BLOCKING = """
-import os, sys
+import os, sys, time
 from hypergraph.values.serializers import JsonSerializer
 read = JsonSerializer.deserialize
 def waiting(self, data, *args):
     if len(data) > 1_000_000:
-        open(os.environ["GATE"], "rb").read()  # until the test lets it go on
+        open(os.environ["GATE"] + ".begun", "w").close()
+        while not os.path.exists(os.environ["GATE"]):  # until the test lets every read continue
+            time.sleep(0.01)
     return read(self, data, *args)
 JsonSerializer.deserialize = waiting
 from hypergraph.cli import main
@@ -212,18 +215,21 @@ def test_other_requests_are_answered_while_a_hostile_row_is_read(tmp_path: Path)
     plant = "UPDATE vals SET format = 'json/1', checksum = ?, data = ? WHERE name = 'topic'"
     store.backend.database.write(lambda connection: connection.execute(plant, (zlib.crc32(data), data)))
     store.close()
-    os.mkfifo(gate)
     words = [sys.executable, "-c", BLOCKING, "--db", str(file), "ui", "--no-open"]
     with (
         answering(words, {**environment(), "GATE": str(gate)}) as server,
         ThreadPoolExecutor(1) as elsewhere,
     ):
         first = elsewhere.submit(server.ask, "value", id="review-1", key="topic")
-        with open(gate, "wb"):  # opens when the server has begun to read the row
+        try:
+            while not gate.with_name("gate.begun").exists():
+                time.sleep(0.01)
             assert server.ask("about").status == 200
             assert server.ask("workflows").status == 200
             assert server.ask("value", id="loop-1", key="n").document["value"] == 5
             assert not first.done()
+        finally:
+            gate.touch()
         assert first.result().status == 200
 
 

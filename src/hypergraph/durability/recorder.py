@@ -551,9 +551,9 @@ class WorkflowRecorder:
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
         if _is_outermost(run) and (news or outdated):
-            # Another owner may have asked since the questions were read.
-            now_open = self.questions if is_current else self.store.questions(stored.workflow.id)
-            warn_of_given_up(run, stored, now_open, news, outdated)
+            is_same = is_current or self.origin is not None  # else another owner may have asked since
+            asked_last = self.questions if is_same else self.store.questions(stored.workflow.id)
+            warn_of_given_up(run, stored, asked_last, news, outdated)
             warn_of_half_turn(run, stored, self.store, news if self.options.new_turn else ())
         take_up(run, stored, given, outdated, self.store)
         is_turn = bool(news or outdated) and not is_detached
