@@ -251,7 +251,7 @@ class WorkflowRecorder:
             )
 
     def nothing_stored(self) -> str | None:
-        """Return a line that says that there is no workflow of this id to resume, None if there is one."""
+        """Return a line for an id under which nothing is stored; None if the workflow exists."""
         workflow_id = self.options.workflow_id
         if workflow_id is None or not self.has_seen or self.seen is not None:
             return None

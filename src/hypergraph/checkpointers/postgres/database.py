@@ -162,7 +162,7 @@ class OwnerSession:
         if lost is not None:
             if not _has_ended(lost):
                 return
-            lost.close()  # and kept, so that the thread tries again if there is no server now
+            lost.close()  # but keep it: the thread ends without a driver, and has to try again
         driver = self._connect()
         try:
             # Shared: the server may not have noticed yet that the last session is gone.

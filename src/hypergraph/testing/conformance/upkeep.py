@@ -133,7 +133,7 @@ class ListTests:
 
         assert (found("Samovar"), found("cup"), found("kettle")) == (["first"], ["second"], ["first"])
         assert (found("teapot"), found("samovar teapot"), found("cup teapot")) == (["first"], ["first"], [])
-        assert found("register") == []  # the reason why an object is not built is no content of it
+        assert found("register") == []  # the reason is not part of the content
 
     def test_a_copied_history_is_whole_without_its_origin(self, store: Checkpointer) -> None:
         claim = opened(store)
