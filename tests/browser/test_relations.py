@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from browser.conftest import Look
 from browser.panels import Panels
@@ -31,6 +31,26 @@ def test_two_workflows_are_compared_from_their_first_difference(look: Look) -> N
         first.get_by_role("link", name="build").nth(1).click()
         expect(page).to_have_url(re.compile("wf=tea-d"))
         expect(page.get_by_role("tree", name="outputs")).to_contain_text("a page for tea-d")
+
+
+@pytest.mark.parametrize(("first", "late"), [("workflows", "lineage"), ("lineage", "workflows")])
+def test_workflows_to_compare_with_appear_together(look: Look, first: str, late: str) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    with look("stories") as page:
+        Panels(page, "wf=tea")
+        page.route(f"**/api/v1/{late}?*", hold)
+        with page.expect_request(f"**/api/v1/{late}?*"), page.expect_response(f"**/api/v1/{first}?*"):
+            page.get_by_role("link", name="compare").click()
+        page.evaluate("() => new Promise((next) => requestAnimationFrame(() => requestAnimationFrame(next)))")
+        panel = page.get_by_role("region", name="The other workflow")
+        expect(panel.locator(".empty")).to_have_text("…")
+        for route in held:
+            route.continue_()
+        expect(panel.get_by_role("link")).to_have_text(["tea-b", "tea-c", "tea-d"])
 
 
 def test_a_family_is_a_tree_of_forks_and_of_runs_inside(look: Look) -> None:

@@ -244,7 +244,7 @@ def test_the_fingerprint_is_keyed_by_the_store(tmp_path: Path) -> None:
     formats = []
     for file in ("a.db", "b.db"):
         store = SqliteCheckpointer(tmp_path / file, redact=hidden)
-        SyncRunner(checkpointer=store).run(Graph([measure]), secret="1234", x=1, workflow_id="w")
+        SyncRunner(checkpointer=store).run(Graph([measure]), secret="open sesame", x=1, workflow_id="w")
         formats += [p.format for p in store.backend.read_inputs("w") if p.name == "secret"]
     assert formats[0] != formats[1]
-    assert all(b"1234" not in path.read_bytes() for path in tmp_path.glob("*.db*") if path.is_file())
+    assert all(b"open sesame" not in path.read_bytes() for path in tmp_path.glob("*.db*") if path.is_file())

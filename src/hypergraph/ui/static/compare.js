@@ -35,13 +35,15 @@ function offered(found, lineage, alike) {
 function Chooser({ a }) {
   const [text, setText] = useState("");
   const { data: found, error } = useAnswer("workflow", { id: a });
-  const { data: lineage } = useAnswer("lineage", { id: a });
-  const { data: alike } = useAnswer(found?.graph ? "workflows" : null, { graph: found?.graph, limit: LISTED });
+  const lineage = useAnswer("lineage", { id: a });
+  const alike = useAnswer(found?.graph ? "workflows" : null, { graph: found?.graph, limit: LISTED });
+  // All rows at once: rows that come later would push others away from under the pointer.
+  const isComplete = found && [lineage, ...(found.graph ? [alike] : [])].every((answer) => answer.data || answer.error);
   const choose = (/** @type {Event} */ event) => {
     event.preventDefault();
     if (text.trim()) go({ view: "compare", params: { a, b: text.trim() } });
   };
-  const rows = offered(found, lineage, alike).filter((one) => one.id.includes(text.trim()));
+  const rows = isComplete ? offered(found, lineage.data, alike.data).filter((one) => one.id.includes(text.trim())) : [];
   if (error) return html`<${Failure} error=${error} />`;
   return html`<${Panel} title=${`compare ${cut(a, 50)} with`} label="The other workflow" class="chooser">
     <form class="dialog-fields padded" onSubmit=${choose}>
@@ -52,7 +54,7 @@ function Chooser({ a }) {
       <td class="fit"><${Badge} status=${one.status} small /></td>
       <td><a class="mono" href=${compareHref(a, one.id)}>${cut(one.id, 70)}</a></td><td class="note">${one.why}</td>
       <td class="num">${plural(one.steps, "step")}</td><td class="num">${duration(one.duration_ms)}</td><td class="num note">${ago(one.created_at)}</td></tr>`)}</tbody></table>`
-      : html`<p class="empty">${alike || !found?.graph ? "No other workflow ran this graph." : "…"}</p>`}
+      : html`<p class="empty">${isComplete ? "No other workflow ran this graph." : "…"}</p>`}
   <//>`;
 }
 
