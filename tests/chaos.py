@@ -84,7 +84,7 @@ class Chaos:
             "read-only": self._read_only,
             "stop": self._stop,
             "clock": lambda: self._chosen().signal(signal.SIGUSR2),
-            "down": lambda: self._restart("fast", seconds=10),
+            "down": lambda: self._restart("fast", seconds=20),  # longer than a store waits
             "slow": self._slow,
         }
 

@@ -417,3 +417,37 @@ def test_a_claim_that_is_new_has_a_fence_above_all_before(tmp_path: Path) -> Non
         fences.append(claim.fence)
         store.backend.release(claim)
     assert fences == [1, 2, 3]
+
+
+def test_a_result_that_was_not_received_is_a_lost_connection(tmp_path: Path) -> None:
+    """Libpq makes a result of its own then, with a text and without a code."""
+    store, errors = store_in(tmp_path), []
+
+    def work(connection: Any) -> int:
+        if not errors:
+            result = connection.driver.pgconn.make_empty_result(psycopg.pq.ExecStatus.FATAL_ERROR)
+            errors.append(psycopg.errors.error_from_result(result))
+            raise errors[0]
+        return int(connection.execute("SELECT 7").fetchone()[0])
+
+    assert store.backend.database.read(lambda connection: connection.execute("SELECT 1").fetchone()) == (1,)
+    assert store.backend.database.read(work) == 7
+    assert type(errors[0]) is psycopg.DatabaseError
+    assert isinstance(store.backend.database.translated(errors[0]), StoreUnavailableError)
+
+
+def test_idle_connections_are_closed_by_several_threads_at_once() -> None:
+    class Taken(list[Any]):
+        """A list whose last item another thread takes between two looks."""
+
+        def __bool__(self) -> bool:
+            return True
+
+    closed: list[int] = []
+
+    class Idle:
+        def close(self) -> None:
+            closed.append(1)
+
+    database._close_all(Taken([Idle(), Idle()]))
+    assert len(closed) == 2

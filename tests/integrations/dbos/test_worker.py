@@ -13,11 +13,13 @@ import pytest
 pytest.importorskip("dbos")
 
 from chaos import Chaos
+from sqlalchemy.exc import OperationalError
 from support.dbos_cluster import TestCluster
 from support.dbos_graphs import NODES, graphs, receiving, timed
 
 from hypergraph import AsyncRunner
-from hypergraph.integrations.dbos import DBOSRunner
+from hypergraph.exceptions import StoreUnavailableError
+from hypergraph.integrations.dbos import DBOSRunner, execution
 from hypergraph.integrations.dbos.cluster import WORKER_CONCURRENCY
 from hypergraph.views.doctor import health
 
@@ -169,6 +171,19 @@ def test_a_cluster_that_is_disturbed_loses_nothing(cluster: TestCluster) -> None
         chaos.close()
     assert found.is_good, found
     assert found.ended == 20
+
+
+def test_a_database_that_is_away_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "_RETRY_SECONDS", 0.0)
+    left: list[Exception] = [StoreUnavailableError("away"), OperationalError("", {}, Exception("away"))]
+
+    def ask(number: int) -> int:
+        if left:
+            raise left.pop()
+        return number
+
+    assert asyncio.run(execution.patiently(ask, 7)) == 7
+    assert not left
 
 
 def test_a_run_whose_timer_is_due_is_resumed_by_a_worker(cluster: TestCluster) -> None:

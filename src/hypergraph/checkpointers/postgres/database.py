@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -439,8 +439,9 @@ def _permits() -> SimpleQueue[None]:
 
 
 def _close_all(drivers: list[Driver]) -> None:
-    while drivers:
-        drivers.pop().close()
+    with suppress(IndexError):  # another thread may take the last one
+        while True:
+            drivers.pop().close()
 
 
 def _end(readers: list[Driver], writers: list[Driver], session: OwnerSession) -> None:

@@ -63,9 +63,14 @@ _NEW_CONNECTION = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03"})
 def is_lost(error: BaseException) -> bool:
     """Return whether the connection ended, or could not be made, for a reason that may pass."""
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return False
+        return _is_of_libpq(error)
     code = error.sqlstate
     return code is None or code in _NEW_CONNECTION or code.startswith("08")
+
+
+def _is_of_libpq(error: BaseException) -> bool:
+    """Return whether libpq made this error, not the server: a result could not be received."""
+    return type(error) is psycopg.DatabaseError and not error.sqlstate
 
 
 def translated(error: Exception, location: str, secrets: Sequence[str] = ()) -> CheckpointError:
@@ -74,7 +79,7 @@ def translated(error: Exception, location: str, secrets: Sequence[str] = ()) -> 
         return error
     code = getattr(error, "sqlstate", None) or ""
     kind, remedy = _BY_CODE.get(code) or _BY_CODE.get(code[:2]) or (StoreError, "failed")
-    if not code and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError):
+    if not code and (isinstance(error, OSError) or is_lost(error)):
         kind = StoreUnavailableError
         remedy = next((say for seen, say in _REFUSALS if seen.search(str(error))), _UNREACHABLE)
     text = str(error).strip()

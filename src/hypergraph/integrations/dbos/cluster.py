@@ -23,6 +23,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from hypergraph.checkpointers import PostgresCheckpointer
 from hypergraph.checkpointers.postgres.address import address_of, split_schema
+from hypergraph.checkpointers.postgres.errors import translated
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 from hypergraph.integrations.dbos.calls import IN_FLIGHT
 from hypergraph.views.cluster import MAPS, PAUSED
@@ -227,14 +228,22 @@ class Cluster:
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
-        """Lend a connection of SQLAlchemy inside of a transaction, which is committed at the end."""
+        """Lend a connection of SQLAlchemy inside of a transaction, which is committed at the end.
+
+        Raises:
+            CheckpointError: the database cannot be reached, or rejects a statement.
+        """
         with self._lock:
             if self._engine is None:
                 url = make_url(self.url).set(drivername="postgresql+psycopg")
                 self._engine = create_engine(url, pool_size=2, pool_pre_ping=True)
             engine = self._engine
-        with engine.begin() as connection:
-            yield connection
+        try:
+            with engine.begin() as connection:
+                yield connection
+        except DBAPIError as error:
+            address = address_of(self.dsn)
+            raise translated(error.orig or error, address.shown, address.secrets) from error
 
     def below(self, workflow_id: str) -> list[str]:
         """Return the DBOS ids in flight of items and nested graphs of a workflow."""

@@ -17,10 +17,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import dbos
 from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
 
 from hypergraph import AsyncRunner, Graph, RunResult, SyncRunner
 from hypergraph.checkpointers import Checkpointer, PostgresCheckpointer, Workflow, WorkflowStatus
@@ -65,7 +66,10 @@ _MAX_POLL = 2.0  # seconds between two reads of the status of items
 _STRIKES = 2  # crashes after which a run is a suspect
 # A store that cannot be used now, or a run that another worker took over: no failure of the run.
 INTERRUPTIONS = (OwnershipLostError, StoreUnavailableError, StoreReadOnlyError, StoreFullError)
+AWAY = (*INTERRUPTIONS, OperationalError)  # not where nodes run: one may raise the same error
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _outgoing: contextvars.ContextVar[Outgoing | None] = contextvars.ContextVar("outgoing", default=None)
 
@@ -147,9 +151,9 @@ class Runs:
         """Return the graph of a name and version, None if this worker does not have it."""
         return self.graphs.get(name) if version is None else self.graphs.get(f"{name}@{version}")
 
-    def look_up(self, call: Call) -> Workflow | None:
+    async def look_up(self, call: Call) -> Workflow | None:
         """Return what is stored of the run of a call, None if it has not begun."""
-        return self.store.backend.read_workflow(call.workflow_id)
+        return await patiently(self.store.backend.read_workflow, call.workflow_id)
 
     def serves(self, call: Call, stored: Workflow | None) -> bool:
         """Return whether this worker has the graph of a call, in the version that its run is pinned to."""
@@ -196,7 +200,7 @@ class Runs:
                     result = RunResult({}, RunStatus.STOPPED, workflow_id=call.workflow_id)
                     break
                 is_first = not (interruptions or failures)
-                known = stored if is_first else await asyncio.to_thread(self.look_up, call)
+                known = stored if is_first else await self.look_up(call)
                 result = await self._try(graph, call, outgoing, known)
                 error, pause = result.error, _RETRY_SECONDS
                 if isinstance(error, INTERRUPTIONS):
@@ -315,6 +319,21 @@ class Runs:
             with self._lock:
                 self._live.pop(dbos_id, None)
                 self._stopping.discard(dbos_id)
+
+
+async def patiently(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what a call in a thread returns; while the database is away, call again.
+
+    An error would end a run that did not fail.
+    """
+    pause = _RETRY_SECONDS
+    while True:
+        try:
+            return await asyncio.to_thread(ask, *args, **kwargs)
+        except AWAY as error:
+            logger.warning("the database is asked again in %.1f s: %s", pause, error)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _MAX_RETRY_SECONDS)
 
 
 def _send() -> Callable[[Sequence[Run]], list[Run]] | None:

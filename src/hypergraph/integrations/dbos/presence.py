@@ -110,7 +110,7 @@ class Presence:
         with self._lock:
             try:
                 self._open().execute("SELECT 1")
-            except psycopg.OperationalError:
+            except psycopg.Error:
                 self._close()
                 self.losses += 1
                 self._lost_at = time.monotonic()

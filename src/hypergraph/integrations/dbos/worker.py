@@ -14,18 +14,18 @@ from functools import lru_cache
 from typing import Any
 
 import dbos
-from sqlalchemy.exc import OperationalError
 
 from hypergraph import Graph
 from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowLockedError
 from hypergraph.integrations.dbos.calls import MAP, NAMES, RUN, SCHEDULED, Call, graph_name
 from hypergraph.integrations.dbos.cluster import VERSION, Cluster, map_queue
 from hypergraph.integrations.dbos.execution import (
-    INTERRUPTIONS,
+    AWAY,
     CancelledMapError,
     DrainedError,
     Runs,
     outcome,
+    patiently,
     portable_error,
     run_map,
 )
@@ -349,7 +349,7 @@ class Worker:
     # -- calls, as DBOS makes them ---------------------------------------------------------------------
 
     async def _run(self, dbos_id: str, call: Call) -> str:
-        stored = await asyncio.to_thread(self._runs.look_up, call)
+        stored = await self._runs.look_up(call)
         if not self._runs.serves(call, stored) and await self._pass_on(dbos_id, call):
             return ""
         try:
@@ -358,10 +358,10 @@ class Worker:
             self._wake_parent(dbos_id, call)
             raise
         if result.paused and outgoing.groups:
-            await asyncio.to_thread(outgoing.park)
+            await patiently(outgoing.park)
             return ""
         if result.stopped and self._is_handing_over:
-            await asyncio.to_thread(self._requeue, dbos_id)
+            await patiently(self._requeue, dbos_id)
         else:
             self._wake_parent(dbos_id, call)
         return outcome(result)
@@ -385,7 +385,7 @@ class Worker:
             task.add_done_callback(self._waking.discard)
 
     async def _map(self, dbos_id: str, call: Call) -> str:
-        stored = await asyncio.to_thread(self._runs.look_up, call)
+        stored = await self._runs.look_up(call)
         if not self._runs.serves(call, stored) and await self._pass_on(dbos_id, call):
             return ""
         graph = self._runs.graph_of(call, stored)
@@ -401,11 +401,11 @@ class Worker:
                 try:
                     return await run_map(self._cluster, self._store, graph, call, check)
                 except DrainedError:
-                    await asyncio.to_thread(self._requeue, dbos_id)
+                    await patiently(self._requeue, dbos_id)
                     return ""
                 except CancelledMapError:
                     return json.dumps({"status": "stopped"})
-                except (*INTERRUPTIONS, OperationalError) as error:
+                except AWAY as error:
                     logger.warning("map %s was interrupted and is tried again: %s", call.workflow_id, error)
                 except (HypergraphError, ValueError, TypeError) as error:
                     raise portable_error(error) from error
@@ -426,7 +426,7 @@ class Worker:
                 if self._runs.is_stopping(dbos_id) or self.is_draining:
                     break
                 await asyncio.sleep(_PASS_ON / 10)
-            await asyncio.to_thread(self._requeue, dbos_id)
+            await patiently(self._requeue, dbos_id)
             return True
 
     def _requeue(self, dbos_id: str) -> None:
