@@ -49,7 +49,7 @@ def open_value(page: Page) -> None:
 
 NARROW = {"1024": {"width": 1024, "height": 768}, "phone": {"width": 390, "height": 844}}
 VIEWS: dict[str, tuple[str, list[str], Prepare]] = {  # the address, what must be seen, what is done then
-    "list": ("#/", ["table.list .of-id"], nothing),
+    "list": ("#/", ["table.list .of-id", "table.list .why-failed", "table.list .bad"], nothing),
     "workflow": (
         "#/workflow?wf=ticket-1&at=3&key=reply",
         [".wrow.critical", ".state .origin", ".change", "svg.graph .box"],
