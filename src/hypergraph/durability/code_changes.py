@@ -292,7 +292,19 @@ def _of_other_type(workflow: Workflow, node_name: str, name: str, found: Misfit)
 
 
 def refuse_rerun(run: Run, stored: Stored, outdated: Collection[str]) -> None:
-    """Raise GraphChangedError if changed code leads to nodes that take what they made before.
+    """Raise GraphChangedError if changed code leads to nodes that take what they made before."""
+    kept = not_to_rerun(run, stored, outdated)
+    if kept is not None:
+        raise GraphChangedError(
+            f"Workflow {stored.workflow.id!r} cannot run {', '.join(map(repr, outdated))} again: {kept}, and "
+            "would continue from its last value. Use fork_from=... with an earlier superstep, another "
+            'workflow_id, or code_change="keep".',
+            workflow_id=stored.workflow.id,
+        )
+
+
+def not_to_rerun(run: Run, stored: Stored, outdated: Collection[str]) -> str | None:
+    """Return why nodes cannot run again, None if they can.
 
     What a node of a loop, or one that adds to a value, took at first is not there any more: to run it again
     would continue the loop, and add a second time.
@@ -302,10 +314,6 @@ def refuse_rerun(run: Run, stored: Stored, outdated: Collection[str]) -> None:
     for step in (plan.steps[index] for index in bits(reached)):
         taken = (set(step.outputs) & set(step.node.inputs)) - set(step.inward)
         if step.name in stored.finished and (layout.home[step.index] or step.appends or taken):
-            raise GraphChangedError(
-                f"Workflow {stored.workflow.id!r} cannot run {', '.join(map(repr, outdated))} again: node "
-                f"{step.name!r} {'is in a loop' if layout.home[step.index] else 'adds to what it made'}, and "
-                "would continue from its last value. Use fork_from=... with an earlier superstep, another "
-                'workflow_id, or code_change="keep".',
-                workflow_id=stored.workflow.id,
-            )
+            how = "is in a loop" if layout.home[step.index] else "adds to what it made"
+            return f"node {step.name!r} {how}"
+    return None

@@ -42,6 +42,7 @@ from hypergraph.durability.code_changes import (
     code_to_record,
     described,
     has_grown,
+    not_to_rerun,
     outdated_nodes,
     refuse_other_graph,
     refuse_other_rules,
@@ -57,8 +58,11 @@ from hypergraph.durability.resume import (
     failed_elsewhere,
     given_up,
     lacks_results,
+    failed_inside,
+    ran_since,
     recall,
     refuse_remade,
+    standing_of,
     take_up,
     warn_of_half_turn,
 )
@@ -137,6 +141,7 @@ class WorkflowRecorder:
         self.around: str | None = None  # the workflow whose part is resumed by itself
         self.may_be_inner = False  # whether a run inside of another one may be resumed by itself
         self.has_waited = self.has_forked = False
+        self.warned: set[str] = set()  # workflows that cannot be brought up to date with what is in them
         self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
         try:
             store.backend.recover()  # reading alone finishes nothing that a crash left half done
@@ -311,6 +316,7 @@ class WorkflowRecorder:
             if not self.tolerate(error):
                 raise
             return self._unrecorded(run, stored)
+        run.fence = claim.fence
         if claim.existing is None:
             run.journal = Journal(
                 self.store, claim, run, self.writer, tolerate=self.tolerate if self.is_lenient else None
@@ -449,6 +455,7 @@ class WorkflowRecorder:
             or self._news(run, stored)
             or lacks_results(run, stored)
             or has_grown(run.admission.graph, stored)
+            or self._reopened(run, stored)
         ):
             return False
         code_change = self.options.code_change
@@ -456,11 +463,37 @@ class WorkflowRecorder:
         if told and outdated_nodes(run.admission.graph, stored, code_change):
             return False
         if is_free and status is WorkflowStatus.PAUSED:
-            fence = self.store.backend.read_fence(stored.workflow.id)
-            if fence is None or fence != stored.fence:
+            fences = self.store.backend.read_fences([stored.workflow.id])
+            if stored.fence is None or fences.get(stored.workflow.id) != stored.fence:
                 return False
         recall(run, stored, self.store, asked)
+        run.fence = stored.fence if run.fence is None else run.fence
         return True
+
+    def _reopened(self, run: Run, stored: Stored) -> list[str]:
+        """Return the nested graphs whose step runs again: something in them ran by itself after it ended.
+
+        With `restart`, those with failed items are among them. A step that cannot run again is warned about.
+        """
+        found = ran_since(self.store, stored)
+        if self.options.restart is not None and self.options.map_over == ():
+            found |= failed_inside(self.store, stored)
+        names = [name for name in run.plan.index if name in found]
+        if not names:
+            return []
+        standing = standing_of(run, stored, self.store)
+        ahead = standing.due | standing.pending | standing.asking
+        names = [name for name in names if not ahead >> run.plan.index[name] & 1]  # else they run anyway
+        if names and (kept := not_to_rerun(run, stored, names)) is not None:
+            if stored.workflow.id not in self.warned:
+                self.warned.add(stored.workflow.id)
+                warn_caller(
+                    f"Workflow {stored.workflow.id!r} is not up to date with {found[names[0]]!r}, and cannot "
+                    f"run {', '.join(map(repr, names))} again: {kept}, and would continue from its last "
+                    "value. Use fork_from=... with an earlier superstep."
+                )
+            return []
+        return names
 
     def _is_ripe(self, question: Question) -> bool:
         """Say whether a run has something to do at a question: an answer, a deadline or a signal is there."""
@@ -476,6 +509,7 @@ class WorkflowRecorder:
             return
         graph, news = run.admission.graph, self._news(run, stored)
         outdated = changed_nodes(graph, stored) if self.options.code_change == "rerun" else []
+        outdated += [name for name in self._reopened(run, stored) if name not in outdated]
         found = settle(
             *(run, stored, self.store, asked),
             news=news,
@@ -533,6 +567,8 @@ class WorkflowRecorder:
         reached = run.admission.layout.reached_from(news)
         anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
         outdated = outdated_nodes(graph, stored, self.options.code_change, anew)
+        has_other_code = bool(outdated)
+        outdated += [name for name in self._reopened(run, stored) if name not in outdated]
         refuse_given_up_answer(run, stored, asked, news, outdated)
         if _is_outermost(run) and self.origin is None and self.options.on_internal_override != "ignore":
             refuse_remade(run, stored, news, reached)
@@ -542,7 +578,7 @@ class WorkflowRecorder:
         ):
             record_answers(self.store, stored.workflow.id, answers)
             stored = self._stored(run) or stored
-        if outdated:
+        if has_other_code:
             refuse_rerun(run, stored, outdated)
             self.reruns[run] = stored
         code = code_to_record(graph, stored, stored.finished.difference(anew))
@@ -652,11 +688,28 @@ class WorkflowRecorder:
         try:
             self.store.backend.release(journal.claim)
             self.store.backend.retain(journal.claim.workflow_id, self.store.policy, self.store.encoding)
-            if self.batch is not None and _is_outermost(journal.run):
-                self.store.backend.settle_map(self.batch)
+            if self.around is not None and _is_outermost(journal.run):
+                self._settle_around(journal.run)
         except CheckpointError as error:
             if not self.tolerate(error):
                 raise
+
+    def _settle_around(self, run: Run) -> None:
+        """Bring what is around a run up to date that ran by itself: statuses of maps, and fences.
+
+        What ended with other results than before makes the steps outdated that hold them.
+        """
+        backend, inner = self.store.backend, self.around
+        before = None if self.seen is None else self.seen.workflow.status
+        has_changed = WorkflowStatus.COMPLETED in (before, WorkflowStatus(run.status.value))
+        while inner is not None and (found := backend.read_workflow(inner)) is not None:
+            outer = found.parent_id
+            if inner == self.batch:
+                backend.settle_map(inner, is_whole=_is_whole(self.store, found))
+            if not has_changed or outer is None or found.status is WorkflowStatus.ACTIVE:
+                return
+            backend.raise_fence(inner)
+            inner = outer
 
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""
@@ -775,6 +828,14 @@ def _sealed_usage(store: Checkpointer, workflow_id: str) -> dict[str, float]:
     return total
 
 
+def _is_whole(store: Checkpointer, found: Workflow) -> bool:
+    """Say whether every item of a map has begun: the step that it is part of has completed."""
+    if found.parent_id is None or found.node_name is None:
+        return False
+    steps = store.steps(found.parent_id, node=found.node_name, values=False)
+    return any(s.child_workflow_id == found.id and s.status is StepStatus.COMPLETED for s in steps)
+
+
 def _is_outermost(run: Run) -> bool:
     return run.parent is None and run.map_run is None
 
@@ -802,6 +863,8 @@ class MapRecorder:
         stored = None
         if parent is None or parent.resumed is not None:
             stored = self.store.backend.read_workflow(map_run.workflow_id)
+        if stored is not None:
+            map_run.fence = self.store.backend.read_fences([stored.id]).get(stored.id)
         items = self._checked_items(map_run, stored)
         numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
         self.others[map_run] = {item.status for item in items if item.item not in numbers}
@@ -817,6 +880,7 @@ class MapRecorder:
         claim = self.claims[map_run] = self.store.backend.claim(
             map_run.workflow_id, new, self.store.encoding, force=self.options.force
         )
+        map_run.fence = claim.fence
         if claim.existing is not None and shared:  # of other values than those of the first call are copies
             changed = inputs_in(self.store, claim.existing).news(shared)
             shared = {name: value for name, value in shared.items() if name not in changed}
@@ -855,7 +919,7 @@ class MapRecorder:
                 refuse_other_graph(map_run.admission.graph, stored, self.options)
         if self.options.key is not None and parent is None:
             map_run.numbers = self._numbers(map_run, items)
-        if parent is None and self.options.restart == "item":
+        if self.options.restart == "item" and (parent is None) is (self.options.map_over != ()):
             items = self._without_failed(map_run, items)
         if self.options.key is None or parent is not None:
             self._refuse_changes(map_run, items)
@@ -943,6 +1007,10 @@ class MapRecorder:
             stored = inputs_in(self.store, item)
             changed = stored.news(given)
             self._refuse_unknown(map_run, item, stored)
+            if map_run.parent is not None:  # an item that was corrected by itself keeps its inputs
+                corrected = {n: stored.inputs[n][1] for n in changed if stored.given.get(n, 0) > 1}
+                map_run.items[item.item] |= corrected
+                changed = {name: version for name, version in changed.items() if name not in corrected}
             if changed and stored.inputs:
                 raise ItemChangedError(
                     f"Item {item.item} of {map_run.workflow_id!r} was recorded with other values of "

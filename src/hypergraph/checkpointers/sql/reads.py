@@ -198,12 +198,14 @@ def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
     return None if row is None else workflow_of(row)
 
 
-def fence(connection: Connection, workflow_id: str) -> int | None:
-    """Return the fence of the newest claim, None while that is held."""
-    row = connection.execute(
-        "SELECT fence FROM workflows WHERE id = ? AND owner_pid IS NULL", (findable(workflow_id),)
-    ).fetchone()
-    return None if row is None else index(row[0])
+def fences(connection: Connection, workflow_ids: Sequence[str]) -> dict[str, int]:
+    """Return the fences of the newest claims; workflows that are held are left out."""
+    marks = ", ".join("?" * len(workflow_ids))
+    rows = connection.execute(
+        f"SELECT id, fence FROM workflows WHERE id IN ({marks}) AND owner_pid IS NULL",  # noqa: S608 - marks
+        tuple(map(findable, workflow_ids)),
+    ).fetchall()
+    return {workflow_id: index(fence) for workflow_id, fence in rows}
 
 
 def owners(connection: Connection, workflow_ids: Iterable[str]) -> dict[str, Row]:
@@ -271,6 +273,29 @@ def total_usage(connection: Connection, workflow_ids: Sequence[str]) -> dict[str
         statement = _TOTALS.format(ids=", ".join("?" * len(asked)))
         for root, name, amount in connection.execute(statement, tuple(asked)).fetchall():
             found.setdefault(root, {})[name] = plain_amount(amount)
+    return found
+
+
+_FAILED = """
+WITH RECURSIVE family (root, id, item, status) AS (
+    SELECT id, id, NULL, '' FROM workflows WHERE id IN ({ids}) UNION
+    SELECT family.root, below.id, below.item, below.status
+    FROM family JOIN workflows AS below ON below.parent_id = family.id
+    WHERE NOT (family.item IS NOT NULL AND family.status = 'failed') AND (below.item IS NOT NULL
+        OR NOT EXISTS (SELECT 1 FROM workflows AS later WHERE later.parent_id = below.parent_id
+            AND later.node_name = below.node_name AND later.visit > below.visit)))
+SELECT root, count(item), count(*) FROM family WHERE status = 'failed' GROUP BY root
+"""
+
+
+def count_failed(connection: Connection, workflow_ids: Sequence[str]) -> dict[str, int]:
+    """Return how many items, or else nested runs, failed below workflows; those without are left out."""
+    found: dict[str, int] = {}
+    for start in range(0, len(workflow_ids), _MANY):
+        asked = [findable(workflow_id) for workflow_id in workflow_ids[start : start + _MANY]]
+        statement = _FAILED.format(ids=", ".join("?" * len(asked)))
+        rows = connection.execute(statement, tuple(asked)).fetchall()
+        found |= {root: index(items or others) for root, items, others in rows}
     return found
 
 
