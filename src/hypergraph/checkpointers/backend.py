@@ -283,8 +283,8 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def raise_fence(self, workflow_id: str, least: int = 0) -> None:
-        """Say that a workflow without owner has changed: the next fence, or `least` if that is higher."""
+    def raise_fence(self, workflow_id: str, least: int | None = None) -> None:
+        """Say that a workflow without owner has changed, or give it a fence of at least `least`."""
 
     @abstractmethod
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
@@ -465,7 +465,9 @@ class Backend(ABC):
             items, others, family = 0, 0, [workflow_id]
             while family:
                 below = self.children(family.pop())
-                last = {(child.node_name, child.item): child for child in sorted(below, key=attrgetter("visit"))}
+                last = {
+                    (child.node_name, child.item): child for child in sorted(below, key=attrgetter("visit"))
+                }
                 for child in last.values():
                     has_failed = child.status is WorkflowStatus.FAILED
                     items += has_failed and child.item is not None

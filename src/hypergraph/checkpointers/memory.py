@@ -172,12 +172,12 @@ class MemoryBackend(Backend):
             row.fence += 1
             self._keep_limit()
 
-    def raise_fence(self, workflow_id: str, least: int = 0) -> None:
-        """Say that a workflow without owner has changed."""
+    def raise_fence(self, workflow_id: str, least: int | None = None) -> None:
+        """Say that a workflow without owner has changed, or give it a fence of at least `least`."""
         with self._lock:
             row = self._rows.get(workflow_id)
             if row is not None and row.owner_since is None:
-                row.fence = max(row.fence + 1, least)
+                row.fence = row.fence + 1 if least is None else max(row.fence, least)
 
     def settle_map(self, workflow_id: str, *, is_whole: bool = False) -> None:
         """Bring a map up to date after one of its items ran by itself."""

@@ -107,7 +107,8 @@ def settle(
         elif not is_same:
             was_asked = case.answer is not UNKNOWN and case.was_asked
             wf = case.workflow_id
-            raise answered(wf, key, case.before) if was_asked else unasked(wf, key, asked)
+            own = stored.workflow.id
+            raise answered(store, own, key, wf) if was_asked else unasked(wf, key, asked)
     for question in asked:  # one that takes several answers is answered anew if one of them is another
         if any(key in run.answers for key in question.keys):
             again = [key for key in question.keys if key in found.repeated]
@@ -268,15 +269,6 @@ class _Case:
         return [layout.parts[i].name for i in coming if not layout.before[i] & asking & self.ahead]
 
     @property
-    def before(self) -> tuple[str, int] | None:
-        """The workflow and the superstep to fork from to answer otherwise, None if there is none."""
-        at = None if self.record is None else self.record.superstep
-        if self.path:
-            child = child_at(self.store, self.stored.workflow.id, self.path[:1])
-            at = None if child is None else child.parent_superstep
-        return (self.workflow_id, at - 1) if at else None
-
-    @property
     def workflow_id(self) -> str:
         """The workflow that asked: of a fork that begins now, the one that it is made from."""
         own = self.stored.workflow
@@ -328,7 +320,8 @@ def _taken(case: _Case, ahead: Sequence[str]) -> WorkflowError:
     taken = ", ".join(repr(name) for name in case.takers if name in case.since)
     return WorkflowError(
         f"{case.key!r} of workflow {wf!r} has been answered at this point, and {taken} has used the answer: "
-        f"{nodes} would run before another one could be used. {otherwise(case.before)}",
+        f"{nodes} would run before another one could be used. "
+        f"{otherwise(case.store, case.stored.workflow.id, case.key, wf)}",
         workflow_id=wf,
     )
 
@@ -370,7 +363,7 @@ def without_answered_items(store: Checkpointer, map_run: MapRun, asked: Sequence
             elif key not in keys and is_over(store, workflow_id, path):
                 found = answer_at(store, workflow_id, key)
                 if found is not UNKNOWN and is_other(found, answers.pop(name)):
-                    raise answered(workflow_id, key)
+                    raise answered(store, workflow_id, key)
 
 
 def is_over(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.history import failed_in, ran_since
 from hypergraph.checkpointers.names import check_workflow_id
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import (
@@ -58,8 +59,6 @@ from hypergraph.durability.resume import (
     failed_elsewhere,
     given_up,
     lacks_results,
-    failed_inside,
-    ran_since,
     recall,
     refuse_remade,
     standing_of,
@@ -475,9 +474,9 @@ class WorkflowRecorder:
 
         With `restart`, those with failed items are among them. A step that cannot run again is warned about.
         """
-        found = ran_since(self.store, stored)
+        found = ran_since(self.store, stored.records)
         if self.options.restart is not None and self.options.map_over == ():
-            found |= failed_inside(self.store, stored)
+            found |= failed_in(self.store, stored.records)
         names = [name for name in run.plan.index if name in found]
         if not names:
             return []
@@ -508,8 +507,8 @@ class WorkflowRecorder:
         if run.fixed or self.named.isdisjoint(run.answers):
             return
         graph, news = run.admission.graph, self._news(run, stored)
-        outdated = changed_nodes(graph, stored) if self.options.code_change == "rerun" else []
-        outdated += [name for name in self._reopened(run, stored) if name not in outdated]
+        changed = changed_nodes(graph, stored) if self.options.code_change == "rerun" else []
+        outdated = list(dict.fromkeys((*changed, *self._reopened(run, stored))))
         found = settle(
             *(run, stored, self.store, asked),
             news=news,
@@ -546,8 +545,9 @@ class WorkflowRecorder:
         refuse_crash_loop(claim, self.store)
         if _is_outermost(run):
             count_spent(self.store, run.context, claim.workflow_id)
-        is_current = seen is not None and seen.fence is not None and seen.fence + 1 == claim.fence
-        is_current = is_current or is_detached
+        is_current = is_detached or (
+            seen is not None and seen.fence is not None and seen.fence + 1 == claim.fence
+        )
         stored = seen if is_current else self._stored(run)
         if stored is None:
             raise taken_over(claim.workflow_id)
@@ -566,9 +566,8 @@ class WorkflowRecorder:
         graph, news = run.admission.graph, self._news(run, stored)
         reached = run.admission.layout.reached_from(news)
         anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
-        outdated = outdated_nodes(graph, stored, self.options.code_change, anew)
-        has_other_code = bool(outdated)
-        outdated += [name for name in self._reopened(run, stored) if name not in outdated]
+        changed = outdated_nodes(graph, stored, self.options.code_change, anew)
+        outdated = list(dict.fromkeys((*changed, *self._reopened(run, stored))))
         refuse_given_up_answer(run, stored, asked, news, outdated)
         if _is_outermost(run) and self.origin is None and self.options.on_internal_override != "ignore":
             refuse_remade(run, stored, news, reached)
@@ -578,7 +577,7 @@ class WorkflowRecorder:
         ):
             record_answers(self.store, stored.workflow.id, answers)
             stored = self._stored(run) or stored
-        if has_other_code:
+        if changed:
             refuse_rerun(run, stored, outdated)
             self.reruns[run] = stored
         code = code_to_record(graph, stored, stored.finished.difference(anew))

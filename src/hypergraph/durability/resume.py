@@ -225,32 +225,6 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     return past
 
 
-def ran_since(store: Checkpointer, stored: Stored) -> dict[str, str]:
-    """Return, by node, the nested runs that changed after their step ended: something in them ran by itself.
-
-    Only the last step of each node counts, and only if it has completed.
-    """
-    seen = {name: (child, fence) for name, child, fence in _inside(stored) if fence is not None}
-    fences = store.backend.read_fences([child for child, _ in seen.values()]) if seen else {}
-    return {name: child for name, (child, fence) in seen.items() if fences.get(child, fence) > fence}
-
-
-def failed_inside(store: Checkpointer, stored: Stored) -> dict[str, str]:
-    """Return, by node, the nested runs whose step has completed although something in them failed."""
-    inside = {child: name for name, child, _ in _inside(stored)}
-    failed = store.backend.count_failed(inside) if inside else {}
-    return {inside[child]: child for child in failed}
-
-
-def _inside(stored: Stored) -> list[tuple[str, str, int | None]]:
-    latest = {record.node_name: record for record in stored.records}
-    return [
-        (record.node_name, record.child_workflow_id, record.child_fence)
-        for record in latest.values()
-        if record.child_workflow_id is not None and record.status is StepStatus.COMPLETED
-    ]
-
-
 def standing_of(run: Run, stored: Stored, store: Checkpointer) -> Standing:
     """Return where the history of a workflow ends, without what is given now."""
     return _replay_of(run, stored, store).run(stored.turns)

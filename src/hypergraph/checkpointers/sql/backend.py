@@ -255,7 +255,7 @@ class SqlBackend(Backend):
 
     def count_failed(self, workflow_ids: Iterable[str]) -> dict[str, int]:
         """Return how many items, or else nested runs, failed below workflows; those without are left out."""
-        return self._read(reads.count_failed, list(workflow_ids))
+        return self._read(queries.count_failed, list(map(reads.findable, workflow_ids)))
 
     def total_usage(self, workflow_ids: Iterable[str]) -> dict[str, dict[str, float]]:
         """Return the sums of what was recorded in each workflow and those below it."""
@@ -464,8 +464,8 @@ class SqlBackend(Backend):
         now = self.database.now
         self.database.write(lambda connection: writes.settle_map(connection, workflow_id, now, is_whole))
 
-    def raise_fence(self, workflow_id: str, least: int = 0) -> None:
-        """Say that a workflow without owner has changed."""
+    def raise_fence(self, workflow_id: str, least: int | None = None) -> None:
+        """Say that a workflow without owner has changed, or give it a fence of at least `least`."""
         self.database.write(lambda connection: writes.raise_fence(connection, workflow_id, least))
 
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:

@@ -276,29 +276,6 @@ def total_usage(connection: Connection, workflow_ids: Sequence[str]) -> dict[str
     return found
 
 
-_FAILED = """
-WITH RECURSIVE family (root, id, item, status) AS (
-    SELECT id, id, NULL, '' FROM workflows WHERE id IN ({ids}) UNION
-    SELECT family.root, below.id, below.item, below.status
-    FROM family JOIN workflows AS below ON below.parent_id = family.id
-    WHERE NOT (family.item IS NOT NULL AND family.status = 'failed') AND (below.item IS NOT NULL
-        OR NOT EXISTS (SELECT 1 FROM workflows AS later WHERE later.parent_id = below.parent_id
-            AND later.node_name = below.node_name AND later.visit > below.visit)))
-SELECT root, count(item), count(*) FROM family WHERE status = 'failed' GROUP BY root
-"""
-
-
-def count_failed(connection: Connection, workflow_ids: Sequence[str]) -> dict[str, int]:
-    """Return how many items, or else nested runs, failed below workflows; those without are left out."""
-    found: dict[str, int] = {}
-    for start in range(0, len(workflow_ids), _MANY):
-        asked = [findable(workflow_id) for workflow_id in workflow_ids[start : start + _MANY]]
-        statement = _FAILED.format(ids=", ".join("?" * len(asked)))
-        rows = connection.execute(statement, tuple(asked)).fetchall()
-        found |= {root: index(items or others) for root, items, others in rows}
-    return found
-
-
 def plain_amount(amount: float) -> float:
     """Return an amount as it was recorded: a whole number is an int. Raises ValueError for anything else."""
     check_number(amount)

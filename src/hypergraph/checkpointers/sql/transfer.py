@@ -519,9 +519,7 @@ def _step_row(part: StepPart, origin: str, name: str) -> tuple[Any, ...]:
     child = more.child_workflow_id
     if child is not None:
         fence = None if more.child_fence is None else 0  # as that of everything imported
-        more = msgspec.structs.replace(
-            more, child_workflow_id=moved(child, origin, name), child_fence=fence
-        )
+        more = msgspec.structs.replace(more, child_workflow_id=moved(child, origin, name), child_fence=fence)
     extra = msgspec.json.encode(more).decode()
     return (
         *(part.superstep, part.node, part.index, part.status.value, micros(part.created_at)),

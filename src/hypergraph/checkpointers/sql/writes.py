@@ -370,9 +370,12 @@ def change_status(
     connection.execute(_RAISE, (key,))
 
 
-def raise_fence(connection: Connection, workflow_id: str, least: int) -> None:
-    """Say that a workflow without owner has changed."""
-    connection.execute(_RAISE_TO, {"id": workflow_id, "least": least})
+def raise_fence(connection: Connection, workflow_id: str, least: int | None) -> None:
+    """Say that a workflow without owner has changed, or give it a fence of at least `least`."""
+    if least is None:
+        connection.execute(_RAISE_NEXT, (workflow_id,))
+    else:
+        connection.execute(_RAISE_TO, (least, workflow_id, least))
 
 
 def settle_map(connection: Connection, workflow_id: str, clock: Clock, is_whole: bool) -> None:
@@ -527,10 +530,8 @@ _SETTLE = (  # unless an item that ended meanwhile has changed it already
     "completed_at = CASE WHEN status = :status THEN completed_at ELSE :ended END "
     "WHERE id = :id AND status = :before AND owner_pid IS NULL"
 )
-_RAISE_TO = (
-    "UPDATE workflows SET fence = CASE WHEN fence < :least THEN :least ELSE fence + 1 END "
-    "WHERE id = :id AND owner_pid IS NULL"
-)
+_RAISE_NEXT = "UPDATE workflows SET fence = fence + 1 WHERE id = ? AND owner_pid IS NULL"
+_RAISE_TO = "UPDATE workflows SET fence = ? WHERE id = ? AND owner_pid IS NULL AND fence < ?"
 _STILL_PAUSED = (
     "UPDATE steps SET status = status WHERE workflow = ? AND superstep = ? AND node = ? AND status = 'paused'"
 )
