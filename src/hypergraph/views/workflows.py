@@ -50,7 +50,7 @@ class WorkflowSummary(TypedDict):
     tags: dict[str, str]
     due: str | None  # of a paused one, the first deadline of its questions or time of its timers
     version: str | None  # of the code that it is pinned to
-    failed_inside: int  # items of maps inside, or else nested runs, that failed: of a run that did not
+    failed_inside: int  # of a run that did not fail: how many items of maps in it, or else nested runs, did
     usage: dict[str, float]  # what was recorded with ctx.record; of one workflow, and in lists sorted by it
 
 
@@ -126,8 +126,9 @@ def workflow_summary(found: Workflow, failed: int = 0) -> WorkflowSummary:
 
 
 def _may_hide(fields: dict[str, Any]) -> bool:
-    """Say whether runs inside may have failed without being seen in the status of the workflow."""
-    return getattr(fields["status"], "value", fields["status"]) not in ("failed", "partial")
+    """Say whether runs inside may have failed unseen; the status of a map is that of its items."""
+    status = getattr(fields["status"], "value", fields["status"])
+    return fields["step_count"] > 0 and status not in ("failed", "partial")
 
 
 def _summary(fields: dict[str, Any], failed: int = 0) -> WorkflowSummary:
