@@ -8,7 +8,7 @@ from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.questions import Question, began_by
-from hypergraph.checkpointers.records import NewWorkflow, Workflow
+from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import preview
 from hypergraph.durability.history import Stored, stored_in
@@ -28,13 +28,14 @@ from hypergraph.graph.graph import Graph
 from hypergraph.graph.structure import structure_of, type_text
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
+from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.signature import sha256
 from hypergraph.scheduling import bits
 from hypergraph.structure import walk
 from hypergraph.values.classes import fields_of, hint_text
 from hypergraph.values.fitting import Misfit, misfit
 
-_SEVERAL = "several"  # in place of the hash of what is inside a nested graph
+_SEVERAL, _AGAIN = "several", "again from "  # in place of the hash of what is inside a nested graph
 RULES = 2  # of scheduling; unfinished work that was recorded under others is not continued
 
 
@@ -98,6 +99,7 @@ class Changes:
     inside: Mapping[str, tuple[Changes, ...]] = field(default_factory=dict)
     begun: frozenset[str] = frozenset()  # nested graphs that differ, and have a history of their own
     ended: frozenset[str] = frozenset()  # those in `inside` whose last visit has a result
+    more: frozenset[str] = frozenset()  # nodes that differ only in that they make more than they did
 
     def __bool__(self) -> bool:
         return bool(self.own or self.inside)
@@ -151,11 +153,10 @@ class Changes:
 
 
 def changes_in(store: Checkpointer, graph: Graph, stored: Stored, upto: int | None = None) -> Changes:
-    """Return what has changed since a workflow was recorded, in nested graphs that had begun by a superstep."""
+    """Return what has changed since a workflow was recorded, also in nested graphs begun by a superstep."""
     now, before = node_hashes(graph), stored.workflow.node_hashes
-    nested = [
-        n for n, known in before.items() if now.get(n, known) != known and "+" in known and "+" in now[n]
-    ]
+    differing = [name for name, known in before.items() if now.get(name, known) != known]
+    nested = [name for name in differing if "+" in before[name] and "+" in now[name]]
     visits = _last_visits(store, stored.workflow, nested, upto)
     own = changed_nodes(graph, stored, visits)
     last = {record.node_name: record for record in stored.records}
@@ -164,7 +165,8 @@ def changes_in(store: Checkpointer, graph: Graph, stored: Stored, upto: int | No
     for name, child in visits.items():
         node = graph.nodes[name]
         within = graph_inside(graph, node)
-        runs = [child] if node.map_config is None else _items(store, child)
+        is_mapped = isinstance(node, GraphNode) and node.map_config is not None
+        runs = _items(store, child) if is_mapped else [child]
         found = tuple(each for run in runs if (each := _changes_of(store, within, run)) is not None)
         record = last.get(name)
         if record is not None and record.status is StepStatus.COMPLETED:
@@ -174,7 +176,13 @@ def changes_in(store: Checkpointer, graph: Graph, stored: Stored, upto: int | No
                 own.append(name)  # its new nodes run once it runs again
         if changed := tuple(each for each in found if each):
             inside[name] = changed
-    return Changes(graph, stored, tuple(own), inside, frozenset(visits), frozenset(ended))
+    more = [name for name in differing if _makes_more(graph, stored, name, around=name in visits)]
+    return Changes(
+        *(graph, stored, tuple(own), inside),
+        begun=frozenset(visits),
+        ended=frozenset(ended),
+        more=frozenset(more),
+    )
 
 
 def changes_in_items(store: Checkpointer, graph: Graph, items: Iterable[Workflow]) -> list[Changes]:
@@ -233,6 +241,21 @@ def _makes_more(graph: Graph, stored: Stored, name: str, *, around: bool = False
     return outputs != node.data_outputs and not _is_other(known, _code_hash(node, outputs), around=around)
 
 
+def reopened_nodes(graph: Graph, stored: Stored) -> list[str]:
+    """Return the nested graphs that began to run again and have not ended since, for a failure or a crash."""
+    found = []
+    for name, known in stored.workflow.node_hashes.items():
+        inside = known.partition("+")[2]
+        if inside.startswith(_AGAIN) and name in graph.nodes:
+            last = max((r.superstep for r in stored.records if _has_ended(r, name)), default=-1)
+            found += [name] if last < int(inside.removeprefix(_AGAIN)) else []
+    return found
+
+
+def _has_ended(record: StepRecord, name: str) -> bool:
+    return record.node_name == name and record.status is StepStatus.COMPLETED
+
+
 def has_grown(graph: Graph, stored: Stored) -> bool:
     """Return whether the graph has nodes that the recorded graph did not have."""
     before = stored.workflow.node_hashes
@@ -271,24 +294,31 @@ def _listed(graph: Graph, names: Iterable[str]) -> str:
     return ", ".join(map(repr, names if graph.renaming is None else map(graph.renaming.node, names)))
 
 
-def code_to_record(changes: Changes, kept: Collection[str], ran: Collection[str] = ()) -> NewWorkflow | None:
+def code_to_record(
+    changes: Changes,
+    kept: Collection[str],
+    settled: Collection[str] = (),
+    reopened: Mapping[str, int] | None = None,
+) -> NewWorkflow | None:
     """Return the hashes to record, None if they are unchanged; kept results keep their old hash.
 
-    A nested graph with a history of its own may then hold results of several codes. Its hash says so, until
-    all that has changed inside of it `ran` again.
+    A nested graph with a history of its own may then hold results of several codes: its hash says so, unless
+    it is among the `settled`, all of whose results are of the present code. The hash of one that is
+    `reopened` says from which superstep on it runs again.
     """
     graph, stored = changes.graph, changes.stored
     before = stored.workflow.node_hashes
     hashes = dict(node_hashes(graph))
     for name, now in node_hashes(graph).items():
         known, around = before.get(name, now), name in changes.begun
-        if known == now or name in ran:
-            continue
-        keeps = name in kept and not _makes_more(graph, stored, name, around=around)
-        if around:
-            hashes[name] = f"{(known if keeps else now).partition('+')[0]}+{_SEVERAL}"
-        elif keeps:
-            hashes[name] = known
+        if reopened is not None and name in reopened:
+            hashes[name] = f"{now.partition('+')[0]}+{_AGAIN}{reopened[name]}"
+        elif known != now and name not in settled:
+            keeps = name in kept and name not in changes.more
+            if around:
+                hashes[name] = f"{(known if keeps else now).partition('+')[0]}+{_SEVERAL}"
+            elif keeps:
+                hashes[name] = known
     version = graph.version or stored.workflow.version
     if hashes == before and version == stored.workflow.version:
         return None

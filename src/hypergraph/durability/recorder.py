@@ -51,6 +51,7 @@ from hypergraph.durability.code_changes import (
     refuse_other_rules,
     refuse_other_version,
     refuse_rerun,
+    reopened_nodes,
     warn_of_kept,
 )
 from hypergraph.durability.history import Stored, active_time, inputs_in, is_other, produced, stored_in
@@ -142,7 +143,8 @@ class WorkflowRecorder:
         self.around: str | None = None  # the workflow whose part is resumed by itself
         self.may_be_inner = False  # whether a run inside of another one may be resumed by itself
         self.has_waited = self.has_forked = False
-        self.reruns: dict[Run, Changes] = {}  # runs in which nodes run again because of their code
+        # Runs in which nodes run again because of their code, and from where on nested graphs do.
+        self.reruns: dict[Run, tuple[Changes, dict[str, int]]] = {}
         self.changes: Changes | None = None  # of the outermost run, as it was seen last
         try:
             store.backend.recover()  # reading alone finishes nothing that a crash left half done
@@ -456,6 +458,7 @@ class WorkflowRecorder:
             or self._news(run, stored)
             or lacks_results(run, stored)
             or has_grown(run.admission.graph, stored)
+            or reopened_nodes(run.admission.graph, stored)
         ):
             return False
         changes = self._changes(run, stored)
@@ -533,7 +536,9 @@ class WorkflowRecorder:
         again = self.named if self.options.new_turn and _is_outermost(run) else ()
         return stored.news(given, self.edits if _is_outermost(run) else (), again)
 
-    def _go_on(self, run: Run, claim: Ownership, seen: Stored | None, *, is_detached: bool = False) -> bool:
+    def _go_on(  # noqa: PLR0912, PLR0915 - all that is refused, before all that is written
+        self, run: Run, claim: Ownership, seen: Stored | None, *, is_detached: bool = False
+    ) -> bool:
         """Put a run where the claimed workflow stopped; return whether there is anything left to do.
 
         What was seen before the claim may miss what another owner, who held the workflow then, wrote later.
@@ -569,15 +574,12 @@ class WorkflowRecorder:
         if again:
             refuse_rerun(run.admission, stored, outdated)
             again.refuse_rerun()
-        kept = [question for question in asked if not question.inner]
-        if not is_detached and (
-            answers := {n: run.answers[n] for question in kept for n in question.keys if n in run.answers}
-        ):
+        keys = [key for question in asked if not question.inner for key in question.keys]
+        if not is_detached and (answers := {key: run.answers[key] for key in keys if key in run.answers}):
             record_answers(self.store, stored.workflow.id, answers)
             stored = self._stored(run) or stored
-        if again:
-            self.reruns[run] = changes
-        code = code_to_record(changes, stored.finished.difference(anew), anew)
+        outdated += [n for n in reopened_nodes(run.admission.graph, stored) if n not in (*outdated, *anew)]
+        kept = stored.finished.difference(anew)
         for name in taken_as_inputs(run, stored):
             run.values[name] = run.answers.pop(name)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
@@ -587,7 +589,11 @@ class WorkflowRecorder:
             asked_last = self.questions if is_same else self.store.questions(stored.workflow.id)
             warn_of_given_up(run, stored, asked_last, news, again)
             warn_of_half_turn(run, stored, self.store, news if self.options.new_turn else ())
-        take_up(run, stored, given, outdated, self.store)
+        past = take_up(run, stored, given, outdated, self.store)
+        reopened = {run.plan.steps[index].name: past.entry for index in past.reopened}
+        code = code_to_record(changes, kept, anew, reopened)
+        if outdated or again:
+            self.reruns[run] = changes, reopened
         is_turn = bool(news or outdated) and not is_detached
         left = given_up(run, stored, self.store) if is_turn else []
         run.journal = Journal(
@@ -692,10 +698,12 @@ class WorkflowRecorder:
 
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""
-        changes = self.reruns.pop(run)
-        ran = {step.name for step in run.records[1::RECORD_SIZE]}
-        is_over = run.status is RunStatus.COMPLETED
-        return code_to_record(changes, changes.stored.finished - ran, ran if is_over else ran - changes.begun)
+        changes, reopened = self.reruns.pop(run)
+        rows = zip(run.records[1::RECORD_SIZE], run.records[3::RECORD_SIZE], strict=True)
+        ran = {step.name for step, outcome in rows if outcome is None or outcome.error is None}
+        settled = ran if self.options.code_change == "rerun" else ran - changes.begun
+        left = {name: superstep for name, superstep in reopened.items() if name not in ran}
+        return code_to_record(changes, changes.stored.finished - ran, settled, left)
 
     def open_map(self, map_run: MapRun) -> None:
         """Start or resume the history of a map."""
@@ -840,11 +848,11 @@ class MapRecorder:
         self.others[map_run] = {item.status for item in items if item.item not in numbers}
         map_run.refuse_answers_to_no_item()
         asked: list[Question] = []
+        changes = self._changes(map_run, items)
         if stored is not None and parent is None and map_run.admission.graph.has_interrupts:
             asked = self.store.questions(map_run.workflow_id)
-        changes = self._changes(map_run, items)
-        again = changes if self.options.code_change == "rerun" else {}
-        without_answered_items(self.store, map_run, asked, again)
+            again = changes if self.options.code_change == "rerun" else {}
+            without_answered_items(self.store, map_run, asked, again)
         given = self._given_answers(map_run, asked)
         self._check_code(map_run, changes, asked, given)
         if stored is not None and self._is_complete(map_run, stored, items):
@@ -940,7 +948,7 @@ class MapRecorder:
         asked: Sequence[Question],
         given: Collection[str],
     ) -> None:
-        """Look at changes of the code before anything is written; warn once for all items.
+        """Look at changes of the code before anything is written; give one warning for all items.
 
         Raises GraphChangedError for changes that are refused, WorkflowError for an answer to a question that
         is asked again.
