@@ -200,7 +200,7 @@ def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
 
 def fences(connection: Connection, workflow_ids: Sequence[str]) -> dict[str, int]:
     """Return the fences of the newest claims; workflows that are held are left out."""
-    marks = ", ".join("?" * len(workflow_ids))
+    marks = ", ".join("?" * len(workflow_ids)) or "NULL"
     rows = connection.execute(
         f"SELECT id, fence FROM workflows WHERE id IN ({marks}) AND owner_pid IS NULL",  # noqa: S608 - marks
         tuple(map(findable, workflow_ids)),
