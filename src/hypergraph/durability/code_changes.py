@@ -395,6 +395,10 @@ def _difference(graph: Graph, stored: Stored, name: str) -> str:
             )
         )
         return f"{was} is now {is_now}"
+    if now.nested_graph is not None and not _is_other(
+        stored.workflow.node_hashes[name], node_hashes(graph)[name], around=True
+    ):
+        return "it has new nodes inside, or its code inside has changed"
     was, is_now = stored.workflow.node_hashes[name][:12], node_hashes(graph)[name][:12]
     return f"its source, or a class it names, has changed (hash {was} is now {is_now})"
 
