@@ -153,7 +153,7 @@ def wait_for(found: Any) -> Any:
 
 def outcomes(runner: Any, store: SqliteCheckpointer, program: Program, shape: Shape) -> list[Any]:
     """Return what comes of each call of a program, without anything that only says where it ran."""
-    seen = []
+    seen: list[Any] = []
     for number, (how, policy) in enumerate(program.calls):
         calls.clear()
         down.clear()

@@ -228,6 +228,22 @@ def test_one_warning_names_the_changed_nodes_of_all_items(runner: SyncRunner) ->
     assert len(warned) == 1
 
 
+def test_items_with_new_values_are_not_kept(runner: SyncRunner) -> None:
+    def graph(price: Any) -> Graph:
+        return Graph([FunctionNode(price, "price", "price"), FunctionNode(net, "net", "x1")], name="one")
+
+    def called(price: Any, n: list[int]) -> Any:
+        options: dict[str, Any] = {"map_over": ["x", "n"], "key": "x", "workflow_id": "m"}
+        return runner.map(graph(price), x=[1, 2], n=n, **options)["price"]
+
+    called(price_of, [1, 2])
+    with pytest.warns(UserWarning, match="the code or wiring of 'price' has changed since"):
+        assert called(new_price_of, [5, 2]) == [500, 2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert called(new_price_of, [5, 7]) == [500, 700]
+
+
 def test_new_nodes_of_a_nested_graph_that_ended_run_with_rerun(runner: SyncRunner) -> None:
     more = FunctionNode(lambda price: price + 1, "more", "sum")
     first = {"n": 3, "each.ok": True}

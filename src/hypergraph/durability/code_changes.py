@@ -152,8 +152,13 @@ class Changes:
                 run.refuse_rerun()
 
 
-def changes_in(store: Checkpointer, graph: Graph, stored: Stored, upto: int | None = None) -> Changes:
-    """Return what has changed since a workflow was recorded, also in nested graphs begun by a superstep."""
+def changes_in(
+    store: Checkpointer, graph: Graph, stored: Stored, upto: int | None = None, *, every: bool = True
+) -> Changes:
+    """Return what has changed since a workflow was recorded, also in nested graphs begun by a superstep.
+
+    Without `every`, items are left out in which only nodes have changed that others show.
+    """
     now, before = node_hashes(graph), stored.workflow.node_hashes
     differing = [name for name, known in before.items() if now.get(name, known) != known]
     nested = [name for name in differing if "+" in before[name] and "+" in now[name]]
@@ -167,7 +172,7 @@ def changes_in(store: Checkpointer, graph: Graph, stored: Stored, upto: int | No
         within = graph_inside(graph, node)
         is_mapped = isinstance(node, GraphNode) and node.map_config is not None
         runs = _items(store, child) if is_mapped else [child]
-        found = tuple(each for run in runs if (each := _changes_of(store, within, run)) is not None)
+        found = _changes_of(store, within, runs, every=every)
         record = last.get(name)
         if record is not None and record.status is StepStatus.COMPLETED:
             if record.child_workflow_id in (None, child.id):
@@ -185,16 +190,28 @@ def changes_in(store: Checkpointer, graph: Graph, stored: Stored, upto: int | No
     )
 
 
-def changes_in_items(store: Checkpointer, graph: Graph, items: Iterable[Workflow]) -> list[Changes]:
-    """Return the items of a map in which code has changed."""
-    return [each for item in items if (each := _changes_of(store, graph, item))]
+def changes_in_items(
+    store: Checkpointer, graph: Graph, items: Iterable[Workflow], *, every: bool
+) -> list[Changes]:
+    """Return the items of a map in which code has changed, or some of them that show all changed nodes."""
+    return [each for each in _changes_of(store, graph, items, every=every) if each]
 
 
-def _changes_of(store: Checkpointer, graph: Graph, workflow: Workflow) -> Changes | None:
-    if workflow.node_hashes == node_hashes(graph):
-        return None
-    stored = stored_in(store, workflow.id, graph)
-    return None if stored is None else changes_in(store, graph, stored)
+def _changes_of(
+    store: Checkpointer, graph: Graph, workflows: Iterable[Workflow], *, every: bool
+) -> list[Changes]:
+    """Return what has changed in each of some runs of a graph that was recorded with other hashes."""
+    now, seen, found = node_hashes(graph), set[tuple[str, str]](), list[Changes]()
+    for workflow in workflows:
+        before = workflow.node_hashes
+        differing = {(name, known) for name, known in before.items() if now.get(name, known) != known}
+        if before == now or (not every and before.keys() == now.keys() and differing <= seen):
+            continue
+        stored = stored_in(store, workflow.id, graph)
+        if stored is not None:
+            found.append(changes_in(store, graph, stored, every=every))
+            seen |= {(name, before[name]) for name in found[-1].own if "+" not in before[name]}
+    return found
 
 
 def _last_visits(

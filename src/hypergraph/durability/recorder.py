@@ -476,7 +476,8 @@ class WorkflowRecorder:
         """Return what has changed since a run was recorded, in nested graphs and items too."""
         if self.changes is not None and self.changes.stored is stored:
             return self.changes
-        found = changes_in(self.store, run.admission.graph, stored)
+        every = self.options.code_change == "rerun"
+        found = changes_in(self.store, run.admission.graph, stored, every=every)
         if _is_outermost(run):
             self.changes = found
         return found
@@ -938,7 +939,8 @@ class MapRecorder:
         """Return what has changed in the code of items that are mapped now; inside of a run that is known."""
         numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
         known = [item for item in items if item.item in numbers and map_run.parent is None]
-        found = changes_in_items(self.store, map_run.admission.graph, known)
+        every = self.options.code_change == "rerun" or map_run.numbers is not None
+        found = changes_in_items(self.store, map_run.admission.graph, known, every=every)
         return {each.stored.workflow.item or 0: each for each in found}
 
     def _check_code(
@@ -962,12 +964,23 @@ class MapRecorder:
                 each.refuse_rerun()
             warn_of_questions(workflow_id, again)
             return
+        is_refused = self.options.code_change == "error"
         paths: dict[str, Changes] = {}
-        for each in changes.values():
-            paths = each.paths() | paths
-        if self.options.code_change == "error":
+        for number, each in changes.items():
+            paths = each.paths(() if is_refused else self._anew(map_run, number, each.stored)) | paths
+        if is_refused:
             refuse_changes(graph, workflow_id, paths)
         warn_of_kept(graph, workflow_id, paths)
+
+    @staticmethod
+    def _anew(map_run: MapRun, number: int, stored: Stored) -> list[str]:
+        """Return the nodes of an item that new values run again; only items with a key may have some."""
+        if map_run.numbers is None:
+            return []
+        admission, values = map_run.admission, map_run.items[map_run.numbers.index(number)]
+        news = stored.news({name: value for name, value in values.items() if name in admission.given})
+        reached = admission.layout.reached_from(news)
+        return [name for name, index in admission.plan.index.items() if reached >> index & 1]
 
     @staticmethod
     def _given_answers(map_run: MapRun, asked: Sequence[Question]) -> dict[str, Any]:
