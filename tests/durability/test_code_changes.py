@@ -14,7 +14,7 @@ import pytest
 from hypergraph import END, FunctionNode, Graph, IfElseNode, InterruptNode, RouteNode, SyncRunner
 from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.checkpointers.records import NewWorkflow
-from hypergraph.exceptions import GraphChangedError, WorkflowError, WorkflowLockedError
+from hypergraph.exceptions import GraphChangedError, ItemChangedError, WorkflowError, WorkflowLockedError
 
 
 def net(x: int) -> int:
@@ -242,6 +242,36 @@ def test_items_with_new_values_are_not_kept(runner: SyncRunner) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert called(new_price_of, [5, 7]) == [500, 700]
+
+
+def test_an_answer_is_not_used_for_new_values_of_an_item(runner: SyncRunner) -> None:
+    graph = Graph([order(price_of).nodes["each"], FunctionNode(net, "net", "y")], name="orders")
+    options: dict[str, Any] = {"map_over": ["x", "n"], "key": "x", "workflow_id": "m"}
+    runner.map(graph, x=[1, 2], n=[3, 4], **options)
+    answers = {"item-0.each.ok": True, "item-1.each.ok": True}
+    with pytest.raises(
+        WorkflowError, match="'item-1/each/ask' of workflow 'm' will ask again because of 'n'"
+    ):
+        runner.map(graph, {"x": [1, 2], "n": [3, 400], **answers}, **options)
+    with pytest.warns(UserWarning, match=r"gives up what it asked for \('item-1.each.ok'\) because of 'n'"):
+        runner.map(graph, x=[1, 2], n=[3, 400], **options)
+    assert runner.map(graph, {"x": [1, 2], "n": [3, 400], **answers}, **options)["paid"] == [3, 400]
+
+
+def test_a_refused_map_removes_no_failed_item(runner: SyncRunner) -> None:
+    def graph(price: Any) -> Graph:
+        fails = FunctionNode(lambda price: 1 // (price - 3), "divide", "part")
+        return Graph([FunctionNode(price, "price", "price"), fails], name="one")
+
+    options: dict[str, Any] = {"map_over": "n", "workflow_id": "m", "error_handling": "continue"}
+    runner.map(graph(price_of), n=[3, 5], **options)
+    store = runner.checkpointer
+    assert store is not None
+    before = store.steps("m/item-0")
+    for change in ({"code_change": "error"}, {"n": [3, 6]}):
+        with pytest.raises((GraphChangedError, ItemChangedError)):
+            runner.map(graph(new_price_of), **{"n": [3, 5], "restart": "item", **options, **change})
+        assert store.steps("m/item-0") == before
 
 
 def test_new_nodes_of_a_nested_graph_that_ended_run_with_rerun(runner: SyncRunner) -> None:
