@@ -197,6 +197,14 @@ def test_an_answer_is_not_used_for_another_value_in_a_fork(runner: SyncRunner) -
     assert runner.run(order(new_price_of), {"each.ok": True}, workflow_id="f")["paid"] == 300
 
 
+def test_a_fork_continues_a_nested_graph_that_asks_again(runner: SyncRunner) -> None:
+    assert runner.run(order(price_of), {"n": 3, "each.ok": True}, workflow_id="w")["paid"] == 3
+    assert runner.run(order(new_price_of), workflow_id="w", code_change="rerun").pause.value == 300
+    fork: dict[str, Any] = {"workflow_id": "f", "fork_from": ("w", None)}
+    assert runner.run(order(new_price_of), {"each.ok": True}, **fork)["paid"] == 300
+    assert runner.run(order(new_price_of), {"each.ok": True}, workflow_id="w")["paid"] == 300
+
+
 def test_the_hash_inside_is_that_of_the_code_which_made_the_result(runner: SyncRunner) -> None:
     def paid_now(price: int, ok: bool) -> int:
         return price * 2

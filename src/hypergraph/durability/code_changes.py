@@ -258,14 +258,15 @@ def _makes_more(graph: Graph, stored: Stored, name: str, *, around: bool = False
     return outputs != node.data_outputs and not _is_other(known, _code_hash(node, outputs), around=around)
 
 
-def reopened_nodes(graph: Graph, stored: Stored) -> list[str]:
-    """Return the nested graphs that began to run again and have not ended since, for a failure or a crash."""
-    found = []
+def reopened_nodes(graph: Graph, stored: Stored) -> dict[str, int]:
+    """Return the nested graphs that began to run again and have not ended since, each with the superstep."""
+    found = {}
     for name, known in stored.workflow.node_hashes.items():
         inside = known.partition("+")[2]
         if inside.startswith(_AGAIN) and name in graph.nodes:
             last = max((r.superstep for r in stored.records if _has_ended(r, name)), default=-1)
-            found += [name] if last < int(inside.removeprefix(_AGAIN)) else []
+            if last < (first := int(inside.removeprefix(_AGAIN))):
+                found[name] = first
     return found
 
 

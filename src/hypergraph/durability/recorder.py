@@ -411,7 +411,9 @@ class WorkflowRecorder:
             changes = changes_in(self.store, graph, before, origin.upto)
             if self.options.code_change == "error":
                 refuse_changes(graph, source.id, changes.paths())
-            code = code_to_record(changes, before.finished)
+            at = reopened_nodes(graph, before)
+            reopened = {name: at[name] for name in at if origin.upto is None or at[name] <= origin.upto}
+            code = code_to_record(changes, before.finished, reopened=reopened)
             described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
         keep = {"force": self.options.force, "keep_steps": self.options.keep_steps}
         fork.begin(self.store, run.workflow_id or "", described, origin, **keep)
@@ -461,10 +463,11 @@ class WorkflowRecorder:
             or reopened_nodes(run.admission.graph, stored)
         ):
             return False
-        changes = self._changes(run, stored)
-        self._outdated(run, stored, changes)
-        if changes and self.options.code_change == "rerun":
-            return False
+        if _is_outermost(run) or self.options.code_change != "keep":
+            changes = self._changes(run, stored)
+            self._outdated(run, stored, changes)
+            if changes and self.options.code_change == "rerun":
+                return False
         if is_free and status is WorkflowStatus.PAUSED:
             fence = self.store.backend.read_fence(stored.workflow.id)
             if fence is None or fence != stored.fence:
@@ -1004,7 +1007,7 @@ class MapRecorder:
         return found
 
     def _anew(self, map_run: MapRun, item: Workflow) -> tuple[Collection[str], Collection[str]]:
-        """Return new values of an item, which only items with a key have, and the nodes that they run again."""
+        """Return the new values of an item, and the nodes they run again; only items with a key have some."""
         if map_run.numbers is None:
             return (), ()
         admission, values = map_run.admission, map_run.items[map_run.numbers.index(item.item or 0)]
