@@ -156,6 +156,7 @@ class BaseRunner(ABC):
         code_change: Literal["keep", "rerun", "error"] = "keep",
         new_turn: bool = False,
         keep_steps: bool = False,
+        restart: Literal["node", "item"] | None = None,
         tags: Mapping[str, str] | None = None,
         wait: bool = False,
         force: bool = False,
@@ -189,6 +190,8 @@ class BaseRunner(ABC):
             services: clients and other objects for nodes, by name: NodeContext.service; never stored
             budget: how much of what nodes record the workflow may use, as in {"cost": 1.0}; then
                 BudgetExceededError
+            restart: run failed items of maps inside again, also if their map has completed: from the "node"
+                that failed, or as new "item"s; what read their list runs again
             new_turn: count given values as new even if they equal the stored ones
             code_change: what to do if the code has changed since it was recorded: "keep" the results,
                 "rerun" the changed nodes, or raise an "error"

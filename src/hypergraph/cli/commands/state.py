@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers.overview import outdated_in
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import as_json, list_of_items, suggested, write_file
 from hypergraph.cli.stores import WF, answer, asked
-from hypergraph.cli.tables import ROWS, parts_table, state_table
+from hypergraph.cli.tables import ROWS, outdated_lines, parts_table, state_table
 from hypergraph.display import Block, jsonable, plural
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.state import SavedValue, StateView, raw_value, value
 from hypergraph.views.state import state as state_of
@@ -60,7 +62,9 @@ def state(call: Call) -> Reply:
         limits = {"limit": None, "characters": None}
     seen = value(store, wf, key, at=given.at, path=path, offset=given.offset, **limits)
     following = _after_value(seen, wf, key, given.at) or _explained(store, wf, key)
-    return Reply(seen, lambda: _value(seen), _value_header(seen, key), following)
+    outdated = outdated_in(store, require_workflow(store, wf)) if given.at is None else []
+    said = [outdated_lines(outdated)] if outdated else []
+    return Reply(seen, lambda: [*said, *_value(seen)], _value_header(seen, key), following)
 
 
 def _meant(key: str | None, path: str) -> tuple[str | None, str]:
@@ -83,6 +87,8 @@ def _header(found: StateView) -> list[str]:
 def _list(found: StateView) -> Iterator[Block]:
     if found["map_size"]:
         yield "Each item has its own state; with --key: one value of all items"
+    if found["outdated"]:
+        yield outdated_lines(found["outdated"])
     if found["items"]:
         yield state_table(found["items"])
     if found["next"]:
