@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from support.browsing import looking_at
 from support.ui_serving import Served, serving
 
@@ -72,6 +72,27 @@ def test_an_order_is_that_of_all_workflows_and_half_a_filter_keeps_the_rows(page
     page.get_by_role("searchbox", name="Where").fill("duration >")
     expect(page.get_by_role("alert")).to_be_visible()
     expect(first).to_contain_text("bad.example")
+
+
+def test_rows_of_another_order_are_not_added(page: Page) -> None:
+    held: list[Route] | None = []
+
+    def hold(route: Route) -> None:
+        if held is None:
+            route.continue_()
+        else:
+            held.append(route)
+
+    expect(page.locator("tbody tr")).to_have_count(50)
+    page.route("**/api/v1/workflows?*", hold)
+    with page.expect_request("**/api/v1/workflows?*"):
+        page.get_by_role("button", name="Workflow").click()
+    expect(page.get_by_role("button", name="Show 100 more")).to_be_disabled()
+    waiting, held = held, None
+    for route in waiting:
+        route.continue_()
+    page.get_by_role("button", name="Show 100 more").click()
+    expect(page.locator("tbody tr")).to_have_count(64)
 
 
 def test_errors_are_grouped_and_resumed_together(page: Page) -> None:

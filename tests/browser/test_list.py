@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from browser.checking import go
 from browser.conftest import Look
@@ -41,6 +41,26 @@ def test_workflows_are_filtered_searched_and_sorted_and_the_address_remembers_it
         page.reload()
         expect(page.locator("tbody tr")).to_have_count(4)
         expect(page.locator("td.of-id a")).to_have_text(["tea", "tea-b", "tea-c", "tea-d"])
+
+
+def test_rows_do_not_move_when_their_details_arrive(look: Look) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    with look("stories") as page:
+        expect(page.locator(".why-failed").first).to_be_visible()
+        page.route("**/api/v1/row_details?*", hold)
+        with page.expect_request("**/api/v1/row_details?*"):
+            page.reload()
+        last = page.locator("td.of-id a").last
+        before = last.bounding_box()
+        assert page.locator(".why-failed").count() == 0
+        for route in held:
+            route.continue_()
+        expect(page.locator(".why-failed").first).to_be_visible()
+        assert last.bounding_box() == before
 
 
 def test_a_long_list_comes_in_pages(look: Look) -> None:

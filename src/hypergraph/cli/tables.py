@@ -8,7 +8,7 @@ from typing import Any
 
 from hypergraph.cli.output import duration, status, until
 from hypergraph.display import Table, bounded, execution_time, first_line, plural, run_time
-from hypergraph.runs.log import failed_status, with_usage
+from hypergraph.runs.log import after, failed_status, with_usage
 from hypergraph.views.inner import InnerStepView
 from hypergraph.views.step import NO_RESULT, QuestionView, Step, StepValue, UnresolvedNode
 from hypergraph.views.values import TEXT, Brief, Part, StepRef, StoredValue, ValueView
@@ -70,13 +70,13 @@ def _inner_value(inner: InnerStepView) -> str:
 def step_status(step: Step) -> str:
     """Return the status of a step, with the error if it failed."""
     if step["status"] == "failed":
-        return failed_status(step["error"])
+        return failed_status(step["error"], attempts=step["attempt"])
     if step["status"] == "completed" and (step["cached"] or step["replayed"]):
         return "cached" if step["cached"] else "skipped"
     by = f" by {step['answered_by']}" if step["answered_by"] else ""
     answers = {"given": f", answered{by}", "unused": ", answer unused", "expired": ", deadline passed"}
     answer = f", answered{by}" if by else answers.get(step["answer"] or "", "")
-    return step["status"] + answer + (" (partial)" if step["partial"] else "")
+    return step["status"] + after(step["attempt"]) + answer + (" (partial)" if step["partial"] else "")
 
 
 def decision(step: Step) -> str:

@@ -28,6 +28,7 @@ from hypergraph.checkpointers.questions import (
 from hypergraph.checkpointers.records import StepRecord
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import plural
+from hypergraph.durability.code_changes import Changes
 from hypergraph.durability.history import Stored, is_other, made_in_loops
 from hypergraph.durability.resume import indexes_of, standing_of
 from hypergraph.durability.summaries import reached_at
@@ -67,7 +68,7 @@ def settle(
     asked: Sequence[Question],
     *,
     news: Collection[str],
-    outdated: Sequence[str],
+    changes: Changes | None,
     given: Collection[str],
     replaces: bool = False,
     forks: bool = False,
@@ -75,17 +76,15 @@ def settle(
     """Leave those answers with the run that a question is to use, and return what becomes of the others.
 
     Raises WorkflowError for another answer to a question that has been answered, and for an answer under the
-    path of a nested graph or item that does not ask.
+    path of a nested graph or item that does not ask. `changes` are those of code that runs again.
     """
     found = Settled({}, {})
     inputs = taken_as_inputs(run, stored)
     names = [] if run.fixed else [n for n in run.answers if n in given and n not in inputs]
     if not names:
         return found
-    outdated_ones = indexes_of(run, outdated)
     anew = set(news) - (made_in_loops(run.admission) if forks else set())
-    reached = run.admission.layout.reached_from(anew, outdated_ones)
-    case = _Case(run, stored, store, asked, reached=reached, forks=forks)
+    case = _Case(run, stored, store, asked, news=anew, changes=changes, forks=forks)
     is_interrupted = not (forks or replaces) and stored.workflow.status not in _AT_REST
     for key in names:
         case.look_at(key)
@@ -125,7 +124,8 @@ class _Case:
         store: Checkpointer,
         asked: Sequence[Question],
         *,
-        reached: int,
+        news: Collection[str],
+        changes: Changes | None,
         forks: bool,
     ) -> None:
         self.forks = forks  # whether the run is a fork that begins now
@@ -133,7 +133,8 @@ class _Case:
         self.graph = run.admission.graph
         self.asked = {key for question in asked for key in question.keys}
         self.waits = {question.head for question in asked}.intersection(self.graph.nodes)
-        self.reached = reached  # by what is given now
+        self.reached = run.admission.layout.reached_from(news)  # by what is given now
+        self.changes = changes  # of code that runs again
         self.begun = reached_at(stored, run.admission)
 
     def look_at(self, key: str) -> None:
@@ -141,11 +142,16 @@ class _Case:
         self.key, self.path = key, key.split(".")[:-1]
         self.makers = [self.path[0]] if self.path else _makers(self.graph, key)
         self.is_open = key in self.asked
-        self.is_anew = self._among(self.reached)
+        self.is_anew = self._among(self.reached) or self._runs_again
         self.record: StepRecord | None = None
         self.answer: Any = UNKNOWN
         for name in () if self.is_anew else self.makers:
             self._find(name)
+
+    @property
+    def _runs_again(self) -> bool:
+        """Whether changed code leads to the question."""
+        return self.changes is not None and asks_again(self.graph, self.key, self.changes)
 
     def _find(self, name: str) -> None:
         """Look for the last answer that a node has in this turn."""
@@ -352,12 +358,33 @@ def _makers(graph: Graph, name: str) -> list[str]:
     return [node.name for node in graph.iter_nodes() if name in node.outputs and _asks(node)]
 
 
+def asks_again(graph: Graph, key: str, changes: Changes) -> bool:
+    """Say whether changed code, which runs again, leads to the question of a key."""
+    keys = {key, _lifted_from(graph, key)}
+    return any(changes.reaches(path) for each in keys for path in _paths(graph, each))
+
+
+def _paths(graph: Graph, key: str) -> list[list[str]]:
+    """Return the paths of the nodes that ask for a key; items are in them."""
+    *path, name = key.split(".")
+    around: Graph | None = graph
+    for part in path:
+        node = None if around is None else around.wiring.nodes.get(part)
+        around = around if ITEM.fullmatch(part) else None if node is None else node.nested_graph
+    return [] if around is None else [[*path, maker] for maker in _makers(around, name)]
+
+
 def _asks(node: HyperNode) -> bool:
     return node.is_interrupt if node.nested_graph is None else node.nested_graph.has_interrupts
 
 
-def without_answered_items(store: Checkpointer, map_run: MapRun, asked: Sequence[Question]) -> None:
-    """Take away the answers that items of a map were given before; raise WorkflowError for other ones."""
+def without_answered_items(
+    store: Checkpointer, map_run: MapRun, asked: Sequence[Question], changes: Mapping[int, Changes]
+) -> None:
+    """Take away the answers that items of a map were given before; raise WorkflowError for other ones.
+
+    `changes` are those of code that runs again, by the numbers of the items: what they lead to is asked anew.
+    """
     keys = {key for question in asked for key in question.keys}
     workflow_id = map_run.workflow_id or ""
     workflow = store.backend.read_workflow(workflow_id)
@@ -367,6 +394,8 @@ def without_answered_items(store: Checkpointer, map_run: MapRun, asked: Sequence
             key, *path = f"item-{number}.{name}", f"item-{number}", *name.split(".")[:-1]
             if is_interrupted and was_answered(store, workflow_id, key, answer):
                 del answers[name]
+            elif number in changes and asks_again(map_run.admission.graph, name, changes[number]):
+                continue
             elif key not in keys and is_over(store, workflow_id, path):
                 found = answer_at(store, workflow_id, key)
                 if found is not UNKNOWN and is_other(found, answers.pop(name)):
@@ -448,28 +477,38 @@ def refuse_late_answer(
 
 
 def refuse_given_up_answer(
-    run: Run, stored: Stored, asked: Sequence[Question], news: Collection[str], outdated: Sequence[str]
+    run: Run, stored: Stored, asked: Sequence[Question], news: Collection[str], changes: Changes | None
 ) -> None:
     """Raise WorkflowError for an answer to a question that the same call gives up by new values or code."""
-    answers = () if run.fixed else run.answers
-    if not answers or not (news or outdated):
-        return
-    for question in _given_up(run, asked, news, outdated):
-        if any(key in run.answers for key in question.keys):
+    if not run.fixed and run.answers:
+        refuse_answers(stored.workflow.id, _given_up(run, asked, news, changes), run.answers, news)
+
+
+def refuse_answers(
+    workflow_id: str, questions: Iterable[Question], keys: Collection[str], news: Collection[str] = ()
+) -> None:
+    """Raise WorkflowError for an answer to one of the questions that new values or code give up."""
+    for question in questions:
+        if any(key in keys for key in question.keys):
             cause = ", ".join(map(repr, news)) or "changed code"
+            first = "Pass the new values first" if news else 'Run it with code_change="rerun" alone first'
             raise WorkflowError(
-                f"Node {question.pause.node_name!r} of workflow {stored.workflow.id!r} will ask again "
-                f"because of {cause}, so this answer was not used. Pass the new values first, then answer "
-                "the question.",
-                workflow_id=stored.workflow.id,
+                f"Node {question.pause.node_name!r} of workflow {workflow_id!r} will ask again because of "
+                f"{cause}, so this answer was not used. {first}, then answer the question.",
+                workflow_id=workflow_id,
             )
 
 
 def warn_of_given_up(
-    run: Run, stored: Stored, asked: Sequence[Question], news: Collection[str], outdated: Sequence[str]
+    run: Run, stored: Stored, asked: Sequence[Question], news: Collection[str], changes: Changes | None
 ) -> None:
     """Warn of open questions that new values or code give up."""
-    questions = [q for q in _given_up(run, asked, news, outdated) if q.pause.reason == "interrupt"]
+    warn_of_questions(stored.workflow.id, _given_up(run, asked, news, changes), news)
+
+
+def warn_of_questions(workflow_id: str, given_up: Iterable[Question], news: Collection[str] = ()) -> None:
+    """Warn of these questions, which new values or code give up; timers and signals are none."""
+    questions = [question for question in given_up if question.pause.reason == "interrupt"]
     if questions:
         keys = ", ".join(repr(key) for question in questions for key in question.keys)
         cause = ", ".join(map(repr, news)) or "changed code"
@@ -482,7 +521,7 @@ def warn_of_given_up(
             if question.step.answer is not None
         ]
         warn_caller(
-            f"Workflow {stored.workflow.id!r} gives up what it asked for ({keys}) because of {cause}. "
+            f"Workflow {workflow_id!r} gives up what it asked for ({keys}) because of {cause}. "
             f"{' '.join(remedies)}"
         )
 
@@ -492,8 +531,14 @@ def _by(question: Question) -> str:
 
 
 def _given_up(
-    run: Run, asked: Sequence[Question], news: Collection[str], outdated: Sequence[str]
+    run: Run, asked: Sequence[Question], news: Collection[str], changes: Changes | None
 ) -> list[Question]:
-    """Return the open questions that new values or code reach."""
+    """Return the open questions that new values or code reach, inside of nested graphs and items too."""
+    outdated = () if changes is None else changes.outdated
     reached = run.admission.layout.reached_from(news, indexes_of(run, outdated))
-    return [question for question in asked if reached >> run.plan.index.get(question.head, 0) & 1]
+    return [
+        question
+        for question in asked
+        if reached >> run.plan.index.get(question.head, 0) & 1
+        or (changes is not None and changes.gives_up(question))
+    ]

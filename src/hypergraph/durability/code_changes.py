@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from hypergraph.checkpointers.records import NewWorkflow, Workflow
+from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.questions import Question, began_by
+from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import preview
-from hypergraph.durability.history import Stored
+from hypergraph.durability.history import Stored, stored_in
+from hypergraph.engine.admission import ITEM, Admission, admit
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
-from hypergraph.engine.run import Run
+from hypergraph.engine.run import Run, graph_inside
 from hypergraph.exceptions import (
     GraphChangedError,
     GraphVersionError,
+    HypergraphError,
     ValueUnreadableError,
     WorkflowError,
     warn_caller,
@@ -23,11 +28,14 @@ from hypergraph.graph.graph import Graph
 from hypergraph.graph.structure import structure_of, type_text
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
+from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.signature import sha256
 from hypergraph.scheduling import bits
+from hypergraph.structure import walk
 from hypergraph.values.classes import fields_of, hint_text
 from hypergraph.values.fitting import Misfit, misfit
 
+_SEVERAL, _AGAIN = "several", "again from "  # in place of the hash of what is inside a nested graph
 RULES = 2  # of scheduling; unfinished work that was recorded under others is not continued
 
 
@@ -80,20 +88,172 @@ def refuse_other_version(graph: Graph, workflow: Workflow) -> None:
     )
 
 
-def changed_nodes(graph: Graph, stored: Stored) -> list[str]:
-    """Return the nodes with recorded results whose code has changed since."""
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Changes of the code since a workflow was recorded, and since the nested graphs and items in it were."""
+
+    graph: Graph
+    stored: Stored
+    own: tuple[str, ...] = ()  # nodes with results whose code or wiring has changed
+    # By nested graph: the runs of its last visit in which code has changed; of a mapped one, its items.
+    inside: Mapping[str, tuple[Changes, ...]] = field(default_factory=dict)
+    begun: frozenset[str] = frozenset()  # nested graphs that differ, and have a history of their own
+    ended: frozenset[str] = frozenset()  # those in `inside` whose last visit has a result
+    more: frozenset[str] = frozenset()  # nodes that differ only in that they make more than they did
+
+    def __bool__(self) -> bool:
+        return bool(self.own or self.inside)
+
+    @property
+    def outdated(self) -> list[str]:
+        """The nodes to run again. What is unfinished inside of a nested graph continues without that."""
+        return [*self.own, *(name for name in self.inside if name in self.ended and name not in self.own)]
+
+    def paths(self, anew: Collection[str] = ()) -> dict[str, Changes]:
+        """Return the paths of changed nodes, each with the first run it has changed in; but for `anew`."""
+        found = {name: self for name in self.own if name not in anew}
+        for name, runs in self.inside.items():
+            for run in runs if name not in anew else ():
+                for path, at in run.paths().items():
+                    found.setdefault(f"{name}/{path}", at)
+        return found
+
+    def reaches(self, path: Sequence[str]) -> bool:
+        """Say whether a node of a run that exists runs again; the path has nested graphs and items in it."""
+        name, ways = path[0], self.graph.wiring.ways
+        others = [*self.own, *(other for other in self.outdated if other != name)]
+        if name in walk(others, ways):
+            return True
+        for run in self.inside.get(name, ()):
+            item = run.stored.workflow.item
+            if item is None or path[1:2] == [f"item-{item}"]:
+                rest = path[1:] if item is None else path[2:]
+                if rest and run.reaches(rest):
+                    return True
+        return False
+
+    def gives_up(self, question: Question) -> bool:
+        """Say whether an open question, as seen from here or from the map around an item, is asked again."""
+        path = [*question.pause.path, question.pause.node_name.rpartition("/")[2]]
+        if ITEM.fullmatch(path[0]) is None:
+            return self.reaches(path)
+        return path[0] == f"item-{self.stored.workflow.item}" and self.reaches(path[1:])
+
+    def refuse_rerun(self) -> None:
+        """Raise GraphChangedError if a run inside leads to nodes that take what they made before."""
+        for runs in self.inside.values():
+            for run in runs:
+                names = [name for name in run.stored.inputs if name in run.graph.inputs.all]
+                try:
+                    admission = admit(run.graph, tuple(names), on_internal_override="ignore")
+                except (HypergraphError, ValueError):  # it takes other inputs by now, which come from outside
+                    continue
+                refuse_rerun(admission, run.stored, run.outdated)
+                run.refuse_rerun()
+
+
+def changes_in(store: Checkpointer, graph: Graph, stored: Stored, upto: int | None = None) -> Changes:
+    """Return what has changed since a workflow was recorded, also in nested graphs begun by a superstep."""
+    now, before = node_hashes(graph), stored.workflow.node_hashes
+    differing = [name for name, known in before.items() if now.get(name, known) != known]
+    nested = [name for name in differing if "+" in before[name] and "+" in now[name]]
+    visits = _last_visits(store, stored.workflow, nested, upto)
+    own = changed_nodes(graph, stored, visits)
+    last = {record.node_name: record for record in stored.records}
+    inside: dict[str, tuple[Changes, ...]] = {}
+    ended = set()
+    for name, child in visits.items():
+        node = graph.nodes[name]
+        within = graph_inside(graph, node)
+        is_mapped = isinstance(node, GraphNode) and node.map_config is not None
+        runs = _items(store, child) if is_mapped else [child]
+        found = tuple(each for run in runs if (each := _changes_of(store, within, run)) is not None)
+        record = last.get(name)
+        if record is not None and record.status is StepStatus.COMPLETED:
+            if record.child_workflow_id in (None, child.id):
+                ended.add(name)
+            if name not in own and any(has_grown(within, each.stored) for each in found):
+                own.append(name)  # its new nodes run once it runs again
+        if changed := tuple(each for each in found if each):
+            inside[name] = changed
+    more = [name for name in differing if _makes_more(graph, stored, name, around=name in visits)]
+    return Changes(
+        *(graph, stored, tuple(own), inside),
+        begun=frozenset(visits),
+        ended=frozenset(ended),
+        more=frozenset(more),
+    )
+
+
+def changes_in_items(store: Checkpointer, graph: Graph, items: Iterable[Workflow]) -> list[Changes]:
+    """Return the items of a map in which code has changed."""
+    return [each for item in items if (each := _changes_of(store, graph, item))]
+
+
+def _changes_of(store: Checkpointer, graph: Graph, workflow: Workflow) -> Changes | None:
+    if workflow.node_hashes == node_hashes(graph):
+        return None
+    stored = stored_in(store, workflow.id, graph)
+    return None if stored is None else changes_in(store, graph, stored)
+
+
+def _last_visits(
+    store: Checkpointer, workflow: Workflow, names: Collection[str], upto: int | None
+) -> dict[str, Workflow]:
+    """Return the last run of each of these nested graphs that has one."""
+    found: dict[str, Workflow] = {}
+    for child in store.backend.children(workflow.id) if names else ():
+        name = child.node_name or ""
+        if name in names and began_by(child, upto) and (name not in found or child.visit > found[name].visit):
+            found[name] = child
+    return found
+
+
+def _items(store: Checkpointer, workflow: Workflow) -> list[Workflow]:
+    return [item for item in store.backend.children(workflow.id) if item.item is not None]
+
+
+def changed_nodes(graph: Graph, stored: Stored, begun: Collection[str] = ()) -> list[str]:
+    """Return the nodes with recorded results whose code has changed since.
+
+    Of nested graphs that have `begun`, with a history of their own, the code inside is not compared.
+    """
     now, before, recorded = node_hashes(graph), stored.workflow.node_hashes, stored.finished
-    differing = [n for n, known in before.items() if n in recorded and now.get(n, known) != known]
-    return [name for name in differing if not _makes_more(graph, stored, name)]
+    differing = [
+        name
+        for name, known in before.items()
+        if name in recorded and name in now and _is_other(known, now[name], around=name in begun)
+    ]
+    return [name for name in differing if not _makes_more(graph, stored, name, around=name in begun)]
 
 
-def _makes_more(graph: Graph, stored: Stored, name: str) -> bool:
+def _is_other(known: str, now: str, *, around: bool) -> bool:
+    """Say whether the hash of a node differs, or the part that is about the node around a nested graph."""
+    return known.partition("+")[0] != now.partition("+")[0] if around else known != now
+
+
+def _makes_more(graph: Graph, stored: Stored, name: str, *, around: bool = False) -> bool:
     """Say whether a node differs only in that it makes more than it did: that is made when it is needed."""
     node, known = graph.nodes[name], stored.workflow.node_hashes[name]
     records = (r for r in stored.records if r.node_name == name and r.status is StepStatus.COMPLETED)
     made = {output for record in records for output in record.output_versions}
     outputs = tuple(output for output in node.data_outputs if output in made)
-    return outputs != node.data_outputs and _code_hash(node, outputs) == known
+    return outputs != node.data_outputs and not _is_other(known, _code_hash(node, outputs), around=around)
+
+
+def reopened_nodes(graph: Graph, stored: Stored) -> list[str]:
+    """Return the nested graphs that began to run again and have not ended since, for a failure or a crash."""
+    found = []
+    for name, known in stored.workflow.node_hashes.items():
+        inside = known.partition("+")[2]
+        if inside.startswith(_AGAIN) and name in graph.nodes:
+            last = max((r.superstep for r in stored.records if _has_ended(r, name)), default=-1)
+            found += [name] if last < int(inside.removeprefix(_AGAIN)) else []
+    return found
+
+
+def _has_ended(record: StepRecord, name: str) -> bool:
+    return record.node_name == name and record.status is StepStatus.COMPLETED
 
 
 def has_grown(graph: Graph, stored: Stored) -> bool:
@@ -102,33 +262,31 @@ def has_grown(graph: Graph, stored: Stored) -> bool:
     return bool(before) and not node_hashes(graph).keys() <= before.keys()
 
 
-def outdated_nodes(graph: Graph, stored: Stored, code_change: str, anew: Collection[str] = ()) -> list[str]:
-    """Return the nodes that must run again because their code has changed; warn if results are kept.
-
-    Those of nodes that new values run `anew` are not kept.
-
-    Raises GraphChangedError for a change under `code_change="error"`.
-    """
-    changed = changed_nodes(graph, stored)
-    if not changed or code_change == "rerun":
-        return changed
-    workflow_id = stored.workflow.id
-    if code_change == "error":
-        shown = "\n".join(_difference(graph, stored, name) for name in changed)
-        raise GraphChangedError(
-            f"Workflow {workflow_id!r}: the code or wiring of {_listed(graph, changed)} has changed since it "
-            "was recorded.\n"
-            f"{shown}\n"
-            'Pass code_change="keep" to keep the recorded results, or "rerun" to run these nodes again.',
-            workflow_id=workflow_id,
-        )
-    if kept := [name for name in changed if name not in anew]:
+def warn_of_kept(graph: Graph, workflow_id: str, paths: Iterable[str]) -> None:
+    """Warn of results that are kept although the code that made them has changed."""
+    if kept := list(paths):
         warn_caller(
             f"Workflow {workflow_id!r}: the code or wiring of {_listed(graph, kept)} has changed since it "
             f"was recorded; the recorded {'result is' if len(kept) == 1 else 'results are'} kept. "
             f'Pass code_change="rerun" to run {"it" if len(kept) == 1 else "them"} again.'
         )
-    return []
+
+
+def refuse_changes(graph: Graph, workflow_id: str, paths: Mapping[str, Changes]) -> None:
+    """Raise GraphChangedError for code that has changed since it made recorded results."""
+    if not paths:
+        return
+    shown = "\n".join(
+        f"-> {path}: {_difference(at.graph, at.stored, path.rpartition('/')[2])}"
+        for path, at in paths.items()
+    )
+    raise GraphChangedError(
+        f"Workflow {workflow_id!r}: the code or wiring of {_listed(graph, paths)} has changed since it "
+        "was recorded.\n"
+        f"{shown}\n"
+        'Pass code_change="keep" to keep the recorded results, or "rerun" to run these nodes again.',
+        workflow_id=workflow_id,
+    )
 
 
 def _listed(graph: Graph, names: Iterable[str]) -> str:
@@ -136,13 +294,31 @@ def _listed(graph: Graph, names: Iterable[str]) -> str:
     return ", ".join(map(repr, names if graph.renaming is None else map(graph.renaming.node, names)))
 
 
-def code_to_record(graph: Graph, stored: Stored, kept: Collection[str]) -> NewWorkflow | None:
-    """Return the hashes to record, None if they are unchanged; kept results keep their old hash."""
+def code_to_record(
+    changes: Changes,
+    kept: Collection[str],
+    settled: Collection[str] = (),
+    reopened: Mapping[str, int] | None = None,
+) -> NewWorkflow | None:
+    """Return the hashes to record, None if they are unchanged; kept results keep their old hash.
+
+    A nested graph with a history of its own may then hold results of several codes: its hash says so, unless
+    it is among the `settled`, all of whose results are of the present code. The hash of one that is
+    `reopened` says from which superstep on it runs again.
+    """
+    graph, stored = changes.graph, changes.stored
     before = stored.workflow.node_hashes
-    hashes = {n: before[n] if n in kept and n in before else now for n, now in node_hashes(graph).items()}
+    hashes = dict(node_hashes(graph))
     for name, now in node_hashes(graph).items():
-        if hashes[name] != now and _makes_more(graph, stored, name):
-            hashes[name] = now
+        known, around = before.get(name, now), name in changes.begun
+        if reopened is not None and name in reopened:
+            hashes[name] = f"{now.partition('+')[0]}+{_AGAIN}{reopened[name]}"
+        elif known != now and name not in settled:
+            keeps = name in kept and name not in changes.more
+            if around:
+                hashes[name] = f"{(known if keeps else now).partition('+')[0]}+{_SEVERAL}"
+            elif keeps:
+                hashes[name] = known
     version = graph.version or stored.workflow.version
     if hashes == before and version == stored.workflow.version:
         return None
@@ -204,7 +380,7 @@ def described(run: Run | MapRun, options: RunOptions) -> NewWorkflow:
 
 
 def _difference(graph: Graph, stored: Stored, name: str) -> str:
-    """Return one line about a changed node."""
+    """Return in which way a node has changed."""
     nodes: dict[str, Any] = {node["name"]: node for node in (stored.workflow.graph or {}).get("nodes", ())}
     before, now = nodes.get(name), graph.nodes[name]
     if before is not None and (tuple(before["inputs"]), tuple(before["outputs"])) != (
@@ -218,9 +394,9 @@ def _difference(graph: Graph, stored: Stored, name: str) -> str:
                 (now.inputs, now.data_outputs),
             )
         )
-        return f"-> {name}: {was} is now {is_now}"
+        return f"{was} is now {is_now}"
     was, is_now = stored.workflow.node_hashes[name][:12], node_hashes(graph)[name][:12]
-    return f"-> {name}: its source, or a class it names, has changed (hash {was} is now {is_now})"
+    return f"its source, or a class it names, has changed (hash {was} is now {is_now})"
 
 
 def node_hashes(graph: Graph) -> dict[str, str]:
@@ -231,7 +407,10 @@ def node_hashes(graph: Graph) -> dict[str, str]:
 
 
 def _code_hash(node: HyperNode, outputs: Sequence[str] | None = None) -> str:
-    """Return the hash of a node, or the one it had when it made only these outputs."""
+    """Return the hash of a node, or the one it had when it made only these outputs.
+
+    That of a nested graph has two parts: of the node around it, and of what is inside.
+    """
     made = node.data_outputs if outputs is None else outputs
     signals = node.outputs[len(node.data_outputs) :]
     wiring = (*node.inputs, "->", *made, "and", *signals, "after", *node.wait_for)
@@ -245,7 +424,7 @@ def _code_hash(node: HyperNode, outputs: Sequence[str] | None = None) -> str:
         return sha256(*node.code_shape, *wiring, *rules, *forms, "types", *types)
     if node.nested_graph is not None:
         inside = (f"{name}:{known}" for name, known in sorted(node_hashes(node.nested_graph).items()))
-        return sha256(*inside, *wiring, str(getattr(node, "map_config", None)))
+        return f"{sha256(*wiring, str(getattr(node, 'map_config', None)))}+{sha256(*inside)}"
     return sha256(node.definition_hash, *wiring)
 
 
@@ -291,13 +470,13 @@ def _of_other_type(workflow: Workflow, node_name: str, name: str, found: Misfit)
     )
 
 
-def refuse_rerun(run: Run, stored: Stored, outdated: Collection[str]) -> None:
+def refuse_rerun(admission: Admission, stored: Stored, outdated: Collection[str]) -> None:
     """Raise GraphChangedError if changed code leads to nodes that take what they made before.
 
     What a node of a loop, or one that adds to a value, took at first is not there any more: to run it again
     would continue the loop, and add a second time.
     """
-    plan, layout = run.plan, run.admission.layout
+    plan, layout = admission.plan, admission.layout
     reached = layout.reached_from((), [plan.index[name] for name in outdated if name in plan.index])
     for step in (plan.steps[index] for index in bits(reached)):
         taken = (set(step.outputs) & set(step.node.inputs)) - set(step.inward)

@@ -29,24 +29,30 @@ from hypergraph.display import did_you_mean, plural
 from hypergraph.durability import fork
 from hypergraph.durability.answers import (
     canonical,
+    refuse_answers,
     refuse_given_up_answer,
     refuse_late_answer,
     refuse_name_alone,
     settle,
     taken_as_inputs,
     warn_of_given_up,
+    warn_of_questions,
     without_answered_items,
 )
 from hypergraph.durability.code_changes import (
-    changed_nodes,
+    Changes,
+    changes_in,
+    changes_in_items,
     code_to_record,
     described,
     has_grown,
-    outdated_nodes,
+    refuse_changes,
     refuse_other_graph,
     refuse_other_rules,
     refuse_other_version,
     refuse_rerun,
+    reopened_nodes,
+    warn_of_kept,
 )
 from hypergraph.durability.history import Stored, active_time, inputs_in, is_other, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
@@ -136,7 +142,9 @@ class WorkflowRecorder:
         self.around: str | None = None  # the workflow whose part is resumed by itself
         self.may_be_inner = False  # whether a run inside of another one may be resumed by itself
         self.has_waited = self.has_forked = False
-        self.reruns: dict[Run, Stored] = {}  # runs in which nodes run again because of their code
+        # Runs in which nodes run again because of their code, and from where on nested graphs do.
+        self.reruns: dict[Run, tuple[Changes, dict[str, int]]] = {}
+        self.changes: Changes | None = None  # of the outermost run, as it was seen last
         try:
             store.backend.recover()  # reading alone finishes nothing that a crash left half done
         except CheckpointError as error:
@@ -404,9 +412,10 @@ class WorkflowRecorder:
         source = self.store.backend.read_workflow(origin.workflow_id or "")
         if source is not None:
             before = Stored(source, list(origin.records), origin.inputs)
+            changes = changes_in(self.store, graph, before, origin.upto)
             if self.options.code_change == "error":
-                outdated_nodes(graph, before, "error")
-            code = code_to_record(graph, before, before.finished)
+                refuse_changes(graph, source.id, changes.paths())
+            code = code_to_record(changes, before.finished)
             described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
         keep = {"force": self.options.force, "keep_steps": self.options.keep_steps}
         fork.begin(self.store, run.workflow_id or "", described, origin, **keep)
@@ -453,11 +462,12 @@ class WorkflowRecorder:
             or self._news(run, stored)
             or lacks_results(run, stored)
             or has_grown(run.admission.graph, stored)
+            or reopened_nodes(run.admission.graph, stored)
         ):
             return False
-        code_change = self.options.code_change
-        told = _is_outermost(run) or code_change == "rerun"  # one warning for a map, not one for each item
-        if told and outdated_nodes(run.admission.graph, stored, code_change):
+        changes = self._changes(run, stored)
+        self._outdated(run, stored, changes)
+        if changes and self.options.code_change == "rerun":
             return False
         if is_free and status is WorkflowStatus.PAUSED:
             fence = self.store.backend.read_fence(stored.workflow.id)
@@ -465,6 +475,30 @@ class WorkflowRecorder:
                 return False
         recall(run, stored, self.store, asked)
         return True
+
+    def _changes(self, run: Run, stored: Stored) -> Changes:
+        """Return what has changed since a run was recorded, in nested graphs and items too."""
+        if self.changes is not None and self.changes.stored is stored:
+            return self.changes
+        found = changes_in(self.store, run.admission.graph, stored)
+        if _is_outermost(run):
+            self.changes = found
+        return found
+
+    def _outdated(self, run: Run, stored: Stored, changes: Changes, anew: Collection[str] = ()) -> list[str]:
+        """Return the nodes that must run again because their code has changed; warn if results are kept.
+
+        Those of nodes that new values run `anew` are not kept. The outermost run, or map, warns for all that
+        is inside of it. Raises GraphChangedError for a change under `code_change="error"`.
+        """
+        graph, code_change = run.admission.graph, self.options.code_change
+        if code_change == "rerun":
+            return changes.outdated
+        if code_change == "error":
+            refuse_changes(graph, stored.workflow.id, changes.paths())
+        elif _is_outermost(run):
+            warn_of_kept(graph, stored.workflow.id, changes.paths(anew))
+        return []
 
     def _is_ripe(self, question: Question) -> bool:
         """Say whether a run has something to do at a question: an answer, a deadline or a signal is there."""
@@ -478,12 +512,10 @@ class WorkflowRecorder:
         """Find out what each answer of the call is for. Raises WorkflowError for one that is refused."""
         if run.fixed or self.named.isdisjoint(run.answers):
             return
-        graph, news = run.admission.graph, self._news(run, stored)
-        outdated = changed_nodes(graph, stored) if self.options.code_change == "rerun" else []
         found = settle(
             *(run, stored, self.store, asked),
-            news=news,
-            outdated=outdated,
+            news=self._news(run, stored),
+            changes=self._changes(run, stored) if self.options.code_change == "rerun" else None,
             given=self.named,
             replaces=bool(self.options.new_turn),
             forks=self.origin is not None,
@@ -508,7 +540,9 @@ class WorkflowRecorder:
         again = self.named if self.options.new_turn and _is_outermost(run) else ()
         return stored.news(given, self.edits if _is_outermost(run) else (), again)
 
-    def _go_on(self, run: Run, claim: Ownership, seen: Stored | None, *, is_detached: bool = False) -> bool:
+    def _go_on(  # noqa: PLR0912, PLR0915 - all that is refused, before all that is written
+        self, run: Run, claim: Ownership, seen: Stored | None, *, is_detached: bool = False
+    ) -> bool:
         """Put a run where the claimed workflow stopped; return whether there is anything left to do.
 
         What was seen before the claim may miss what another owner, who held the workflow then, wrote later.
@@ -533,32 +567,36 @@ class WorkflowRecorder:
         if not is_current and self._is_over(run, stored):  # another process was faster
             self.store.backend.release(claim)
             return False
-        graph, news = run.admission.graph, self._news(run, stored)
+        news, changes = self._news(run, stored), self._changes(run, stored)
         reached = run.admission.layout.reached_from(news)
         anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
-        outdated = outdated_nodes(graph, stored, self.options.code_change, anew)
-        refuse_given_up_answer(run, stored, asked, news, outdated)
+        outdated = self._outdated(run, stored, changes, anew)
+        again = changes if self.options.code_change == "rerun" else None
+        refuse_given_up_answer(run, stored, asked, news, again)
         if _is_outermost(run) and self.origin is None and self.options.on_internal_override != "ignore":
             refuse_remade(run, stored, news, reached)
-        kept = [question for question in asked if not question.inner]
-        if not is_detached and (
-            answers := {n: run.answers[n] for question in kept for n in question.keys if n in run.answers}
-        ):
+        if again:
+            refuse_rerun(run.admission, stored, outdated)
+            again.refuse_rerun()
+        keys = [key for question in asked if not question.inner for key in question.keys]
+        if not is_detached and (answers := {key: run.answers[key] for key in keys if key in run.answers}):
             record_answers(self.store, stored.workflow.id, answers)
             stored = self._stored(run) or stored
-        if outdated:
-            refuse_rerun(run, stored, outdated)
-            self.reruns[run] = stored
-        code = code_to_record(graph, stored, stored.finished.difference(anew))
+        outdated += [n for n in reopened_nodes(run.admission.graph, stored) if n not in (*outdated, *anew)]
+        kept = stored.finished.difference(anew)
         for name in taken_as_inputs(run, stored):
             run.values[name] = run.answers.pop(name)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
-        if _is_outermost(run) and (news or outdated):
+        if _is_outermost(run) and (news or again):
             is_same = is_current or self.origin is not None  # else another owner may have asked since
             asked_last = self.questions if is_same else self.store.questions(stored.workflow.id)
-            warn_of_given_up(run, stored, asked_last, news, outdated)
-        take_up(run, stored, given, outdated, self.store)
+            warn_of_given_up(run, stored, asked_last, news, again)
+        past = take_up(run, stored, given, outdated, self.store)
+        reopened = {run.plan.steps[index].name: past.entry for index in past.reopened}
+        code = code_to_record(changes, kept, anew, reopened)
+        if outdated or again:
+            self.reruns[run] = changes, reopened
         is_turn = bool(news or outdated) and not is_detached
         left = given_up(run, stored, self.store) if is_turn else []
         run.journal = Journal(
@@ -663,9 +701,12 @@ class WorkflowRecorder:
 
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""
-        stored = self.reruns.pop(run)
-        ran = {step.name for step in run.records[1::RECORD_SIZE]}
-        return code_to_record(run.admission.graph, stored, stored.finished - ran)
+        changes, reopened = self.reruns.pop(run)
+        rows = zip(run.records[1::RECORD_SIZE], run.records[3::RECORD_SIZE], strict=True)
+        ran = {step.name for step, outcome in rows if outcome is None or outcome.error is None}
+        settled = ran if self.options.code_change == "rerun" else ran - changes.begun
+        left = {name: superstep for name, superstep in reopened.items() if name not in ran}
+        return code_to_record(changes, changes.stored.finished - ran, settled, left)
 
     def open_map(self, map_run: MapRun) -> None:
         """Start or resume the history of a map."""
@@ -810,9 +851,13 @@ class MapRecorder:
         self.others[map_run] = {item.status for item in items if item.item not in numbers}
         map_run.refuse_answers_to_no_item()
         asked: list[Question] = []
+        changes = self._changes(map_run, items)
         if stored is not None and parent is None and map_run.admission.graph.has_interrupts:
             asked = self.store.questions(map_run.workflow_id)
-            without_answered_items(self.store, map_run, asked)
+            again = changes if self.options.code_change == "rerun" else {}
+            without_answered_items(self.store, map_run, asked, again)
+        given = self._given_answers(map_run, asked)
+        self._check_code(map_run, changes, asked, given)
         if stored is not None and self._is_complete(map_run, stored, items):
             return
         shared = self._shared(map_run)
@@ -827,7 +872,7 @@ class MapRecorder:
         if claim.existing is None:
             self.fresh.add(map_run)
             return
-        self._record_answers(map_run, asked)
+        self._record_answers(map_run, given)
         if parent is None:
             count_spent(self.store, map_run.context, map_run.workflow_id)
         self.active_time[map_run] = active_time(claim.existing, items)
@@ -892,15 +937,55 @@ class MapRecorder:
             self.store.backend.delete(failed)
         return [item for item in items if item.id not in failed]
 
-    def _record_answers(self, map_run: MapRun, asked: Sequence[Question]) -> None:
-        """Keep the answers to open questions of items, given to one item or to all of them."""
+    def _changes(self, map_run: MapRun, items: Sequence[Workflow]) -> dict[int, Changes]:
+        """Return what has changed in the code of items that are mapped now; inside of a run that is known."""
+        numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
+        known = [item for item in items if item.item in numbers and map_run.parent is None]
+        found = changes_in_items(self.store, map_run.admission.graph, known)
+        return {each.stored.workflow.item or 0: each for each in found}
+
+    def _check_code(
+        self,
+        map_run: MapRun,
+        changes: Mapping[int, Changes],
+        asked: Sequence[Question],
+        given: Collection[str],
+    ) -> None:
+        """Look at changes of the code before anything is written; give one warning for all items.
+
+        Raises GraphChangedError for changes that are refused, WorkflowError for an answer to a question that
+        is asked again.
+        """
+        graph, workflow_id = map_run.admission.graph, map_run.workflow_id or ""
+        if self.options.code_change == "rerun":
+            again = [q for q in asked if any(each.gives_up(q) for each in changes.values())]
+            refuse_answers(workflow_id, again, given)
+            for each in changes.values():
+                refuse_rerun(map_run.admission, each.stored, each.outdated)
+                each.refuse_rerun()
+            warn_of_questions(workflow_id, again)
+            return
+        paths: dict[str, Changes] = {}
+        for each in changes.values():
+            paths = each.paths() | paths
+        if self.options.code_change == "error":
+            refuse_changes(graph, workflow_id, paths)
+        warn_of_kept(graph, workflow_id, paths)
+
+    @staticmethod
+    def _given_answers(map_run: MapRun, asked: Sequence[Question]) -> dict[str, Any]:
+        """Return the answers to open questions of items, given to one item or to all of them."""
         keys = {key for question in asked for key in question.keys}
         given: dict[str, Any] = {}
-        for index, item in enumerate(map_run.items):
+        for index, item in enumerate(map_run.items if keys else ()):
             number = map_run.number_of(index)
             shared = {name: item[name] for name in map_run.admission.answers if name in item}
             own = {**shared, **map_run.answers.get(number, {})}
             given |= {key: v for name, v in own.items() if (key := f"item-{number}.{name}") in keys}
+        return given
+
+    def _record_answers(self, map_run: MapRun, given: Mapping[str, Any]) -> None:
+        """Keep the answers to open questions of items."""
         if given:
             try:
                 record_answers(self.store, map_run.workflow_id or "", given)

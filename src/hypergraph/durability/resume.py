@@ -186,7 +186,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         past.reopened = _reopened(run, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
         # Of a loop that a fork is given other values for, what has not ended with the old ones is given up.
-        past.given_up = reached or replay.given_up
+        past.given_up = reached & ~sum(1 << index for index in past.reopened) or replay.given_up
         before.turns = with_turn(before, turn)
     standing = replay.standing
     run.use(standing.layout, standing)

@@ -173,7 +173,12 @@ class MapRun:
 
     async def _run_item(self, index: int) -> None:
         run = self._item(index)
-        await execute(run)
+        try:
+            await execute(run)
+        except BaseException:
+            if run.journal is None:
+                self.runs[index] = None  # it was refused before it began
+            raise
         self.has_failed = self.has_failed or run.failure is not None
         if self.publish is not None:
             await self.publish(index, run)

@@ -378,15 +378,20 @@ def amount_text(amount: float | None) -> str:
     return f"{int(amount):,}" if float(amount).is_integer() else f"{float(amount):.6g}"
 
 
-def failed_status(message: str | None, node_name: str | None = None) -> str:
+def failed_status(message: str | None, node_name: str | None = None, attempts: int = 1) -> str:
     """Return "FAILED: message", with the node before the message if it is given."""
-    parts = ("FAILED", node_name, first_line(message or ""))
+    parts = (f"FAILED{after(attempts)}", node_name, first_line(message or ""))
     return ": ".join(part for part in parts if part)
+
+
+def after(attempts: int) -> str:
+    """Return " after 3 attempts", and nothing for the first one."""
+    return f" after {attempts} attempts" if attempts > 1 else ""
 
 
 def _step_row(step: NodeRecord) -> tuple[object, ...]:
     failed = step.status == "failed"
-    status = failed_status(step.error) if failed else step.status
+    status = failed_status(step.error, attempts=step.attempt) if failed else step.status + after(step.attempt)
     if step.log is not None:
         inner = step.log.steps if hasattr(step.log, "steps") else step.log.items
         status += f" ({len(inner)} inner)"

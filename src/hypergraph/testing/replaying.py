@@ -341,7 +341,7 @@ class Walk:
             about.workflow_id,
             about.status,
             min(found, key=_place) if found else None,
-            tuple(path + name for name in changed_nodes(graph, stored)),
+            tuple(path + name for name in changed_nodes(graph, stored, self._begun(workflow_id))),
             tuple(path + record.node_name for record in stored.waiting),
             self.known.pop("next", ()),
         )
@@ -349,6 +349,10 @@ class Walk:
 
     def _below(self, workflow_id: str) -> list[Workflow]:
         return self.store.backend.children(workflow_id)
+
+    def _begun(self, workflow_id: str) -> set[str]:
+        """Return the nested graphs that have a history of their own: their code is looked at inside."""
+        return {child.node_name for child in self._below(workflow_id) if child.node_name is not None}
 
     def _inside(self, graph: Graph, workflow_id: str, path: str, about: Replayed) -> Iterator[Replayed]:
         """Replay the runs of nested graphs."""

@@ -54,24 +54,26 @@ function pagesOf({ items, total, next_cursor: cursor, matches = {}, searched = 0
 function usePages(params) {
   const [pages, setPages] = useState(EMPTY);
   const ask = useRef(latest()).current;
-  const question = { ...questionOf(params), sort: params.sort };
-  const key = JSON.stringify(question);
+  const key = JSON.stringify({ ...questionOf(params), sort: params.sort });
+  const wanted = useRef(key);
+  wanted.current = key; // timers and answers come later, and the filters may be others by then
   const shown = useRef(PAGE);
-  const [busy, setBusy] = useState(false);
-  const look = () =>
-    ask("workflows", { ...question, limit: Math.min(shown.current, MOST) }).then(
-      (page) => settle(pagesOf(page)),
+  const [answered, setAnswered] = useState("");
+  const look = () => {
+    const asked = wanted.current;
+    /** @param {(last: typeof EMPTY) => typeof EMPTY} change */
+    const settle = (change) => {
+      setPages(change);
+      setAnswered(asked);
+    };
+    return ask("workflows", { ...JSON.parse(asked), limit: Math.min(shown.current, MOST) }).then(
+      (page) => settle(() => pagesOf(page)),
       // A filter that is half typed leaves the rows of the last one.
-      (error) => isStale(error) || settle({ ...(error.status === 400 ? pages : EMPTY), error, ready: true }),
+      (error) => isStale(error) || settle((last) => ({ ...(error.status === 400 ? last : EMPTY), error, ready: true })),
     );
-  /** @param {any} found */
-  const settle = (found) => {
-    setPages(found);
-    setBusy(false);
   };
   useEffect(() => {
     shown.current = PAGE;
-    setBusy(true);
     look();
     return () => ask.cancel();
   }, [key]);
@@ -87,6 +89,7 @@ function usePages(params) {
   }, [pages]);
   /** @param {any} page */
   const add = (page) => {
+    if (wanted.current !== key) return; // these rows are of other filters, or of another order
     const known = new Set(pages.items.map((item) => item.id));
     const items = [...pages.items, ...page.items.filter((/** @type {any} */ item) => !known.has(item.id))];
     shown.current = items.length;
@@ -96,8 +99,8 @@ function usePages(params) {
     else ask.cancel();
   };
   const more = () =>
-    get("workflows", { ...question, limit: 2 * PAGE, cursor: pages.cursor }).then(add, (error) => setPages({ ...pages, error }));
-  return { ...pages, loadMore: more, busy };
+    get("workflows", { ...JSON.parse(key), limit: 2 * PAGE, cursor: pages.cursor }).then(add, (error) => setPages({ ...pages, error }));
+  return { ...pages, loadMore: more, busy: answered !== key };
 }
 
 const DETAILED = 100; // rows whose details are asked for at once
@@ -109,12 +112,10 @@ function useRowDetails(items) {
   useEffect(() => {
     const controller = new AbortController();
     const load = async () => {
-      const all = new Map();
       for (let start = 0; start < items.length; start += DETAILED) {
         const ids = items.slice(start, start + DETAILED).map((item) => item.id);
         const page = await get("row_details", { id: ids }, controller.signal);
-        for (const details of page.items) all.set(details.id, details);
-        setFound(new Map(all));
+        setFound((last) => new Map([...last, ...page.items.map((/** @type {any} */ details) => [details.id, details])]));
       }
     };
     load().catch(() => {}); // the rows are complete without them
@@ -295,7 +296,7 @@ function Table({ pages }) {
       <tbody>${pages.items.map((/** @type {any} */ item) => html`<${Row} key=${item.id} item=${item} details=${details.get(item.id)} match=${pages.matches[item.id]} />`)}</tbody>
     </table>
     <div class="more">
-      ${pages.cursor && html`<button type="button" onClick=${pages.loadMore}>Show ${2 * PAGE} more</button>`}
+      ${pages.cursor && html`<button type="button" disabled=${pages.busy} onClick=${pages.loadMore}>Show ${2 * PAGE} more</button>`}
       <span class="note">${totalOf(pages)}</span>
     </div>`;
 }
