@@ -69,7 +69,6 @@ from hypergraph.durability.resume import (
     refuse_remade,
     standing_of,
     take_up,
-    warn_of_half_turn,
 )
 from hypergraph.engine.admission import is_answer, key_in_items, transactional_node
 from hypergraph.engine.inner_steps import added
@@ -261,6 +260,11 @@ class WorkflowRecorder:
                 "new_turn=True counts the values that are given now as new, and none are given. Pass "
                 "some, or leave it out to resume the workflow."
             )
+
+    @property
+    def has_history(self) -> bool:
+        """Whether the call continues a stored run, or forks one."""
+        return self.seen is not None or self.origin is not None
 
     def nothing_stored(self) -> str | None:
         """Return a line for an id under which nothing is stored; None if the workflow exists."""
@@ -633,7 +637,6 @@ class WorkflowRecorder:
             is_same = is_current or self.origin is not None  # else another owner may have asked since
             asked_last = self.questions if is_same else self.store.questions(stored.workflow.id)
             warn_of_given_up(run, stored, asked_last, news, again)
-            warn_of_half_turn(run, stored, self.store, news if self.options.new_turn else ())
         past = take_up(run, stored, given, outdated, self.store)
         reopened = {run.plan.steps[index].name: past.entry for index in past.reopened}
         code = code_to_record(changes, kept, anew, reopened)
