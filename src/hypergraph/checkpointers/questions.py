@@ -28,6 +28,7 @@ _FAR = 2**62  # no index is larger
 _LONGEST = 10_000_000  # characters of the ids of all runs around a run
 _NEAR = timedelta(seconds=60)  # a timer that is due so soon is waited for in the process
 _ITEM = re.compile(r"item-(0|[1-9][0-9]*)")
+_SHOWN = 20  # keys in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,8 +344,11 @@ def unasked(workflow_id: str, key: str, questions: Iterable[Question]) -> Workfl
     """Return the error for an answer to what is not asked."""
     keys = [key for question in questions if question.step.answer is None for key in question.keys]
     inside = [each for each in keys if each.endswith(f".{key}")]
-    listed = f"It asks for: {', '.join(map(repr, inside or keys))}." if keys else "It asks nothing."
-    hint = listed if inside else did_you_mean(key, keys) or listed
+    shown = (inside or keys)[:_SHOWN]
+    more = f" and {len(inside or keys) - len(shown)} more" if len(inside or keys) > len(shown) else ""
+    listed = f"It asks for: {', '.join(map(repr, shown))}{more}." if keys else "It asks nothing."
+    own = [each for each in keys if _ITEM.findall(each) == _ITEM.findall(key)]  # not those of other items
+    hint = listed if inside else did_you_mean(key, own) or listed
     return WorkflowError(
         f"Workflow {workflow_id!r} does not ask for {key!r}. {hint}", workflow_id=workflow_id
     )

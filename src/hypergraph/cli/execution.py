@@ -119,17 +119,17 @@ class Order(NamedTuple):
         return located(suggested(name, *places, options=options), self.database)
 
 
-def order_of(call: Call, stored: Workflow | None = None) -> Order:
+def order_of(call: Call, stored: Workflow | None = None, tags: Mapping[str, str] | None = None) -> Order:
     """Return the order of a call: its graph, inputs and options. Raises Problem if they are invalid.
 
-    Of a `stored` workflow TARGET may be left out.
+    Of a `stored` workflow TARGET may be left out; it is in its tags, or in these.
     """
     given, pairs = call.options, list(getattr(call.options, PAIRS.key))
     target = given.target
     if stored is not None:
         if target is not None and "=" in target:
             target, pairs = None, [target, *pairs]
-        target = target_of(target, stored.tags, stored.id)
+        target = target_of(target, stored.tags if tags is None else tags, stored.id)
     graph = graph_at(target)
     named = graph if stored is None else graph.recorded_as(stored.graph)
     values = given_values(named, given.values, pairs, given.map_over)

@@ -341,6 +341,8 @@ class BaseRunner(ABC):
                 raise
             text, fix, how = str(error).partition("\nHow to fix:")
             raise MissingInputError(f"{text}\n-> {why}{fix}{how}", error.missing, error.provided) from None
+        if recorder is None or not recorder.has_history:  # else the values are those of a turn, or edits
+            admission.refuse_unused()
         context = self._context(kernel, options, observer, recorder)
         if observer is not None:
             observer.renaming = graph.renaming
@@ -429,6 +431,7 @@ class BaseRunner(ABC):
         refusal: Exception | None = None
         try:
             admission = self._admit(graph, tuple(given), inputs, options)
+            admission.refuse_unused()
         except MissingInputError as error:
             if options.error_handling != "continue":
                 raise
@@ -459,7 +462,9 @@ class BaseRunner(ABC):
             if admission.notices:
                 refuse_misspelt_options(graph, inputs, RUN_OPTIONS | MAP_OPTIONS)
                 admission.warn()
-            elif plain and transactional_node(graph) is None:  # every call checks that there is a store
+            elif (
+                plain and admission.unused is None and transactional_node(graph) is None
+            ):  # checked by each call
                 graph.memo["admissions"][self.__class__, names] = admission
         return admission
 
