@@ -375,6 +375,11 @@ def _() -> Any:
     return AsyncRunner().run(COUNTING, text="a b")["total"]
 
 
+@mistake("the values of a run that was not awaited")
+def _() -> Any:
+    return AsyncRunner().run(COUNTING, text="a b").values  # type: ignore[attr-defined]
+
+
 @mistake("a forgotten await on a method of the store")
 def _() -> Any:
     return MemoryCheckpointer().get_state("order-1")["total"]  # type: ignore[index]

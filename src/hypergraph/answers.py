@@ -393,10 +393,17 @@ def described(schema: Schema | None) -> str:
         return " or ".join(described(choice) for choice in choices)
     kind = schema.get("type", "")
     if kind == "object" and "properties" in schema:
-        return f"an object with {', '.join(schema['properties']) or 'no fields'}"
+        fields = (_field(name, part) for name, part in schema["properties"].items())
+        return f"an object with {', '.join(fields) or 'no fields'}"
     if kind == "array" and isinstance(schema.get("items"), dict):
         return f"a list, each item {described(schema['items'])}"
     return _CALLED.get(kind, "anything")
+
+
+def _field(name: str, schema: Schema) -> str:
+    """Return a field of an object, with its choices if it has some."""
+    choices = isinstance(schema, dict) and ("enum" in schema or "const" in schema)
+    return f"{name} ({described(schema)})" if choices else name
 
 
 # -- converting ---------------------------------------------------------------------------------------

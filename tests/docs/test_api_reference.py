@@ -35,6 +35,12 @@ def test_a_page_of_the_api_is_what_the_code_says(name: str) -> None:
     assert file.read_text(encoding="utf-8") == text, "HYPERGRAPH_REGOLD=1 writes it anew"
 
 
+@pytest.mark.parametrize("name", PATHS)
+def test_no_table_of_the_api_is_empty(name: str) -> None:
+    text = (REFERENCE / name).read_text(encoding="utf-8")
+    assert re.findall(r"^\|[-|]+\|\n(?!\|)", text, re.MULTILINE) == []
+
+
 def test_every_public_class_and_call_says_what_it_is() -> None:
     calls = [call for call in public_calls() if not call.__name__.startswith("test_")]
     silent = [call for call in calls if not inspect.getdoc(call)]

@@ -124,6 +124,22 @@ def test_a_fork_goes_on_from_the_list_as_it_was(run: Any, store: Any) -> None:
     assert store.state("w")["messages"] == said_in("hi", "and")
 
 
+def test_a_fork_amid_a_turn_says_that_half_of_it_stays(run: Any, store: Any) -> None:
+    for said in ("hi", "and"):
+        run(agent, said=said, workflow_id="w")
+    told = "gives up an unfinished turn because of 'said'; .* 'messages'.* or fork from superstep 5 to begin"
+    with pytest.warns(UserWarning, match=told):
+        other = run(agent, said="but", fork_from=("w", 8), workflow_id="f")
+    assert other["messages"][:7] == [*said_in("hi"), "and", said_in("hi", "and")[5], "but"]
+
+
+def test_a_fork_that_edits_a_round_or_brings_its_own_list_gives_up_nothing(run: Any, store: Any) -> None:
+    run(agent, said="hi", workflow_id="w")
+    run(agent, calls=["other"], fork_from=("w", 2), workflow_id="edited")
+    fresh = run(agent, said="but", messages=["short"], fork_from=("w", 2), workflow_id="fresh")
+    assert fresh["messages"][:2] == ["short", "but"]
+
+
 def test_a_turn_that_fails_is_finished_once(run: Any, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run(agent, said="hi", workflow_id="w")
     monkeypatch.setitem(globals(), "broken", True)
@@ -142,7 +158,8 @@ def test_a_turn_after_one_that_was_cut_off_loses_no_message(
     run(agent, said="hi", workflow_id="w", error_handling="continue")
     monkeypatch.setitem(globals(), "broken", False)
     CALLS.clear()
-    result = run(agent, said="tool, please", workflow_id="w")
+    with pytest.warns(UserWarning, match="gives up an unfinished turn because of 'said'; .* 'messages'"):
+        result = run(agent, said="tool, please", workflow_id="w")
     assert CALLS == ["listen", "ask", "decide"]
     assert result["messages"] == ["hi", "reply 1", "tool, please", "reply 3"]
 

@@ -19,6 +19,8 @@ from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer
 
 Result = list[Any] | Replace
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*gives up an unfinished turn:UserWarning")
+
 
 class Script:
     """What each node of a random graph returns in each turn, and which calls fail the first time."""

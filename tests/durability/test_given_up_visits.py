@@ -15,6 +15,8 @@ from hypergraph.exceptions import WorkflowError
 
 __all__ = ["durable", "store"]  # fixtures
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*gives up an unfinished turn:UserWarning")
+
 
 class Died(BaseException):
     """The end of a process."""

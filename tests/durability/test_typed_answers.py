@@ -219,4 +219,7 @@ def test_a_type_that_says_nothing_has_no_schema() -> None:
     for declared in (None, Any, object, Other, Other | None, "Unknown"):
         assert schema_of(declared) is None
     check("answer", object(), None)
-    assert described(schema_of(list[Refund])) == "a list, each item an object with amount, size"
+    assert (
+        described(schema_of(list[Refund]))
+        == "a list, each item an object with amount, size (one of 's', 'l')"
+    )

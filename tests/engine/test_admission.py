@@ -248,6 +248,30 @@ def test_of_several_ways_into_a_cycle_without_a_gate_the_first_counts(run: Run) 
     assert run(CYCLE, {"x": 1, "y": 1}).log.steps[0].node_name == "to_y"
 
 
+@route(targets=["to_x", END])
+def enough_y(y: int) -> Any:
+    return END if y < 3 else "to_x"
+
+
+LOOP = Graph([to_y, to_x, enough_y])
+
+
+def test_a_value_that_a_loop_makes_before_a_node_takes_it_is_refused(run: Run) -> None:
+    assert LOOP.inputs.entrypoints == {"to_y": ("x",), "to_x": ("y",)}
+    for given in ({"x": 8}, {"y": 8}):
+        assert run(LOOP, given).completed
+    for _ in range(2):  # what was admitted is remembered, and refused again
+        with pytest.raises(ValueError, match=r"Ambiguous cycle entry: .* begins at 'to_y'.*makes 'y' before"):
+            run(LOOP, {"x": 8, "y": 10})
+    assert run(LOOP, {"x": 8, "y": 10}, on_internal_override="ignore").completed
+    assert run(LOOP, {"x": 8, "y": 10}, entrypoint="to_x").log.steps[0].node_name == "to_x"
+
+
+def test_a_map_refuses_a_value_that_its_loop_does_not_use() -> None:
+    with pytest.raises(ValueError, match="Ambiguous cycle entry"):
+        SyncRunner().map(LOOP, {"x": [8, 9], "y": 10}, map_over="x")
+
+
 def test_a_loop_that_could_begin_at_two_places_is_refused_before_anything_runs(run: Run) -> None:
     def alternative(name: str) -> FunctionNode:
         return FunctionNode(lambda question: question, name, "found")

@@ -78,6 +78,8 @@ def test_exactly_the_flag_of_the_status_is_set(status: RunStatus) -> None:
 
 def test_a_summary_is_the_logs_or_status_and_error() -> None:
     assert RunResult({}, DONE, log=LOG).summary() == "1 node, 2.1s, 0 errors | slowest: slow (1.8s)"
+    waits = "1 node, 2.1s, 0 errors | slowest: slow (1.8s) | paused"
+    assert RunResult({}, PAUSED, log=LOG).summary() == waits
     assert RunResult({}, FAILED, error=ValueError("boom")).summary() == "failed: ValueError: boom"
     assert RunResult({}, FAILED, error=ValueError("a\nb")).summary() == "failed: ValueError: a\\nb"
     assert RunResult({}, PAUSED).summary() == "paused"

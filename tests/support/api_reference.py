@@ -212,12 +212,14 @@ def attribute_rows(kind: type, members: Members) -> Iterator[str]:
 def prose(thing: Any) -> Iterator[str]:
     """Yield a docstring as Markdown; what parameters mean and what is raised become tables."""
     text = inspect.getdoc(thing) or ""  # a method without one has that of its base class
-    for section in re.split(r"\n\n(?=(?:Args|Raises):\n)", text):
+    for section in re.split(r"\n\n(?=(?:Args|Raises|Example):\n)", text):
         heading, _, rest = section.partition(":\n")
         if heading not in ("Args", "Raises"):
-            yield re.sub(
-                r"(?m)(^>>> .*\n(?:.+\n?)*)", lambda lines: f"```text\n{lines[0].rstrip()}\n```\n", section
+            shown = f"{textwrap.dedent(rest)}\n" if heading == "Example" else section
+            text = re.sub(
+                r"(?m)(^>>> .*\n(?:.+\n?)*)", lambda lines: f"```text\n{lines[0].rstrip()}\n```\n", shown
             )
+            yield text.rstrip() if heading == "Example" else text
             continue
         items = re.findall(r"^(\S.*?): (.*(?:\n +.*)*)", textwrap.dedent(rest), re.MULTILINE)
         head = "| Parameter | Meaning |" if heading == "Args" else "| Raises | When |"

@@ -102,6 +102,7 @@ def _is_valid_call(case: Case) -> bool:
     """Whether the checks before a run let it pass."""
     try:
         admission = admit(case.ready_graph(), tuple(case.given))
+        admission.refuse_unused()
     except (ValueError, MissingInputError, GraphConfigError):
         return False
     return not admission.notices

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import re
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -182,3 +183,41 @@ def test_the_report_names_nodes_in_which_the_process_never_died_and_those_never_
     shown = ", ".join(f"{path} {one.killed.get(path, 0)}" for path in ("write", "approve", "send"))
     assert f"Died in: {shown}" in str(one)
     assert f"Never died in: {', '.join(one.never_killed)}" in str(one)
+
+
+def test_a_generator_that_is_given_up_does_not_print_where_the_process_died(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[int] = []
+
+    def note(number: int) -> None:
+        ended.append(number)
+
+    def numbers() -> Any:
+        try:
+            yield 1
+            yield 2
+        finally:
+            note(1)
+
+    @node(output_name="found")
+    def search(items: list[int]) -> bool:
+        return any(item > 1 for item in items) and any(number for number in numbers())
+
+    @node(output_name="first")
+    def first(found: bool) -> int:
+        def inside() -> Any:
+            try:
+                yield 1
+            finally:
+                note(2)
+
+        for number in inside():
+            return int(number)
+        return 0
+
+    printed: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    report = simulate(Graph([search, first], name="s"), {"items": [1, 2, 3]}, seeds=60)
+    assert (report.ok, printed) == (True, [])
+    assert report.crashes > 20

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hypergraph import (
+    END,
     AsyncRunner,
     Graph,
     GraphConfigError,
@@ -17,6 +18,7 @@ from hypergraph import (
     route,
 )
 from hypergraph.checkpointers import CheckpointPolicy, MemoryCheckpointer, SqliteCheckpointer
+from hypergraph.checkpointers.records import Turn
 from hypergraph.exceptions import WorkflowNotFoundError
 from hypergraph.testing import NotRecordedError, compare_variants, recorded
 
@@ -202,6 +204,82 @@ def test_runs_of_several_turns() -> None:
     found = compare_variants(store, ["chat"], "remember", variants, lambda result: result["note"], graph=chat)
     assert [run.score for run in found.runs] == ["THREE!", "HI!"]
     assert called == ["remember", "remember"]
+
+
+@node(output_name="messages", append=True)
+def listen(said: str) -> str:
+    called.append("listen")
+    return f"user: {said}"
+
+
+@node(output_name=("messages", "calls"), append="messages")
+def ask(messages: list[str], tone: str = "") -> tuple[str, list[str]]:
+    called.append("ask")
+    calls = [] if messages[-1].startswith("tool") else [messages[-1][-1]]
+    return f"model{tone}: {'call' if calls else 'done'}", calls
+
+
+@route(targets=["act", END])
+def decide(calls: list[str]) -> Any:
+    return "act" if calls else END
+
+
+@node(output_name="messages", append=True)
+def act(calls: list[str]) -> list[str]:
+    return [f"tool: {call}" for call in calls]
+
+
+AGENT = Graph([listen, ask, decide, act], name="agent")
+
+
+def turn(said: str, tone: str = "") -> list[str]:
+    return [f"user: {said}", f"model{tone}: call", f"tool: {said}", f"model{tone}: done"]
+
+
+def chat() -> MemoryCheckpointer:
+    store = MemoryCheckpointer()
+    for said in "abc":
+        SyncRunner(checkpointer=store).run(AGENT, said=said, workflow_id="w", new_turn=True)
+    called.clear()
+    return store
+
+
+@pytest.mark.parametrize("start", [0, 6, 12, "listen"])
+def test_the_first_node_of_a_turn_runs_with_the_values_of_that_turn(start: int | str) -> None:
+    number = 2 if isinstance(start, str) else start // 6
+    before = [message for said in "abc"[:number] for message in turn(said)]
+    variants: dict[str, dict[str, Any]] = {
+        "as it was": {},
+        "other": {"said": "z"},
+        "default": {"tone": "!"},
+        "code": {"listen": lambda said: "user: y"},
+    }
+    found = compare_variants(chat(), ["w"], start, variants, lambda result: result["messages"], graph=AGENT)
+    expected = [turn("abc"[number]), turn("z"), turn("abc"[number], "!"), turn("y")]
+    assert [run.problem for run in found.runs] == [None] * 4
+    assert [run.score for run in found.runs] == [before + messages for messages in expected]
+    assert called.count("listen") == 3
+
+
+def test_every_superstep_of_every_turn_leads_to_the_same_end() -> None:
+    store = chat()
+    SyncRunner(checkpointer=store).run(AGENT, calls=["z"], fork_from=("w", 7), workflow_id="fork")
+    for name in ("w", "fork"):
+        ends = {tuple(store.state(name)["messages"]), (*turn("a"), *turn("b")), tuple(turn("a"))}
+        for start in range(store.steps(name)[-1].superstep + 1):
+            found = compare_variants(store, name, start, {"x": {}}, lambda r: r["messages"], graph=AGENT)
+            assert found.runs[0].problem is None
+            assert tuple(found.runs[0].score) in ends
+            assert len(found.runs[0].score) == 4 * (start // 6 + 1)
+
+
+def test_a_run_that_does_not_execute_the_step_is_not_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = chat()
+    monkeypatch.setattr(
+        store.view(graph=AGENT).backend, "read_turns", lambda workflow_id: [Turn(0, frozenset(("said",)))]
+    )
+    found = compare_variants(store, ["w"], "listen", {"x": {}}, lambda result: 1, graph=AGENT)
+    assert (found.runs[0].score, found.runs[0].problem) == (None, "listen did not run again")
 
 
 def test_loops_and_nested_graphs_and_async_nodes() -> None:

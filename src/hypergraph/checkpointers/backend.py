@@ -276,8 +276,15 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def settle_map(self, workflow_id: str) -> None:
-        """Bring a map up to date after an item ran by itself: its status, and when it is due."""
+    def settle_map(self, workflow_id: str, *, is_whole: bool = False) -> None:
+        """Bring a map up to date after an item ran by itself: its status, and when it is due.
+
+        `is_whole` says that every item has begun.
+        """
+
+    @abstractmethod
+    def raise_fence(self, workflow_id: str, least: int | None = None) -> None:
+        """Say that a workflow without owner has changed, or give it a fence of at least `least`."""
 
     @abstractmethod
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
@@ -356,8 +363,8 @@ class Backend(ABC):
         """Return the workflow, None if there is none."""
 
     @abstractmethod
-    def read_fence(self, workflow_id: str) -> int | None:
-        """Return the fence of the newest claim, None while that is held or if the workflow does not exist.
+    def read_fences(self, workflow_ids: Iterable[str]) -> dict[str, int]:
+        """Return the fences of the newest claims; workflows that are held, or do not exist, are left out.
 
         A claim whose fence is the next one finds what was read at this moment: nothing was written since.
         """
@@ -446,6 +453,28 @@ class Backend(ABC):
         found: dict[tuple[int, str], int] = {}
         for node, payload in self.read_inner(workflow_id):
             found[payload.superstep, node] = found.get((payload.superstep, node), 0) + 1
+        return found
+
+    def count_failed(self, workflow_ids: Iterable[str]) -> dict[str, int]:
+        """Return how many items of maps failed below workflows, or, without any, how many nested runs.
+
+        Of a node that ran several times, the last run counts. Workflows without failures are left out.
+        """
+        found: dict[str, int] = {}
+        for workflow_id in workflow_ids:
+            items, others, family = 0, 0, [workflow_id]
+            while family:
+                below = self.children(family.pop())
+                last = {
+                    (child.node_name, child.item): child for child in sorted(below, key=attrgetter("visit"))
+                }
+                for child in last.values():
+                    has_failed = child.status is WorkflowStatus.FAILED
+                    items += has_failed and child.item is not None
+                    others += has_failed and child.item is None
+                    family += [] if has_failed and child.item is not None else [child.id]
+            if items or others:
+                found[workflow_id] = items or others
         return found
 
     def total_usage(self, workflow_ids: Iterable[str]) -> dict[str, dict[str, float]]:

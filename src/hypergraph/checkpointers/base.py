@@ -709,7 +709,7 @@ class Checkpointer:
                 LazyState(outputs, self.encoding, workflow_id, link),
                 is_map=not steps and bool(backend.read_items(workflow_id)),
                 first=first,
-                fence=backend.read_fence(workflow_id),
+                fence=backend.read_fences([workflow_id]).get(workflow_id),
                 versions={payload.name: payload.version for payload in outputs},
                 given={payload.name: payload for payload in inputs} if self.encoding.redact else {},
                 summary=summary,
@@ -1125,7 +1125,7 @@ class Checkpointer:
 
         Args:
             older_than: A datetime, an ISO date, or a time ago like "30d".
-            keep_failed: Keep those that failed, and maps with failed items.
+            keep_failed: Keep those that failed, and those with failed items, also of maps inside.
             dry_run: Only return the ids.
 
         Example:
@@ -1149,6 +1149,9 @@ class Checkpointer:
         kept = {WorkflowStatus.FAILED, WorkflowStatus.PARTIAL} if keep_failed else set()
         found, _, _ = self.backend.find(Query(statuses=FINISHED - kept, limit=None))
         ids = [item.id for item in found if item.completed_at and item.completed_at < limit]
+        if keep_failed:
+            failed = self.backend.count_failed(ids)
+            ids = [workflow_id for workflow_id in ids if workflow_id not in failed]
         if not dry_run:
             self.backend.delete(ids)
         return ids

@@ -677,6 +677,36 @@ class _Progress:
         return [Done(index, step.superstep, absent=absent, equal=equal)]
 
 
+def ran_since(store: Checkpointer, steps: Iterable[StepRecord]) -> dict[str, str]:
+    """Return, by node, the nested runs that changed after their step ended: something in them ran by itself.
+
+    Only the last step of each node counts, and only if it has completed.
+    """
+    seen = {name: (child, step.child_fence) for name, child, step in _nested(steps)}
+    fences = store.backend.read_fences([child for child, _ in seen.values()]) if seen else {}
+    return {
+        name: child
+        for name, (child, fence) in seen.items()
+        if fence is not None and fences.get(child, fence) > fence
+    }
+
+
+def failed_in(store: Checkpointer, steps: Iterable[StepRecord]) -> dict[str, str]:
+    """Return, by node, the nested runs whose step has completed although something in them failed."""
+    inside = {child: name for name, child, _ in _nested(steps)}
+    failed = store.backend.count_failed(inside) if inside else {}
+    return {inside[child]: child for child in failed}
+
+
+def _nested(steps: Iterable[StepRecord]) -> list[tuple[str, str, StepRecord]]:
+    latest = {step.node_name: step for step in steps}
+    return [
+        (name, step.child_workflow_id, step)
+        for name, step in latest.items()
+        if step.child_workflow_id is not None and step.status is StepStatus.COMPLETED
+    ]
+
+
 def edits_of(store: Checkpointer, workflow_id: str | None) -> frozenset[int]:
     """Return the supersteps before which a fork, or one that it was forked from, was given values."""
     found: set[int] = set()

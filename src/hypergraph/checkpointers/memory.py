@@ -172,7 +172,14 @@ class MemoryBackend(Backend):
             row.fence += 1
             self._keep_limit()
 
-    def settle_map(self, workflow_id: str) -> None:
+    def raise_fence(self, workflow_id: str, least: int | None = None) -> None:
+        """Say that a workflow without owner has changed, or give it a fence of at least `least`."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            if row is not None and row.owner_since is None:
+                row.fence = row.fence + 1 if least is None else max(row.fence, least)
+
+    def settle_map(self, workflow_id: str, *, is_whole: bool = False) -> None:
         """Bring a map up to date after one of its items ran by itself."""
         with self._lock:
             row = self._rows.get(workflow_id)
@@ -180,7 +187,7 @@ class MemoryBackend(Backend):
                 return
             items = [each.workflow for each in self._rows.values() if each.workflow.parent_id == workflow_id]
             before, ended = row.workflow.status, row.workflow.completed_at
-            status = settled(before, [item.status for item in items])
+            status = settled(before, [item.status for item in items], is_whole=is_whole)
             due = min((item.due for item in items if item.due is not None), default=None)
             awaits: Counter[str] = Counter()
             for item in items:
@@ -353,11 +360,11 @@ class MemoryBackend(Backend):
             row = self._rows.get(workflow_id)
             return row.read() if row else None
 
-    def read_fence(self, workflow_id: str) -> int | None:
-        """Return the fence of the newest claim, None while that is held."""
+    def read_fences(self, workflow_ids: Iterable[str]) -> dict[str, int]:
+        """Return the fences of the newest claims; workflows that are held are left out."""
         with self._lock:
-            row = self._rows.get(workflow_id)
-            return row.fence if row and row.owner_since is None else None
+            found = ((each, self._rows.get(each)) for each in workflow_ids)
+            return {each: row.fence for each, row in found if row is not None and row.owner_since is None}
 
     def read_steps(
         self,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypergraph.checkpointers.backend import Owner, StepTally
-from hypergraph.checkpointers.history import History
+from hypergraph.checkpointers.history import History, ran_since
 from hypergraph.checkpointers.live import Progress
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import Question
@@ -38,7 +38,10 @@ class Overview:
     children: list[Workflow]  # at most CHILDREN: those that failed first, then by item
     child_counts: dict[str, int]  # status -> how many children have it
     is_map: bool  # the children are items of a map
+    failed_inside: int  # items of maps inside, or else nested runs, that failed without failing it
+    outdated: list[str]  # nested runs in which something ran by itself since: resume makes the results again
     first_error: StepRecord | None  # in the nested run or item where it happened
+    error_status: WorkflowStatus | None  # of that run
     child_errors: dict[str, StepRecord]  # of listed children that failed: id -> the step that failed
     unresolved: list[tuple[str, str]]  # of a failed run: workflow and node that began and left no result
     questions: list[Question]  # open ones, of nested runs and items too; artifacts are not fetched
@@ -63,6 +66,11 @@ def _overview(store: Checkpointer, workflow_id: str, steps: int) -> Overview | N
     children, counts = some_children(store, workflow_id)
     is_map = any(child.item is not None for child in children)
     forks, _, _ = store.backend.find(Query(forked_from=workflow_id, top_level=False, limit=FORKS))
+    failed = (
+        0 if workflow.status in _BROKEN else store.backend.count_failed([workflow_id]).get(workflow_id, 0)
+    )
+    error = _first_error(store, workflow_id, tallies)
+    at = None if error is None else store.backend.read_workflow(error.workflow_id)
     errors = {child.id: _first_error(store, child.id) for child in children if child.status in _BROKEN}
     return Overview(
         workflow=workflow,
@@ -73,7 +81,10 @@ def _overview(store: Checkpointer, workflow_id: str, steps: int) -> Overview | N
         children=children,
         child_counts=counts,
         is_map=is_map,
-        first_error=_first_error(store, workflow_id, tallies),
+        failed_inside=failed,
+        outdated=outdated_in(store, workflow, tallies),
+        first_error=error,
+        error_status=None if at is None else at.status,
         child_errors={child: step for child, step in errors.items() if step is not None},
         unresolved=unresolved_in(store, workflow),
         questions=[] if workflow.status is WorkflowStatus.COMPLETED else store.questions(workflow_id),
@@ -84,6 +95,24 @@ def _overview(store: Checkpointer, workflow_id: str, steps: int) -> Overview | N
         node_usage=_by_node(store.backend.read_usage(workflow_id)),
         progress=store.progress(workflow_id) if workflow.status is WorkflowStatus.ACTIVE else [],
     )
+
+
+def outdated_in(
+    store: Checkpointer, workflow: Workflow, tallies: Sequence[StepTally] | None = None
+) -> list[str]:
+    """Return the nested runs of a workflow in which something ran by itself after their step had ended."""
+    nodes = (workflow.graph or {}).get("nodes")
+    listed = [node for node in nodes if isinstance(node, Mapping)] if isinstance(nodes, list) else []
+    graphs = {node.get("name") for node in listed if node.get("graph")}
+    if not graphs:
+        return []
+    tallies = store.backend.tally_steps(workflow.id) if tallies is None else tallies
+    last: dict[str, int] = {}
+    for tally in tallies:
+        if tally.node in graphs:
+            last[tally.node] = max(tally.last, last.get(tally.node, 0))
+    steps = [step for number in last.values() if (step := store.step(workflow.id, number)) is not None]
+    return list(ran_since(store, steps).values())
 
 
 def _by_node(rows: Iterable[Usage]) -> dict[str, dict[str, float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
 from functools import wraps
+from itertools import chain
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -45,7 +46,11 @@ class Pending(Coroutine[Any, Any, T]):
 
     def _refuse(self, *_: Any) -> Any:
         self.close()  # the error below says all that a warning would
-        raise TypeError(f"{self._call}() was not awaited. {self._remedy}")
+        raise TypeError(self._text)
+
+    @property
+    def _text(self) -> str:
+        return f"{self._call}() was not awaited. {self._remedy}"
 
     __getitem__ = __iter__ = __len__ = __contains__ = __bool__ = _refuse
 
@@ -56,12 +61,16 @@ class Pending(Coroutine[Any, Any, T]):
             return self._call
         if name in self._names:
             return self._refuse()
+        if name[0] != "_":  # a library may look whether it has this, and await it then
+            raise AttributeError(f"{self._text} It has no {name!r} itself.")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 def names_of(*kinds: type) -> frozenset[str]:
-    """Return the public attributes of these classes."""
-    return frozenset(name for kind in kinds for name in dir(kind) if name[0] != "_")
+    """Return the public attributes of these classes, and what their objects are made of."""
+    codes = (getattr(vars(kind).get("__init__"), "__code__", None) for kind in kinds)
+    fields = (name for code in codes if code is not None for name in code.co_varnames[1 : code.co_argcount])
+    return frozenset(name for name in (*fields, *chain(*map(dir, kinds))) if name[0] != "_")
 
 
 def awaited(*kinds: type) -> Callable[[Call[P, T]], Call[P, T]]:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.answers import check, checked_signal, stored_schema
+from hypergraph.checkpointers.names import moved
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Workflow
 from hypergraph.checkpointers.status import UNFINISHED, StepStatus, WorkflowStatus
@@ -27,6 +28,7 @@ _FAR = 2**62  # no index is larger
 _LONGEST = 10_000_000  # characters of the ids of all runs around a run
 _NEAR = timedelta(seconds=60)  # a timer that is due so soon is waited for in the process
 _ITEM = re.compile(r"item-(0|[1-9][0-9]*)")
+_SHOWN = 20  # keys in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +294,7 @@ def record_answers(
         if question.step.answer is None:
             written.append(store.encoding.answer(question.step, own, by))
         elif any(_is_unlike(store, question.step.answer.get(n), value) for n, value in own.items()):
-            raise answered(workflow_id, given[0])
+            raise answered(store, workflow_id, given[0])
     if written:
         store.backend.put_answers(written)
 
@@ -335,15 +337,18 @@ def _refuse_unasked(
         raise unasked(workflow_id, key, questions)
     if _is_unlike(store, known, value):
         was_asked = "." not in key or was_answered_inside(store, workflow_id, key)
-        raise answered(workflow_id, key) if was_asked else unasked(workflow_id, key, questions)
+        raise answered(store, workflow_id, key) if was_asked else unasked(workflow_id, key, questions)
 
 
 def unasked(workflow_id: str, key: str, questions: Iterable[Question]) -> WorkflowError:
     """Return the error for an answer to what is not asked."""
     keys = [key for question in questions if question.step.answer is None for key in question.keys]
     inside = [each for each in keys if each.endswith(f".{key}")]
-    listed = f"It asks for: {', '.join(map(repr, inside or keys))}." if keys else "It asks nothing."
-    hint = listed if inside else did_you_mean(key, keys) or listed
+    shown = (inside or keys)[:_SHOWN]
+    more = f" and {len(inside or keys) - len(shown)} more" if len(inside or keys) > len(shown) else ""
+    listed = f"It asks for: {', '.join(map(repr, shown))}{more}." if keys else "It asks nothing."
+    own = [each for each in keys if _ITEM.findall(each) == _ITEM.findall(key)]  # not those of other items
+    hint = listed if inside else did_you_mean(key, own) or listed
     return WorkflowError(
         f"Workflow {workflow_id!r} does not ask for {key!r}. {hint}", workflow_id=workflow_id
     )
@@ -414,19 +419,47 @@ def _name(child: Workflow) -> str | None:
     return child.node_name if child.item is None else f"item-{child.item}"
 
 
-def answered(workflow_id: str, key: str, before: tuple[str, int] | None = None) -> WorkflowError:
-    """Return the error for another answer to what has been answered; `before` is where to fork, if known."""
+def answered(store: Checkpointer, workflow_id: str, key: str, asked_by: str | None = None) -> WorkflowError:
+    """Return the error for another answer to what has been answered; see `otherwise`."""
+    asked_by = workflow_id if asked_by is None else asked_by
     return WorkflowError(
-        f"{key!r} of workflow {workflow_id!r} has been answered already, with another value. "
-        f"{otherwise(before)}",
-        workflow_id=workflow_id,
+        f"{key!r} of workflow {asked_by!r} has been answered already, with another value. "
+        f"{otherwise(store, workflow_id, key, asked_by)}",
+        workflow_id=asked_by,
     )
 
 
-def otherwise(before: tuple[str, int] | None) -> str:
-    """Return the sentence that says how to give another answer."""
-    point = "" if before is None else f": fork_from={before!r}"
-    return f"To try this one, fork the workflow before the question{point}."
+def otherwise(store: Checkpointer, workflow_id: str, key: str, asked_by: str) -> str:
+    """Return the sentences that say how to give another answer: where to fork, and how to change an item.
+
+    `asked_by` is the workflow that asked, of which a fork that begins now has the history.
+    """
+    *path, name = key.split(".")
+    if path:
+        child = child_at(store, workflow_id, path[:1])
+        at = None if child is None else child.parent_superstep
+    else:
+        at = max((s.superstep for s in store.steps(workflow_id, values=False) if _has(s, name)), default=None)
+    way = f"fork the workflow before the question: fork_from={(asked_by, at - 1)!r}" if at else _ANEW
+    inside = [number for number, part in enumerate(path, 1) if _ITEM.fullmatch(part)]
+    item = child_at(store, workflow_id, path[: inside[-1]]) if inside else None
+    if item is None:
+        return f"To try this one, {way}."
+    own, then = moved(item.id, workflow_id, asked_by), f", then run {asked_by!r}"
+    return (
+        f"To try this one, {way}. To change the answer of this item alone, run {own!r} with it and "
+        f"new_turn=True{'' if item.parent_id == workflow_id else then}."
+    )
+
+
+def _has(step: StepRecord, name: str) -> bool:
+    """Say whether a step has made a value, or asks for it."""
+    return name in step.output_versions or (
+        step.pause is not None and name in step.pause.response_keys.values()
+    )
+
+
+_ANEW = "run the graph under another workflow_id, with all answers"  # nothing is before the question
 
 
 def _is_unlike(store: Checkpointer, stored: Any, given: Any) -> bool:

@@ -144,6 +144,7 @@ class StepRecord:
     created_at: datetime = field(default_factory=now)  # when it began, UTC
     completed_at: datetime | None = None  # when it ended
     child_workflow_id: str | None = None  # the stored run of a nested graph
+    child_fence: int | None = None  # its fence when the step ended: a higher one says that it ran again since
     attempt: int = 1  # how many attempts it took
     attempt_errors: tuple[str, ...] = ()  # "Type: message" of those that failed
     replayed: bool = False  # whether a resumed run took it from its history

@@ -29,12 +29,16 @@ class WorkflowStatus(Enum):
 UNFINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.COMPLETED}
 
 
-def settled(status: WorkflowStatus, items: Iterable[WorkflowStatus]) -> WorkflowStatus:
+def settled(
+    status: WorkflowStatus, items: Iterable[WorkflowStatus], *, is_whole: bool = False
+) -> WorkflowStatus:
     """Return the status of a map after one of its items ran by itself.
 
     A map that failed or was stopped may lack items that never started: `map` completes it, given the list.
+    `is_whole` says that it lacks none.
     """
-    found, all_began = set(items), status in (WorkflowStatus.PAUSED, WorkflowStatus.COMPLETED)
+    found = set(items)
+    all_began = is_whole or status in (WorkflowStatus.PAUSED, WorkflowStatus.COMPLETED)
     if found <= {WorkflowStatus.COMPLETED}:
         return WorkflowStatus.COMPLETED if all_began else status
     if found <= {WorkflowStatus.COMPLETED, WorkflowStatus.FAILED}:

@@ -17,6 +17,7 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import PAIRS, given_values
 from hypergraph.cli.output import duration, located, quoted, say, status, suggested, until
+from hypergraph.cli.stores import FORK_POINT
 from hypergraph.cli.tables import ROWS
 from hypergraph.cli.targets import SERVICES, graph_at, services_at, target_of
 from hypergraph.display import Table, escape, plural
@@ -29,7 +30,7 @@ from hypergraph.exceptions import (
     StoreError,
     WorkflowError,
 )
-from hypergraph.runs.log import failed_status, stats_table, step_table
+from hypergraph.runs.log import failed_inside, failed_status, stats_table, step_table
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.run import Failure, ItemView, Output, RunView, map_view, run_view
 from hypergraph.views.values import describe
@@ -66,6 +67,12 @@ RESUME_OPTIONS = (
     Option("--force", "take over even if another process owns the workflow, or after a crash loop"),
     NEW_TURN,
     CODE_CHANGE,
+    Option(
+        "--restart",
+        "run failed items of maps again, also inside a completed run: from the failed node, or as new items",
+        "WHERE",
+        choices=("node", "item"),
+    ),
 )
 _AS_OPTIONS = {  # how messages for Python name an option, and its name here
     "force=True": "--force",
@@ -73,7 +80,6 @@ _AS_OPTIONS = {  # how messages for Python name an option, and its name here
     'code_change="keep"': "--code-change keep",
     'code_change="rerun"': "--code-change rerun",
 }
-_FORK_POINT = re.compile(r"fork_from=\('([^']*)', (\d+)\)\.$")
 _ONLY_PYTHON = re.compile(r"\s*Pass on_internal_override=[^.]*\.")
 
 
@@ -113,17 +119,17 @@ class Order(NamedTuple):
         return located(suggested(name, *places, options=options), self.database)
 
 
-def order_of(call: Call, stored: Workflow | None = None) -> Order:
+def order_of(call: Call, stored: Workflow | None = None, tags: Mapping[str, str] | None = None) -> Order:
     """Return the order of a call: its graph, inputs and options. Raises Problem if they are invalid.
 
-    Of a `stored` workflow TARGET may be left out.
+    Of a `stored` workflow TARGET may be left out; it is in its tags, or in these.
     """
     given, pairs = call.options, list(getattr(call.options, PAIRS.key))
     target = given.target
     if stored is not None:
         if target is not None and "=" in target:
             target, pairs = None, [target, *pairs]
-        target = target_of(target, stored.tags, stored.id)
+        target = target_of(target, stored.tags if tags is None else tags, stored.id)
     graph = graph_at(target)
     named = graph if stored is None else graph.recorded_as(stored.graph)
     values = given_values(named, given.values, pairs, given.map_over)
@@ -151,7 +157,7 @@ def options_of(given: Any) -> dict[str, Any]:
     """Return the options of a runner that a call gives."""
     found: dict[str, Any] = {"entrypoint": given.entrypoint, "max_iterations": given.max_iterations}
     options = {name: value for name, value in found.items() if value is not None}
-    for name in ("force", "new_turn", "code_change"):
+    for name in ("force", "new_turn", "code_change", "restart"):
         if getattr(given, name, None):
             options[name] = getattr(given, name)
     if pairs := getattr(given, "budget", None):
@@ -199,7 +205,7 @@ def outcome(
     except StoreError:
         raise
     except WorkflowError as error:
-        message = _FORK_POINT.sub(lambda point: order.forking(point[1], point[2]), str(error))
+        message = FORK_POINT.sub(lambda point: order.forking(point[1], point[2]), str(error))
         raise Problem(REFUSED, _as_command_line(message)) from error
     except Exception as error:
         found = NodeError.of(error)
@@ -269,11 +275,19 @@ def reply_to(result: RunResult | MapResult, order: Order, store: Checkpointer | 
     unused = [_UNUSED] if store is not None and _is_unused(result, order, store) else []
     return Reply(
         view,
-        lambda: [*unused, *_blocks(result, view, order)],
+        lambda: [*unused, *_failed_inside(result, order), *_blocks(result, view, order)],
         _header(view, order),
         _next(view, order),
         code,
     )
+
+
+def _failed_inside(result: RunResult | MapResult, order: Order) -> Iterator[str]:
+    """Yield how many items failed in maps inside a run that completed, and how to run them again."""
+    failed = failed_inside(result.log) if isinstance(result, RunResult) and result.completed else 0
+    if failed:
+        again = f": {order.resuming(options=('--restart', 'node'))}" if order.workflow_id else ""
+        yield f"{plural(failed, 'item')} failed inside{'. To run them again' if again else ''}{again}"
 
 
 _UNUSED = "Nothing ran: the values equal the stored ones. To use them again: --new-turn."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
@@ -40,6 +41,9 @@ def asked(call: Call) -> tuple[Checkpointer, str]:
 def resuming(workflow_id: str, tags: Mapping[str, str]) -> str:
     """Return the command that resumes a workflow; the graph is named unless the workflow remembers it."""
     return suggested("resume", workflow_id) + ("" if APP in tags else " MODULE:GRAPH")
+
+
+FORK_POINT = re.compile(r"fork_from=\('([^']*)', (\d+)\)(\.$)?")  # in messages for Python
 
 
 def forking(call: Call, workflow_id: str, tags: Mapping[str, str]) -> str:

@@ -216,6 +216,14 @@ def error_lines(step: Step, most: int | None = None) -> list[str]:
     return [head, *trace_lines(_of_user(step.get("traceback")), most)]
 
 
+def outdated_lines(runs: Sequence[str]) -> list[str]:
+    """Return that a workflow does not contain what ran by itself in nested runs, a line for each."""
+    return [
+        f"Not up to date with {run}: something in it ran by itself since; resume makes the results again"
+        for run in runs
+    ]
+
+
 def unresolved_lines(nodes: Sequence[UnresolvedNode]) -> list[str]:
     """Return the nodes that began and left no result, and what to do about them."""
     lines = [f"{each['workflow']}, {each['node']}: {NO_RESULT}" for each in nodes[:ROWS]]
@@ -288,9 +296,9 @@ def asked_table(asked: Sequence[AskedView], fork: str) -> Table:
         pairs = " ".join(f"{key}=..." for key in question["keys"])
         before = "" if at is None else f"{pairs} --at {at}"
         rows.append((question["node"], question["superstep"], _how(question), before))
-    return Table(
-        ("Question", "Superstep", "Status", "Fork before it"), rows, f"To fork: {fork} KEY=... --at N"
-    )
+    has_point = any(question["fork_at"] is not None for question in asked)
+    more = f"To fork: {fork} KEY=... --at N" if has_point else ""
+    return Table(("Question", "Superstep", "Status", "Fork before it"), rows, more)
 
 
 def _how(question: AskedView) -> str:

@@ -28,7 +28,7 @@ from hypergraph.checkpointers.questions import (
 from hypergraph.checkpointers.records import StepRecord
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import plural
-from hypergraph.durability.code_changes import Changes
+from hypergraph.durability.code_changes import CHANGED_CODE, Changes
 from hypergraph.durability.history import Stored, is_other, made_in_loops
 from hypergraph.durability.resume import indexes_of, standing_of
 from hypergraph.durability.summaries import reached_at
@@ -106,7 +106,8 @@ def settle(
         elif not is_same:
             was_asked = case.answer is not UNKNOWN and case.was_asked
             wf = case.workflow_id
-            raise answered(wf, key, case.before) if was_asked else unasked(wf, key, asked)
+            own = stored.workflow.id
+            raise answered(store, own, key, wf) if was_asked else unasked(wf, key, asked)
     for question in asked:  # one that takes several answers is answered anew if one of them is another
         if any(key in run.answers for key in question.keys):
             again = [key for key in question.keys if key in found.repeated]
@@ -274,15 +275,6 @@ class _Case:
         return [layout.parts[i].name for i in coming if not layout.before[i] & asking & self.ahead]
 
     @property
-    def before(self) -> tuple[str, int] | None:
-        """The workflow and the superstep to fork from to answer otherwise, None if there is none."""
-        at = None if self.record is None else self.record.superstep
-        if self.path:
-            child = child_at(self.store, self.stored.workflow.id, self.path[:1])
-            at = None if child is None else child.parent_superstep
-        return (self.workflow_id, at - 1) if at else None
-
-    @property
     def workflow_id(self) -> str:
         """The workflow that asked: of a fork that begins now, the one that it is made from."""
         own = self.stored.workflow
@@ -334,7 +326,8 @@ def _taken(case: _Case, ahead: Sequence[str]) -> WorkflowError:
     taken = ", ".join(repr(name) for name in case.takers if name in case.since)
     return WorkflowError(
         f"{case.key!r} of workflow {wf!r} has been answered at this point, and {taken} has used the answer: "
-        f"{nodes} would run before another one could be used. {otherwise(case.before)}",
+        f"{nodes} would run before another one could be used. "
+        f"{otherwise(case.store, case.stored.workflow.id, case.key, wf)}",
         workflow_id=wf,
     )
 
@@ -404,7 +397,7 @@ def without_answered_items(
             elif key not in keys and is_over(store, workflow_id, path):
                 found = answer_at(store, workflow_id, key)
                 if found is not UNKNOWN and is_other(found, answers.pop(name)):
-                    raise answered(workflow_id, key)
+                    raise answered(store, workflow_id, key)
 
 
 def is_over(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> bool:
@@ -486,17 +479,23 @@ def refuse_given_up_answer(
 ) -> None:
     """Raise WorkflowError for an answer to a question that the same call gives up by new values or code."""
     if not run.fixed and run.answers:
-        refuse_answers(stored.workflow.id, _given_up(run, asked, news, changes), run.answers, news)
+        given_up = _given_up(run, asked, news, changes)
+        refuse_answers(stored.workflow.id, given_up, run.answers, news, changes)
 
 
 def refuse_answers(
-    workflow_id: str, questions: Iterable[Question], keys: Collection[str], news: Collection[str] = ()
+    workflow_id: str,
+    questions: Iterable[Question],
+    keys: Collection[str],
+    news: Collection[str] = (),
+    changes: Changes | None = None,
 ) -> None:
     """Raise WorkflowError for an answer to one of the questions that new values or code give up."""
     for question in questions:
         if any(key in keys for key in question.keys):
-            cause = ", ".join(map(repr, news)) or "changed code"
-            first = "Pass the new values first" if news else 'Run it with code_change="rerun" alone first'
+            cause = _cause(news, changes)
+            how = 'with code_change="rerun" alone' if cause == CHANGED_CODE else "without it"
+            first = "Pass the new values first" if news else f"Run it {how} first"
             raise WorkflowError(
                 f"Node {question.pause.node_name!r} of workflow {workflow_id!r} will ask again because of "
                 f"{cause}, so this answer was not used. {first}, then answer the question.",
@@ -508,15 +507,25 @@ def warn_of_given_up(
     run: Run, stored: Stored, asked: Sequence[Question], news: Collection[str], changes: Changes | None
 ) -> None:
     """Warn of open questions that new values or code give up."""
-    warn_of_questions(stored.workflow.id, _given_up(run, asked, news, changes), news)
+    warn_of_questions(stored.workflow.id, _given_up(run, asked, news, changes), news, changes)
 
 
-def warn_of_questions(workflow_id: str, given_up: Iterable[Question], news: Collection[str] = ()) -> None:
+def _cause(news: Collection[str], changes: Changes | None) -> str:
+    """Return what makes nodes run again."""
+    return ", ".join(map(repr, news)) or (CHANGED_CODE if changes is None else changes.cause)
+
+
+def warn_of_questions(
+    workflow_id: str,
+    given_up: Iterable[Question],
+    news: Collection[str] = (),
+    changes: Changes | None = None,
+) -> None:
     """Warn of these questions, which new values or code give up; timers and signals are none."""
     questions = [question for question in given_up if question.pause.reason == "interrupt"]
     if questions:
         keys = ", ".join(repr(key) for question in questions for key in question.keys)
-        cause = ", ".join(map(repr, news)) or "changed code"
+        cause = _cause(news, changes)
         has_open = any(question.step.answer is None for question in questions)
         remedies = ["To keep a question, answer it first."] if has_open else []
         remedies += [

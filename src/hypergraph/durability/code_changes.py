@@ -88,6 +88,9 @@ def refuse_other_version(graph: Graph, workflow: Workflow) -> None:
     )
 
 
+CHANGED_CODE = "changed code"
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
     """Changes of the code since a workflow was recorded, and since the nested graphs and items in it were."""
@@ -100,14 +103,21 @@ class Changes:
     begun: frozenset[str] = frozenset()  # nested graphs that differ, and have a history of their own
     ended: frozenset[str] = frozenset()  # those in `inside` whose last visit has a result
     more: frozenset[str] = frozenset()  # nodes that differ only in that they make more than they did
+    ran: tuple[str, ...] = ()  # nested graphs in which something ran by itself since
 
     def __bool__(self) -> bool:
-        return bool(self.own or self.inside)
+        return bool(self.own or self.inside or self.ran)
+
+    @property
+    def cause(self) -> str:
+        """What makes nodes run again."""
+        return CHANGED_CODE if self.own or self.inside else f"what ran in {', '.join(map(repr, self.ran))}"
 
     @property
     def outdated(self) -> list[str]:
         """The nodes to run again. What is unfinished inside of a nested graph continues without that."""
-        return [*self.own, *(name for name in self.inside if name in self.ended and name not in self.own)]
+        ended = [name for name in self.inside if name in self.ended]
+        return list(dict.fromkeys((*self.own, *ended, *self.ran)))
 
     def paths(self, anew: Collection[str] = ()) -> dict[str, Changes]:
         """Return the paths of changed nodes, each with the first run it has changed in; but for `anew`."""
@@ -493,7 +503,19 @@ def _of_other_type(workflow: Workflow, node_name: str, name: str, found: Misfit)
 
 
 def refuse_rerun(admission: Admission, stored: Stored, outdated: Collection[str]) -> None:
-    """Raise GraphChangedError if changed code leads to nodes that take what they made before.
+    """Raise GraphChangedError if changed code leads to nodes that take what they made before."""
+    kept = not_to_rerun(admission, stored, outdated)
+    if kept is not None:
+        raise GraphChangedError(
+            f"Workflow {stored.workflow.id!r} cannot run {', '.join(map(repr, outdated))} again: {kept}, and "
+            "would continue from its last value. Use fork_from=... with an earlier superstep, another "
+            'workflow_id, or code_change="keep".',
+            workflow_id=stored.workflow.id,
+        )
+
+
+def not_to_rerun(admission: Admission, stored: Stored, outdated: Collection[str]) -> str | None:
+    """Return why nodes cannot run again, None if they can.
 
     What a node of a loop, or one that adds to a value, took at first is not there any more: to run it again
     would continue the loop, and add a second time.
@@ -503,10 +525,6 @@ def refuse_rerun(admission: Admission, stored: Stored, outdated: Collection[str]
     for step in (plan.steps[index] for index in bits(reached)):
         taken = (set(step.outputs) & set(step.node.inputs)) - set(step.inward)
         if step.name in stored.finished and (layout.home[step.index] or step.appends or taken):
-            raise GraphChangedError(
-                f"Workflow {stored.workflow.id!r} cannot run {', '.join(map(repr, outdated))} again: node "
-                f"{step.name!r} {'is in a loop' if layout.home[step.index] else 'adds to what it made'}, and "
-                "would continue from its last value. Use fork_from=... with an earlier superstep, another "
-                'workflow_id, or code_change="keep".',
-                workflow_id=stored.workflow.id,
-            )
+            how = "is in a loop" if layout.home[step.index] else "adds to what it made"
+            return f"node {step.name!r} {how}"
+    return None

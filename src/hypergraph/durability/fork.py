@@ -213,6 +213,7 @@ def _copy_tree(store: Checkpointer, child: Workflow, source: str, workflow_id: s
         copies=True,
         keep_steps=keep_steps,
     )
+    before = store.backend.read_fences([child.id])
     claim = store.backend.claim(own, new, store.encoding)
     try:
         ended = child.status is not WorkflowStatus.ACTIVE
@@ -223,3 +224,5 @@ def _copy_tree(store: Checkpointer, child: Workflow, source: str, workflow_id: s
         )
     finally:
         store.backend.release(claim)
+    if child.id in before:  # the steps around it are copied with the fence that they saw
+        store.backend.raise_fence(own, before[child.id])

@@ -893,6 +893,7 @@ def _uncommon(outcome: StepOutcome) -> dict[str, Any]:
         facts["attempt"], facts["attempt_errors"] = outcome.attempts, outcome.failed_attempts
     if outcome.inner is not None and outcome.inner.workflow_id is not None:
         facts["child_workflow_id"] = outcome.inner.workflow_id
+        facts["child_fence"] = outcome.inner.fence
     if outcome.waited > _NO_WAIT:
         facts["waited_ms"] = outcome.waited * 1000
     return facts

@@ -19,7 +19,7 @@ def checked_history(options: RunOptions) -> RunOptions:
     """Return the options, those of a fork with a workflow id. Raises ValueError or TypeError."""
     if options.code_change not in ("keep", "rerun", "error"):
         raise ValueError(f'Invalid code_change: {options.code_change!r}. Use "keep", "rerun" or "error".')
-    if options.restart not in ("node", "item"):
+    if options.restart not in (None, "node", "item"):
         raise ValueError(f'Invalid restart: {options.restart!r}. Use "node" or "item".')
     origins = [name for name in ("history", "checkpoint", "fork_from") if getattr(options, name) is not None]
     if len(origins) > 1:

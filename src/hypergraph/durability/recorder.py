@@ -12,6 +12,7 @@ from typing import Any
 
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.history import failed_in, ran_since
 from hypergraph.checkpointers.names import check_workflow_id
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import (
@@ -47,6 +48,7 @@ from hypergraph.durability.code_changes import (
     code_to_record,
     described,
     has_grown,
+    not_to_rerun,
     refuse_changes,
     refuse_other_graph,
     refuse_other_rules,
@@ -66,8 +68,8 @@ from hypergraph.durability.resume import (
     lacks_results,
     recall,
     refuse_remade,
+    standing_of,
     take_up,
-    warn_of_half_turn,
 )
 from hypergraph.engine.admission import is_answer, key_in_items, transactional_node
 from hypergraph.engine.inner_steps import added
@@ -144,6 +146,7 @@ class WorkflowRecorder:
         self.around: str | None = None  # the workflow whose part is resumed by itself
         self.may_be_inner = False  # whether a run inside of another one may be resumed by itself
         self.has_waited = self.has_forked = False
+        self.warned: set[str] = set()  # workflows that cannot be brought up to date with what is in them
         # Runs in which nodes run again because of their code, and from where on nested graphs do.
         self.reruns: dict[Run, tuple[Changes, dict[str, int]]] = {}
         self.changes: Changes | None = None  # of the outermost run, as it was seen last
@@ -259,6 +262,11 @@ class WorkflowRecorder:
                 "some, or leave it out to resume the workflow."
             )
 
+    @property
+    def has_history(self) -> bool:
+        """Whether the call continues a stored run, or forks one."""
+        return self.seen is not None or self.origin is not None
+
     def nothing_stored(self) -> str | None:
         """Return a line for an id under which nothing is stored; None if the workflow exists."""
         workflow_id = self.options.workflow_id
@@ -320,6 +328,7 @@ class WorkflowRecorder:
             if not self.tolerate(error):
                 raise
             return self._unrecorded(run, stored)
+        run.fence = claim.fence
         if claim.existing is None:
             run.journal = Journal(
                 self.store, claim, run, self.writer, tolerate=self.tolerate if self.is_lenient else None
@@ -462,6 +471,7 @@ class WorkflowRecorder:
             or lacks_results(run, stored)
             or has_grown(run.admission.graph, stored)
             or reopened_nodes(run.admission.graph, stored).keys() - {r.node_name for r in stored.questions}
+            or self._ran_inside(run, stored)
         ):
             return False
         if _is_outermost(run) or self.options.code_change != "keep":
@@ -470,11 +480,44 @@ class WorkflowRecorder:
             if changes and self.options.code_change == "rerun":
                 return False
         if is_free and status is WorkflowStatus.PAUSED:
-            fence = self.store.backend.read_fence(stored.workflow.id)
-            if fence is None or fence != stored.fence:
+            fences = self.store.backend.read_fences([stored.workflow.id])
+            if stored.fence is None or fences.get(stored.workflow.id) != stored.fence:
                 return False
         recall(run, stored, self.store, asked)
+        run.fence = stored.fence if run.fence is None else run.fence
         return True
+
+    def _ran_inside(self, run: Run, stored: Stored) -> list[str]:
+        """Return the nested graphs whose step runs again: something in them ran by itself after it ended.
+
+        With `restart`, those with failed items are among them. A step that cannot run again is warned about.
+        """
+        found = ran_since(self.store, stored.records)
+        if self.options.restart is not None and self.options.map_over == ():
+            found |= failed_in(self.store, stored.records)
+        names = [name for name in run.plan.index if name in found]
+        if not names:
+            return []
+        standing = standing_of(run, stored, self.store)
+        ahead = standing.due | standing.pending | standing.asking
+        names = [name for name in names if not ahead >> run.plan.index[name] & 1]  # else they run anyway
+        if names and (kept := not_to_rerun(run.admission, stored, names)) is not None:
+            if stored.workflow.id not in self.warned:
+                self.warned.add(stored.workflow.id)
+                warn_caller(
+                    f"Workflow {stored.workflow.id!r} is not up to date with {found[names[0]]!r}, and cannot "
+                    f"run {', '.join(map(repr, names))} again: {kept}, and would continue from its last "
+                    "value. Use fork_from=... with an earlier superstep."
+                )
+            return []
+        return names
+
+    def _again(self, run: Run, stored: Stored, changes: Changes) -> Changes | None:
+        """Return what runs again: changed code, if the caller says so, and graphs in which something ran."""
+        ran = tuple(self._ran_inside(run, stored))
+        if self.options.code_change == "rerun":
+            return replace(changes, ran=ran)
+        return Changes(run.admission.graph, stored, ran=ran) if ran else None
 
     def _changes(self, run: Run, stored: Stored) -> Changes:
         """Return what has changed since a run was recorded, in nested graphs and items too."""
@@ -516,7 +559,7 @@ class WorkflowRecorder:
         found = settle(
             *(run, stored, self.store, asked),
             news=self._news(run, stored),
-            changes=self._changes(run, stored) if self.options.code_change == "rerun" else None,
+            changes=self._again(run, stored, self._changes(run, stored)),
             given=self.named,
             replaces=bool(self.options.new_turn),
             forks=self.origin is not None,
@@ -551,8 +594,9 @@ class WorkflowRecorder:
         refuse_crash_loop(claim, self.store)
         if _is_outermost(run):
             count_spent(self.store, run.context, claim.workflow_id)
-        is_current = seen is not None and seen.fence is not None and seen.fence + 1 == claim.fence
-        is_current = is_current or is_detached
+        is_current = is_detached or (
+            seen is not None and seen.fence is not None and seen.fence + 1 == claim.fence
+        )
         stored = seen if is_current else self._stored(run)
         if stored is None:
             raise taken_over(claim.workflow_id)
@@ -572,7 +616,7 @@ class WorkflowRecorder:
         reached = run.admission.layout.reached_from(news)
         anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
         outdated = self._outdated(run, stored, changes, anew)
-        again = changes if self.options.code_change == "rerun" else None
+        again = self._again(run, stored, changes)
         refuse_given_up_answer(run, stored, asked, news, again)
         if _is_outermost(run) and self.origin is None and self.options.on_internal_override != "ignore":
             refuse_remade(run, stored, news, reached)
@@ -584,6 +628,7 @@ class WorkflowRecorder:
             record_answers(self.store, stored.workflow.id, answers)
             stored = self._stored(run) or stored
         outdated += [n for n in reopened_nodes(run.admission.graph, stored) if n not in (*outdated, *anew)]
+        outdated += [n for n in again.ran if n not in (*outdated, *anew)] if again is not None else []
         kept = stored.finished.difference(anew)
         for name in taken_as_inputs(run, stored):
             run.values[name] = run.answers.pop(name)
@@ -593,7 +638,6 @@ class WorkflowRecorder:
             is_same = is_current or self.origin is not None  # else another owner may have asked since
             asked_last = self.questions if is_same else self.store.questions(stored.workflow.id)
             warn_of_given_up(run, stored, asked_last, news, again)
-            warn_of_half_turn(run, stored, self.store, news if self.options.new_turn else ())
         past = take_up(run, stored, given, outdated, self.store)
         reopened = {run.plan.steps[index].name: past.entry for index in past.reopened}
         code = code_to_record(changes, kept, anew, reopened)
@@ -695,11 +739,28 @@ class WorkflowRecorder:
         try:
             self.store.backend.release(journal.claim)
             self.store.backend.retain(journal.claim.workflow_id, self.store.policy, self.store.encoding)
-            if self.batch is not None and _is_outermost(journal.run):
-                self.store.backend.settle_map(self.batch)
+            if self.around is not None and _is_outermost(journal.run):
+                self._settle_around(journal.run)
         except CheckpointError as error:
             if not self.tolerate(error):
                 raise
+
+    def _settle_around(self, run: Run) -> None:
+        """Bring what is around a run up to date that ran by itself: statuses of maps, and fences.
+
+        What ended with other results than before makes the steps outdated that hold them.
+        """
+        backend, inner = self.store.backend, self.around
+        before = None if self.seen is None else self.seen.workflow.status
+        has_changed = WorkflowStatus.COMPLETED in (before, WorkflowStatus(run.status.value))
+        while inner is not None and (found := backend.read_workflow(inner)) is not None:
+            outer = found.parent_id
+            if inner == self.batch:
+                backend.settle_map(inner, is_whole=_is_whole(self.store, found))
+            if not has_changed or outer is None or found.status is WorkflowStatus.ACTIVE:
+                return
+            backend.raise_fence(inner)
+            inner = outer
 
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""
@@ -821,6 +882,14 @@ def _sealed_usage(store: Checkpointer, workflow_id: str) -> dict[str, float]:
     return total
 
 
+def _is_whole(store: Checkpointer, found: Workflow) -> bool:
+    """Say whether every item of a map has begun: the step that it is part of has completed."""
+    if found.parent_id is None or found.node_name is None:
+        return False
+    steps = store.steps(found.parent_id, node=found.node_name, values=False)
+    return any(s.child_workflow_id == found.id and s.status is StepStatus.COMPLETED for s in steps)
+
+
 def _is_outermost(run: Run) -> bool:
     return run.parent is None and run.map_run is None
 
@@ -848,6 +917,8 @@ class MapRecorder:
         stored = None
         if parent is None or parent.resumed is not None:
             stored = self.store.backend.read_workflow(map_run.workflow_id)
+        if stored is not None:
+            map_run.fence = self.store.backend.read_fences([stored.id]).get(stored.id)
         items, failed = self._checked_items(map_run, stored)
         numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
         self.others[map_run] = {item.status for item in items if item.item not in numbers}
@@ -870,6 +941,7 @@ class MapRecorder:
         claim = self.claims[map_run] = self.store.backend.claim(
             map_run.workflow_id, new, self.store.encoding, force=self.options.force
         )
+        map_run.fence = claim.fence
         if claim.existing is not None and shared:  # of other values than those of the first call are copies
             changed = inputs_in(self.store, claim.existing).news(shared)
             shared = {name: value for name, value in shared.items() if name not in changed}
@@ -911,7 +983,7 @@ class MapRecorder:
         if self.options.key is not None and parent is None:
             map_run.numbers = self._numbers(map_run, items)
         failed: list[Workflow] = []
-        if parent is None and self.options.restart == "item":
+        if self.options.restart == "item" and (parent is None) is (self.options.map_over != ()):
             failed = self._failed(map_run, items)
             left = {item.id for item in failed}
             items = [item for item in items if item.id not in left]
@@ -1068,6 +1140,10 @@ class MapRecorder:
             stored = inputs_in(self.store, item)
             changed = stored.news(given)
             self._refuse_unknown(map_run, item, stored)
+            if map_run.parent is not None:  # an item that was corrected by itself keeps its inputs
+                corrected = {n: stored.inputs[n][1] for n in changed if stored.given.get(n, 0) > 1}
+                map_run.items[item.item] |= corrected
+                changed = {name: version for name, version in changed.items() if name not in corrected}
             if changed and stored.inputs:
                 raise ItemChangedError(
                     f"Item {item.item} of {map_run.workflow_id!r} was recorded with other values of "

@@ -180,6 +180,8 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         if names or outdated:
             past.first = past.entry
             reached = run.admission.layout.reached_from(turn.names, again)
+        if names and any(step.appends for step in plan.steps):
+            _warn_of_half_turn(run, stored, replay, turn.names, reached)
         replay.begin(turn, reached)
         past.reopened = _reopened(run, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
@@ -227,13 +229,10 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
 
 def standing_of(run: Run, stored: Stored, store: Checkpointer) -> Standing:
     """Return where the history of a workflow ends, without what is given now."""
-    return _replay_of(run, stored, store).run(stored.turns)
-
-
-def _replay_of(run: Run, stored: Stored, store: Checkpointer) -> Replay:
     if stored.summary is not None and not fits(stored, run.admission):
         _read_whole(stored, store, run.admission.graph)
-    return Replay(run.admission, replace(stored, records=grown(stored, run.admission.graph)))
+    known = replace(stored, records=grown(stored, run.admission.graph))
+    return Replay(run.admission, known).run(stored.turns)
 
 
 def _rows(
@@ -591,27 +590,27 @@ def given_up(run: Run, stored: Stored, store: Checkpointer) -> list[StepRecord]:
     ]
 
 
-def warn_of_half_turn(run: Run, stored: Stored, store: Checkpointer, news: Collection[str]) -> None:
+def _warn_of_half_turn(run: Run, stored: Stored, replay: Replay, news: Collection[str], reached: int) -> None:
     """Warn of lists in which an unfinished turn stays, as the nodes that appended to them run anew."""
-    is_cut_off = stored.workflow.status in _CUT_OFF
-    if not news or not is_cut_off or not any(step.appends for step in run.plan.steps):
+    if stored.workflow.status not in _CUT_OFF or run.parent is not None or run.map_run is not None:
         return
-    replay = _replay_of(run, stored, store)
-    standing, begun = replay.run(stored.turns), begun_at(replay)
+    standing, begun = replay.standing, begun_at(replay)
     if not standing.due | standing.pending | standing.asking | standing.running:
         return
-    reached = run.admission.layout.reached_from(news)
     lists = {
         name: None
         for step, record in completed(run.plan, stored.records)
         for name in record.output_versions
         if name in step.appends and record.superstep >= begun and reached >> step.index & 1
     }
-    if lists:
+    left = [name for name in lists if name not in news]  # a list that is given replaces the old one
+    if left:
+        instead = f", or fork from superstep {begun - 1} to begin it anew" if begun else ""
         warn_caller(
             f"Workflow {stored.workflow.id!r} gives up an unfinished turn because of "
-            f"{', '.join(map(repr, news))}; what that turn has appended stays in "
-            f"{', '.join(map(repr, lists))}. To finish the turn, leave out new_turn=True and new values."
+            f"{', '.join(map(repr, sorted(news)))}; what that turn has appended stays in "
+            f"{', '.join(map(repr, left))}. "
+            f"To finish the turn, leave out new_turn=True and new values{instead}."
         )
 
 

@@ -88,6 +88,20 @@ def _ambiguous(loop: Ambiguity) -> ValueError:
     )
 
 
+def _unused(wiring: Wiring, layout: Layout, given: Collection[str]) -> tuple[str, str] | None:
+    """A8: return a value for a loop that is made again before a node takes it, and the node that makes it.
+
+    An entry point that is named has been chosen, and a cycle without a gate begins at its first node.
+    """
+    for name in sorted(_cycle_values(wiring).difference(layout.lists).intersection(given)):
+        maker = layout.made_before_taken(name, layout.scope)
+        loops = [] if maker is None else [layout.loops[k] for k in layout.home[layout.index[maker]]]
+        chosen = any(loop.members & layout.named for loop in loops)
+        if maker is not None and not chosen and any(loop.gated for loop in loops):
+            return name, maker
+    return None
+
+
 POLICIES = ("warn", "ignore", "error")
 
 
@@ -285,6 +299,7 @@ class Admission:
     given: frozenset[str]
     selected: tuple[str, ...] | None
     layout: Layout
+    unused: tuple[str, str] | None = None  # a value for a loop that a run would not use, and who makes it
     course: Any = None  # the fixed schedule, once rehearsed
     flow: Any = None  # the same as a Flow, False where nothing could overlap
     layouts: dict[Any, Layout] = field(default_factory=dict)  # by what is given and remembered
@@ -343,6 +358,20 @@ class Admission:
         """Repeat the warnings about the names given; they belong to every call, not only the first."""
         for notice in self.notices:
             warn_caller(notice)
+
+    def refuse_unused(self) -> None:
+        """Raise ValueError for a value that would not be used: its loop begins with a node that makes it."""
+        if self.unused is None:
+            return
+        name, maker = self.unused
+        loop = self.layout.loops[self.layout.home[self.layout.index[maker]][0]]
+        begins = " and ".join(map(repr, self.layout.names_of(loop.begins)))
+        raise ValueError(
+            f"Ambiguous cycle entry: the loop {' -> '.join(self.layout.names_of(loop.members))} begins at "
+            f"{begins}, and node {maker!r} makes {name!r} before one takes the value that you passed. Leave "
+            f"out {name!r}, or name another node to begin with by with_entrypoint() or entrypoint=. Pass "
+            'on_internal_override="ignore" to ignore values that the graph does not use.'
+        )
 
 
 def admit(
@@ -413,6 +442,7 @@ def _admit(
         given=plain,
         selected=selected,
         layout=layout,
+        unused=None if policy == "ignore" else _unused(wiring, layout, plain),
         layouts={(plain, frozenset()): layout},
     )
 

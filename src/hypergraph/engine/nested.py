@@ -60,6 +60,7 @@ class MapRun:
         self.started = self.stopped_at = 0.0
         self.span_id = self.outer_span_id = ""
         self.workflow_id: str | None = None
+        self.fence: int | None = None  # of its history, as it was claimed or read
         self.numbers: Sequence[int] | None = (
             None  # the numbers of stored items, if they differ from their positions
         )

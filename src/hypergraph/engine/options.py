@@ -41,6 +41,7 @@ class RunOptions:
     code_change: str = "keep"
     new_turn: bool = False
     keep_steps: bool = False
+    restart: str | None = None  # None is "node" for a map; a run leaves the failed items in it alone
     tags: Mapping[str, str] | None = None
     wait: bool = False
     force: bool = False
@@ -49,7 +50,6 @@ class RunOptions:
     map_mode: str = "zip"
     clone: bool | list[str] = False
     key: str | Callable[[dict[str, Any]], Any] | None = None
-    restart: str = "node"
 
     def __init__(self, **given: Any) -> None:
         self.__dict__.update(given)

@@ -230,6 +230,7 @@ class Run:
     lists = Lists()  # those that steps append to
     layout: Layout
     journal: Journal | None = None  # where its steps are recorded
+    fence: int | None = None  # of its history, as it was claimed or read
     resumed: Any = None  # restored from stored history
     status = RunStatus.COMPLETED
     error: BaseException | None = None

@@ -156,6 +156,7 @@ class BaseRunner(ABC):
         code_change: Literal["keep", "rerun", "error"] = "keep",
         new_turn: bool = False,
         keep_steps: bool = False,
+        restart: Literal["node", "item"] | None = None,
         tags: Mapping[str, str] | None = None,
         wait: bool = False,
         force: bool = False,
@@ -189,6 +190,8 @@ class BaseRunner(ABC):
             services: clients and other objects for nodes, by name: NodeContext.service; never stored
             budget: how much of what nodes record the workflow may use, as in {"cost": 1.0}; then
                 BudgetExceededError
+            restart: run failed items of maps inside again, also if their map has completed: from the "node"
+                that failed, or as new "item"s; what read their list runs again
             new_turn: count given values as new even if they equal the stored ones
             code_change: what to do if the code has changed since it was recorded: "keep" the results,
                 "rerun" the changed nodes, or raise an "error"
@@ -338,6 +341,8 @@ class BaseRunner(ABC):
                 raise
             text, fix, how = str(error).partition("\nHow to fix:")
             raise MissingInputError(f"{text}\n-> {why}{fix}{how}", error.missing, error.provided) from None
+        if recorder is None or not recorder.has_history:  # else the values are those of a turn, or edits
+            admission.refuse_unused()
         context = self._context(kernel, options, observer, recorder)
         if observer is not None:
             observer.renaming = graph.renaming
@@ -426,6 +431,7 @@ class BaseRunner(ABC):
         refusal: Exception | None = None
         try:
             admission = self._admit(graph, tuple(given), inputs, options)
+            admission.refuse_unused()
         except MissingInputError as error:
             if options.error_handling != "continue":
                 raise
@@ -456,7 +462,9 @@ class BaseRunner(ABC):
             if admission.notices:
                 refuse_misspelt_options(graph, inputs, RUN_OPTIONS | MAP_OPTIONS)
                 admission.warn()
-            elif plain and transactional_node(graph) is None:  # every call checks that there is a store
+            elif (
+                plain and admission.unused is None and transactional_node(graph) is None
+            ):  # checked by each call
                 graph.memo["admissions"][self.__class__, names] = admission
         return admission
 

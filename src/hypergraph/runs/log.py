@@ -95,7 +95,9 @@ class RunLog:
 
     @property
     def _error_count(self) -> str:
-        return plural(len(self.errors), "error")
+        failed = failed_inside(self)
+        inside = f", {plural(failed, 'item')} failed inside" if failed else ""
+        return plural(len(self.errors), "error") + inside
 
     def _header(self) -> Sequence[str]:
         title = f"RunLog: {_name(self)}"
@@ -256,6 +258,19 @@ def _step_dict(step: NodeRecord) -> dict[str, Any]:
 
 
 _LOGGED = ("key", "status", "duration_ms", "error", "error_type", "attempt", "replayed", "usage")
+
+
+def failed_inside(log: RunLog) -> int:
+    """Return how many items failed in maps inside a run whose nodes completed all the same."""
+    found = 0
+    for step in log.steps:
+        inner = None if step.status == "failed" else step.log
+        if isinstance(inner, MapLog):
+            for position, item in enumerate(inner.items):
+                found += 1 if inner._status(position) == "failed" else failed_inside(item)
+        elif isinstance(inner, RunLog):
+            found += failed_inside(inner)
+    return found
 
 
 def total_usage(steps: Iterable[NodeRecord]) -> dict[str, float]:

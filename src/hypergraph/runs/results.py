@@ -118,9 +118,13 @@ class RunResult:
         return self.values.get(key, default)
 
     def summary(self) -> str:
-        """Return one line: the log's summary, or without any steps the status and the error."""
+        """Return one line: the log's summary, or without any steps the status and the error.
+
+        A run that waits, or was stopped, says so.
+        """
         if self.log.steps:
-            return self.log.summary()
+            is_over = self.status not in (RunStatus.PAUSED, RunStatus.STOPPED)
+            return self.log.summary() + ("" if is_over else f" | {self.status.value}")
         error = error_text(self.error)
         return self.status.value if error is None else f"{self.status.value}: {escape(error)}"
 

@@ -964,6 +964,7 @@ class _Guard:
         self.trial, self.loop, self.codes = trial, loop, trial.simulation.codes
         self.me = threading.get_ident()
         self.found: dict[str, str] = {}  # what is not controlled, and the node that uses it
+        self.closing = 0  # generators that are given up: Python prints what they raise, and continues
 
     @contextmanager
     def watch(self) -> Iterator[None]:
@@ -1069,14 +1070,19 @@ class _Guard:
 
     def _line(self, inner: Any) -> Any:
         """Return what watches one call of a node, beside a debugger or a measurement of coverage."""
+        is_closing = False
 
         def at(frame: FrameType, event: str, arg: Any) -> Any:
-            nonlocal inner
+            nonlocal inner, is_closing
             if inner is not None:
                 inner = inner(frame, event, arg)
-            if event in ("line", "return") and not self.trial.is_dead:
+            if event == "exception" and arg[0] is GeneratorExit and not is_closing:
+                is_closing, self.closing = True, self.closing + 1
+            if event in ("line", "return") and not (self.trial.is_dead or self.closing):
                 name, place = self.codes[frame.f_code], "before" if event == "line" else "after"
                 self.trial.pass_line(lambda: f"in {name}, {place} line {frame.f_lineno}")
+            if event == "return" and is_closing:
+                is_closing, self.closing = False, self.closing - 1
             return at
 
         return at

@@ -16,6 +16,7 @@ from hypergraph.checkpointers.history import added_by
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import Block, Table, as_html, as_text, did_you_mean, first_line, plural, preview
+from hypergraph.durability.code_changes import node_hashes
 from hypergraph.engine.kernel import HALTED, NOT_KNOWN
 from hypergraph.engine.options import RunOptions
 from hypergraph.exceptions import GraphConfigError, WorkflowNotFoundError
@@ -245,9 +246,10 @@ class _Past:
     kept: Sequence[StepRecord]
     inputs: dict[str, Any]
     upstream: frozenset[str] = frozenset()  # nodes that must not be called
+    first: frozenset[str] = frozenset()  # nodes of which one must be
     # Inputs by superstep, if it had several turns or has lists that nodes append to.
     turns: Sequence[tuple[int, dict[str, tuple[int, Any]]]] = ()
-    workflow: Workflow | None = None  # as it is stored
+    lineage: Sequence[Workflow] = ()  # the workflow as it is stored, and those that it was forked from
     problem: str | None = None  # why the run cannot be continued there
 
     @classmethod
@@ -266,7 +268,7 @@ class _Past:
                 return cls(workflow_id, (), {}, problem=f"it has no superstep {start}")
         turns = []
         for turn in store.backend.read_turns(workflow_id):
-            if turn.superstep < max(start, 1):
+            if turn.superstep <= start:  # also the turn that begins with this step
                 payloads = store.backend.read_inputs(workflow_id, upto=turn.superstep)
                 found = store.encoding.versioned(workflow_id, payloads)
                 turns.append((turn.superstep, {name: found[name] for name in turn.names if name in found}))
@@ -285,8 +287,20 @@ class _Past:
         kept = [_as_stored(store, graph, record) for record in kept]
         after = _after(graph, beginning)
         upstream = frozenset(record.node_name for record in kept) - after
-        workflow = store.backend.read_workflow(workflow_id)
-        return cls(workflow_id, kept, values, upstream, turns if by_turns else (), workflow)
+        first = (
+            beginning
+            if isinstance(from_step, str)
+            else {r.node_name for r in records if r.superstep == start}
+        )
+        return cls(
+            workflow_id,
+            kept,
+            values,
+            upstream,
+            frozenset(first),
+            turns if by_turns else (),
+            _lineage(store, workflow_id),
+        )
 
     def changed(self, values: Mapping[str, Any]) -> tuple[list[StepRecord], dict[str, Any]]:
         """Return steps and inputs as if these values had been made or given."""
@@ -298,19 +312,45 @@ class _Past:
         return records, {**inputs, **left}
 
     def copy_to(
-        self, scratch: Checkpointer, records: Sequence[StepRecord], values: Mapping[str, Any]
+        self, scratch: Checkpointer, graph: Graph, records: Sequence[StepRecord], values: Mapping[str, Any]
     ) -> None:
-        """Store the run, turn by turn, in another store."""
-        found = self.workflow
-        assert found is not None  # read by `of`
-        new = NewWorkflow(found.graph_name, found.graph_hash, found.graph, found.node_hashes)
-        claim = scratch.backend.claim(self.workflow_id, new, scratch.encoding)
+        """Store the run, turn by turn, in another store, as one of the graph that continues it."""
+        claims = [
+            scratch.backend.claim(
+                found.id,
+                NewWorkflow(
+                    graph=found.graph,
+                    node_hashes=node_hashes(graph),
+                    forked_from=found.forked_from,  # what a fork is given is an edit, and not a turn
+                    forked_at=found.forked_at,
+                ),
+                scratch.encoding,
+            )
+            for found in self.lineage
+        ]
+        claim = claims[0]
+        named = {name for _, given in self.turns for name in given}
+        more = {name: (1, value) for name, value in values.items() if name not in named}
         for superstep, given in self.turns:
             inputs = {name: (version, values.get(name, value)) for name, (version, value) in given.items()}
+            if superstep == 0:  # in place of a default
+                inputs |= more
             scratch.backend.write(scratch.encoding.commit(claim, inputs=inputs, at=superstep))
         steps = tuple(scratch.encoding.encode(record) for record in records)
         scratch.backend.write(scratch.encoding.commit(claim, steps=steps, status=WorkflowStatus.STOPPED))
-        scratch.backend.release(claim)
+        for each in claims:
+            scratch.backend.release(each)
+
+
+def _lineage(store: Checkpointer, workflow_id: str | None) -> list[Workflow]:
+    """Return a workflow and those that it was forked from, as far as they are stored."""
+    found: dict[str, Workflow] = {}
+    while workflow_id is not None and workflow_id not in found:
+        workflow = store.backend.read_workflow(workflow_id)
+        if workflow is None:
+            break
+        found[workflow_id], workflow_id = workflow, workflow.forked_from
+    return list(found.values())
 
 
 def _as_stored(store: Checkpointer, graph: Graph, record: StepRecord) -> StepRecord:
@@ -342,12 +382,15 @@ class _UpstreamGate:
     def __init__(self, upstream: frozenset[str]) -> None:
         self.upstream = upstream
         self.refused: str | None = None
+        self.called: set[str] = set()
 
     async def before(self, run: Any, step: Any, superstep: int) -> Any:
         """Refuse a step before the one that begins; see `Stepper.before`."""
         if run is run.context.root and step.name in self.upstream:
             self.refused = step.name
             run.context.stop("a node before the step would be called")
+        elif run is run.context.root:
+            self.called.add(step.name)
         return NOT_KNOWN if run.context.stop_request is None else HALTED
 
 
@@ -363,8 +406,8 @@ def _played(
     given |= {"on_internal_override": "ignore", **({"services": services} if services else {})}
     scratch = MemoryCheckpointer()
     if past.turns and records:
-        past.copy_to(scratch, records, inputs)
-        given["fork_from"], inputs = (past.workflow_id, max(r.superstep for r in records)), {}
+        past.copy_to(scratch, plan.graph, records, inputs)
+        given["workflow_id"], inputs = past.workflow_id, {}
     elif records:
         given["history"] = records
     try:
@@ -373,6 +416,9 @@ def _played(
         return VariantRun(past.workflow_id, plan.name, problem=f"{type(error).__name__}: {first_line(error)}")
     if gate.refused is not None:
         why = f"{gate.refused} would be called again: its result is not stored, or out of date"
+        return VariantRun(past.workflow_id, plan.name, result, problem=why)
+    if gate.called.isdisjoint(past.first):
+        why = f"{' and '.join(sorted(past.first))} did not run again"
         return VariantRun(past.workflow_id, plan.name, result, problem=why)
     if result.status is not RunStatus.COMPLETED:
         why = "" if result.error is None else f": {type(result.error).__name__}: {first_line(result.error)}"

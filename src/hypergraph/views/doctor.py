@@ -127,7 +127,7 @@ def _extras() -> Iterator[Finding]:
     for extra, packages in features().items():
         missing = [name for name in packages if not _is_installed(name)]
         detail = (
-            f"{', '.join(missing)} not installed: pip install 'hypergraph[{extra}]'"
+            f"{', '.join(missing)} not installed: pip install './hypergraph[{extra}]'"
             if missing
             else ", ".join(packages)
         )

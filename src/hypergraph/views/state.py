@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
 from hypergraph.checkpointers.backend import StepTally
 from hypergraph.checkpointers.history import Addition, History, Turns, additions
+from hypergraph.checkpointers.overview import outdated_in
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import jsonable
 from hypergraph.views.lookup import last_superstep, map_hint, map_size, require_workflow
@@ -38,6 +39,7 @@ class StateView(TypedDict):
     last: int | None  # the last superstep
     map_size: int | None  # the items of a map, which have the values; null for a run
     items: list[StoredValue]
+    outdated: list[str]  # nested runs in which something ran by itself since: resume makes the values again
     next: list[str] | None  # nodes that ran or would run next; null if the history is too long to find out
 
 
@@ -69,6 +71,7 @@ def state(store: Checkpointer, wf: str, *, at: int | None = None, values: bool =
         "last": last,
         "map_size": None if found.step_count else map_size(store, wf),
         "items": items,
+        "outdated": [jsonable(run) for run in outdated_in(store, found)] if at is None else [],
         "next": upcoming(store, found, at),
     }
 

@@ -100,6 +100,7 @@ class WorkflowDetail(WorkflowSummary):
     schema: str  # hypergraph.workflow/1
     counts: dict[str, int]  # steps by status
     nodes: list[NodeRow]  # in order of first execution; of a map those of its items, unless they are too many
+    outdated: list[str]  # nested runs in which something ran by itself since: resume makes the results again
     first_error: Step | None  # with its traceback; in the nested run or item where it happened
     unresolved: list[UnresolvedNode]  # of a failed run: they began and left no result
     pause: PauseView | None  # the first question without an answer
@@ -207,11 +208,12 @@ def workflow_view(found: Overview, asked: Sequence[AskedView] = ()) -> WorkflowD
     """Return an overview, and the questions that were asked, as answers show them."""
     active = found.workflow.status is WorkflowStatus.ACTIVE
     return {
-        **workflow_summary(found.workflow),
+        **workflow_summary(found.workflow, found.failed_inside),
         "schema": "hypergraph.workflow/1",
         "alive": found.owner is not None and found.owner.alive if active else None,
         "counts": _by_status(found.tallies),
         "nodes": list(_node_rows(found.tallies or found.item_tallies, found.node_usage)),
+        "outdated": [jsonable(run) for run in found.outdated],
         "first_error": None if found.first_error is None else shown_step(found.first_error, failure=True),
         "unresolved": unresolved_nodes(found.unresolved),
         "pause": next((pause_view(q.pause) for q in _asking(found)), None),

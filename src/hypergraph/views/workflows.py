@@ -21,6 +21,9 @@ if TYPE_CHECKING:  # a Protocol takes a while to make, and only the type checker
         def summaries(self, query: Query) -> tuple[list[dict[str, Any]], int, str | None]:
             """Return the fields of each workflow on a page, the number of all, and the next cursor."""
 
+        def count_failed(self, workflow_ids: Iterable[str]) -> dict[str, int]:
+            """Return how many items, or else nested runs, failed below workflows."""
+
 
 _FIELDS = (
     *("id", "status", "graph_name", "created_at", "completed_at", "duration_ms", "step_count"),
@@ -47,6 +50,7 @@ class WorkflowSummary(TypedDict):
     tags: dict[str, str]
     due: str | None  # of a paused one, the first deadline of its questions or time of its timers
     version: str | None  # of the code that it is pinned to
+    failed_inside: int  # of a run that did not fail: how many items of maps in it, or else nested runs, did
     usage: dict[str, float]  # what was recorded with ctx.record; of one workflow, and in lists sorted by it
 
 
@@ -71,11 +75,12 @@ def workflows(lists: Lists, *, sort: str | None = None, **filters: Any) -> Workf
     """
     try:
         found, total, cursor = lists.summaries(parse(**filters)._replace(order=sort or ""))
+        failed = lists.count_failed([item["id"] for item in found if _may_hide(item)])
     except ValueError as error:
         raise Problem(USAGE, str(error)) from error
     return {
         "schema": "hypergraph.workflows/1",
-        "items": [_summary(fields) for fields in found],
+        "items": [_summary(fields, failed.get(fields["id"], 0)) for fields in found],
         "total": total,
         "next_cursor": cursor,
         "queued": None,
@@ -115,12 +120,18 @@ def by_usage(store: Checkpointer, name: str, *, limit: int | None = 20, **filter
     return page
 
 
-def workflow_summary(found: Workflow) -> WorkflowSummary:
-    """Return a stored workflow as lists show it."""
-    return _summary({name: getattr(found, name) for name in _FIELDS})
+def workflow_summary(found: Workflow, failed: int = 0) -> WorkflowSummary:
+    """Return a stored workflow as lists show it; `failed` runs in it failed without failing it."""
+    return _summary({name: getattr(found, name) for name in _FIELDS}, failed)
 
 
-def _summary(fields: dict[str, Any]) -> WorkflowSummary:
+def _may_hide(fields: dict[str, Any]) -> bool:
+    """Say whether runs inside may have failed unseen; the status of a map is that of its items."""
+    status = getattr(fields["status"], "value", fields["status"])
+    return fields["step_count"] > 0 and status not in ("failed", "partial")
+
+
+def _summary(fields: dict[str, Any], failed: int = 0) -> WorkflowSummary:
     return {
         "id": jsonable(fields["id"]),
         "status": getattr(fields["status"], "value", fields["status"]),
@@ -138,5 +149,6 @@ def _summary(fields: dict[str, Any]) -> WorkflowSummary:
         "tags": jsonable(fields["tags"]),
         "due": iso(fields["due"]),
         "version": jsonable(fields["version"]),
+        "failed_inside": failed,
         "usage": {},
     }

@@ -121,10 +121,30 @@ def test_a_map_lists_failed_items_first_and_is_run_again_for_the_rest(shop: RunC
         "m",
     )
     shop.golden("run-map", *words, code=1)
-    shop.golden("resume-of-a-map-without-its-items", "resume", "m", "shop:math", code=2)
+    shop.golden("resume-of-a-map-with-one-item", "resume", "m", "shop:math", "n=5", code=2)
     (Path(shop.folder) / "fixed").touch()
     done = shop.json(*words, "--resume")
     assert (done["status"], [item["status"] for item in done["items"]]) == ("completed", ["completed"] * 3)
+
+
+def test_a_map_is_resumed_with_the_items_that_are_stored(shop: RunCli) -> None:
+    mapped = ("n=[1, -2, 3]", "--map-over", "n", "--error-handling", "continue")
+    shop("run", "shop:math", *mapped, "--id", "m", code=1)
+    assert "These are the items that had begun" in shop("resume", "m", code=1).out
+    (Path(shop.folder) / "fixed").touch()
+    done = shop.json("resume", "m")
+    assert (done["status"], [item["status"] for item in done["items"]]) == ("completed", ["completed"] * 3)
+    assert "had begun" not in shop("resume", "m").out
+
+
+def test_a_paused_map_and_its_items_are_resumed_as_the_hints_say(shop: RunCli) -> None:
+    shop("run", "shop:asks", "n=[3, 4, 5]", "--map-over", "n", "--id", "m")
+    assert "hypergraph --db FILE resume m\n" in shop.settled(shop("show", "m").out)
+    shop("answer", "m", "item-1.approved=True")
+    assert [item["status"] for item in shop.json("resume", "m")["items"]] == ["paused", "completed", "paused"]
+    assert shop.json("resume", "m/item-0", "approved=False")["status"] == "completed"
+    done = shop.json("resume", "m", "item-2.approved=True")
+    assert [item["status"] for item in done["items"]] == ["completed"] * 3
 
 
 def test_a_map_ends_at_its_first_failing_item_unless_told_otherwise(shop: RunCli) -> None:

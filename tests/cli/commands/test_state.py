@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,33 @@ def test_rows_count_as_shown_however_long_their_texts_are(tmp_path: Path) -> Non
     assert "and 1 more item\n" in (said := cli("state", "long", "--key", "texts").out)
     assert "--offset 20" in said
     assert " more item" not in cli("state", "long", "--key", "texts", "--offset", 20).out
+
+
+@dataclass
+class Entry:
+    amount: int
+
+
+@pytest.mark.parametrize("lifted", ["entry", "booked"])
+def test_a_value_of_a_map_leads_to_its_items(tmp_path: Path, lifted: str) -> None:
+    each = Graph(
+        [node(lambda n: Entry(amount=n), output_name="entry").with_name("book")], name="each"
+    ).as_node()
+    mapped = each.map_over("n").with_outputs(entry=lifted) if lifted != "entry" else each.map_over("n")
+    add = node(lambda made: sum(one.amount for one in made), output_name="total").with_name("add")
+    graph = Graph([mapped, add.with_inputs(made=lifted)], name="july")
+    runner = SyncRunner(checkpointer=SqliteCheckpointer(tmp_path / "x.db"))
+    runner.run(graph, {"n": [1, 2, 3]}, workflow_id="july")
+    cli = Cli(tmp_path / "x.db")
+    said = cli("why", "july", "total").out
+    assert "in july/each (3 items)" in said
+    further = {"entry": "why july/each/item-0 entry", "booked": "show july/each"}[lifted]
+    assert said.rstrip().endswith(further)
+    seen = cli("state", "july/each", "--key", "entry", "--path", "/2").out
+    assert "the class" in seen
+    assert "register" not in seen
+    amount = cli("state", "july/each", "--key", "entry", "--path", "/2/amount").out
+    assert amount.rstrip().endswith("why july/each/item-2 entry")
 
 
 def test_a_value_goes_to_a_file_as_what_it_is(stories: Cli, tmp_path: Path) -> None:

@@ -119,9 +119,9 @@ class SqlBackend(Backend):
         found = self._ask(reads.workflow, workflow_id)
         return found and self._with_graph(found)
 
-    def read_fence(self, workflow_id: str) -> int | None:
-        """Return the fence of the newest claim, None while that is held."""
-        return self._ask(reads.fence, workflow_id)
+    def read_fences(self, workflow_ids: Iterable[str]) -> dict[str, int]:
+        """Return the fences of the newest claims; workflows that are held are left out."""
+        return self._ask(reads.fences, list(workflow_ids))
 
     def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
         """Return the processes that hold claims on these workflows; those without an owner are left out."""
@@ -252,6 +252,10 @@ class SqlBackend(Backend):
     def read_usage(self, workflow_id: str) -> list[Usage]:
         """Return what the nodes of a workflow have recorded."""
         return self._read(reads.usage, workflow_id)
+
+    def count_failed(self, workflow_ids: Iterable[str]) -> dict[str, int]:
+        """Return how many items, or else nested runs, failed below workflows; those without are left out."""
+        return self._read(queries.count_failed, list(map(reads.findable, workflow_ids)))
 
     def total_usage(self, workflow_ids: Iterable[str]) -> dict[str, dict[str, float]]:
         """Return the sums of what was recorded in each workflow and those below it."""
@@ -456,10 +460,14 @@ class SqlBackend(Backend):
         """Return the steps that were announced and have no record, as superstep and node, in order."""
         return self._read(reads.announced, workflow_id)
 
-    def settle_map(self, workflow_id: str) -> None:
+    def settle_map(self, workflow_id: str, *, is_whole: bool = False) -> None:
         """Bring a map up to date after one of its items ran by itself."""
-        database = self.database
-        database.write(lambda connection: writes.settle_map(connection, workflow_id, database.now))
+        now = self.database.now
+        self.database.write(lambda connection: writes.settle_map(connection, workflow_id, now, is_whole))
+
+    def raise_fence(self, workflow_id: str, least: int | None = None) -> None:
+        """Say that a workflow without owner has changed, or give it a fence of at least `least`."""
+        self.database.write(lambda connection: writes.raise_fence(connection, workflow_id, least))
 
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Set tags of a workflow, remove those under None, and return what it has then."""

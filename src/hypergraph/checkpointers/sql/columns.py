@@ -49,8 +49,9 @@ STEP_NUMBERS = ("duration_ms", "cached", "attempt")
 STEP_TEXTS = ("error", "error_type")
 # or, where most steps do not have them, together in the column `extra`, as JSON.
 STEP_EXTRAS = (
-    *("decision", "wait_versions", "visit", "child_workflow_id", "traceback", "attempt_errors", "partial"),
-    *("replayed", "retry_of", "answered_by", "answered_at", "waited_ms", "expired", "used"),
+    *("decision", "wait_versions", "visit", "child_workflow_id", "child_fence", "traceback"),
+    *("attempt_errors", "partial", "replayed", "retry_of", "answered_by", "answered_at", "waited_ms"),
+    *("expired", "used"),
 )
 STEP_KEY = ("workflow", "superstep", "node")
 STEP_COLUMNS = (

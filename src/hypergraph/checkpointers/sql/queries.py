@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # making a Protocol takes a while, and only the type checker 
     from hypergraph.checkpointers.sql.connection import Connection
 
 _RECENT = "SELECT count(*) FROM steps WHERE steps.workflow = workflows.key"
+_MANY = 500  # ids in one statement
 _ALL = 2**62  # more than there are
 _TALLIED = Query(limit=None)  # whatever the status and the graph, how many there are is kept
 STEP_COUNT = (  # of a long workflow only the newest steps are counted
@@ -191,6 +192,29 @@ def total(query: Query, has_long_tag: str) -> tuple[str, list[Any]]:
         return f"SELECT count(*) FROM tags WHERE {_TAGGED}", tag  # noqa: S608 - fixed names
     where, values = conditions(query, has_long_tag)
     return f"SELECT count(*) FROM workflows WHERE {where}", values  # noqa: S608 - fixed names, bound values
+
+
+_FAILED = """
+WITH RECURSIVE family (root, id, item, failed) AS (
+    SELECT id, id, CAST(NULL AS BIGINT), 0 FROM workflows WHERE id IN ({ids}) UNION
+    SELECT family.root, below.id, below.item, CASE WHEN below.status = 'failed' THEN 1 ELSE 0 END
+    FROM family JOIN workflows AS below ON below.parent_id = family.id
+    WHERE (family.item IS NULL OR family.failed = 0) AND (below.item IS NOT NULL
+        OR NOT EXISTS (SELECT 1 FROM workflows AS later WHERE later.parent_id = below.parent_id
+            AND later.node_name = below.node_name AND later.visit > below.visit)))
+SELECT root, count(item), count(*) FROM family WHERE failed = 1 GROUP BY root
+"""
+
+
+def count_failed(connection: Connection, workflow_ids: Sequence[str | None]) -> dict[str, int]:
+    """Return how many items, or else nested runs, failed below workflows; those without are left out."""
+    found: dict[str, int] = {}
+    for start in range(0, len(workflow_ids), _MANY):
+        asked = workflow_ids[start : start + _MANY]
+        statement = _FAILED.format(ids=", ".join("?" * len(asked)))
+        for root, items, others in connection.execute(statement, tuple(asked)).fetchall():
+            found[root] = items or others
+    return found
 
 
 def _joined(parts: Sequence[tuple[str, list[Any]]]) -> tuple[str, list[Any]]:

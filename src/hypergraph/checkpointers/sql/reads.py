@@ -198,12 +198,14 @@ def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
     return None if row is None else workflow_of(row)
 
 
-def fence(connection: Connection, workflow_id: str) -> int | None:
-    """Return the fence of the newest claim, None while that is held."""
-    row = connection.execute(
-        "SELECT fence FROM workflows WHERE id = ? AND owner_pid IS NULL", (findable(workflow_id),)
-    ).fetchone()
-    return None if row is None else index(row[0])
+def fences(connection: Connection, workflow_ids: Sequence[str]) -> dict[str, int]:
+    """Return the fences of the newest claims; workflows that are held are left out."""
+    marks = ", ".join("?" * len(workflow_ids))
+    rows = connection.execute(
+        f"SELECT id, fence FROM workflows WHERE id IN ({marks}) AND owner_pid IS NULL",  # noqa: S608 - marks
+        tuple(map(findable, workflow_ids)),
+    ).fetchall()
+    return {workflow_id: index(fence) for workflow_id, fence in rows}
 
 
 def owners(connection: Connection, workflow_ids: Iterable[str]) -> dict[str, Row]:

@@ -282,6 +282,7 @@ _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
     "used": (dict,),
     "visit": (int,),
     "retry_of": (int,),
+    "child_fence": (int,),
     "attempt_errors": (list,),
     "waited_ms": (float, int),
     **dict.fromkeys(("child_workflow_id", "traceback", "answered_by", "answered_at", "seal"), (str,)),

@@ -518,7 +518,8 @@ def _step_row(part: StepPart, origin: str, name: str) -> tuple[Any, ...]:
     more = part.more or More()
     child = more.child_workflow_id
     if child is not None:
-        more = msgspec.structs.replace(more, child_workflow_id=moved(child, origin, name))
+        fence = None if more.child_fence is None else 0  # as that of everything imported
+        more = msgspec.structs.replace(more, child_workflow_id=moved(child, origin, name), child_fence=fence)
     extra = msgspec.json.encode(more).decode()
     return (
         *(part.superstep, part.node, part.index, part.status.value, micros(part.created_at)),

@@ -370,13 +370,21 @@ def change_status(
     connection.execute(_RAISE, (key,))
 
 
-def settle_map(connection: Connection, workflow_id: str, clock: Clock) -> None:
+def raise_fence(connection: Connection, workflow_id: str, least: int | None) -> None:
+    """Say that a workflow without owner has changed, or give it a fence of at least `least`."""
+    if least is None:
+        connection.execute(_RAISE_NEXT, (workflow_id,))
+    else:
+        connection.execute(_RAISE_TO, (least, workflow_id, least))
+
+
+def settle_map(connection: Connection, workflow_id: str, clock: Clock, is_whole: bool) -> None:
     """Bring a map without owner up to date with its items: its status, when it is due, what it awaits."""
     row = connection.execute("SELECT status FROM workflows WHERE id = ?", (workflow_id,)).fetchone()
     if row is None or row[0] == WorkflowStatus.ACTIVE.value:
         return
     before, found = WorkflowStatus(row[0]), connection.execute(_STATUSES, (workflow_id,)).fetchall()
-    status = settled(before, [WorkflowStatus(name) for (name,) in found])
+    status = settled(before, [WorkflowStatus(name) for (name,) in found], is_whole=is_whole)
     awaits: Counter[str] = Counter()
     for (stored,) in connection.execute(_AWAITED, (workflow_id,)).fetchall():
         awaits.update(parsed(stored))
@@ -522,6 +530,8 @@ _SETTLE = (  # unless an item that ended meanwhile has changed it already
     "completed_at = CASE WHEN status = :status THEN completed_at ELSE :ended END "
     "WHERE id = :id AND status = :before AND owner_pid IS NULL"
 )
+_RAISE_NEXT = "UPDATE workflows SET fence = fence + 1 WHERE id = ? AND owner_pid IS NULL"
+_RAISE_TO = "UPDATE workflows SET fence = ? WHERE id = ? AND owner_pid IS NULL AND fence < ?"
 _STILL_PAUSED = (
     "UPDATE steps SET status = status WHERE workflow = ? AND superstep = ? AND node = ? AND status = 'paused'"
 )

@@ -6,6 +6,7 @@ Listing is the most frequent command, and a list shows a few columns only.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from hypergraph.checkpointers.query import Query
@@ -34,6 +35,10 @@ class SqliteLists:
             return [_fields(row[:-1]) for row in rows], total, cursor
 
         return self._database.read(work)
+
+    def count_failed(self, workflow_ids: Iterable[str]) -> dict[str, int]:
+        """Return how many items, or else nested runs, failed below workflows. Raises CheckpointError."""
+        return self._database.read(queries.count_failed, list(workflow_ids))
 
 
 _fields = or_corrupt(fields_of)

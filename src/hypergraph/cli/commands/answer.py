@@ -10,7 +10,8 @@ from hypergraph.checkpointers import Question
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import VALUES, json_of, literal, pairs_of
-from hypergraph.cli.stores import WF, asked, resuming
+from hypergraph.cli.output import quoted
+from hypergraph.cli.stores import FORK_POINT, WF, asked, forking, resuming
 from hypergraph.cli.tables import question_lines
 from hypergraph.display import jsonable, plural
 from hypergraph.exceptions import InvalidAnswerError, StoreError, WorkflowError
@@ -50,7 +51,10 @@ def answer(call: Call) -> Reply:
     except StoreError:
         raise
     except WorkflowError as error:
-        raise Problem(REFUSED, str(error)) from error
+        fork = forking(call, workflow_id, store.workflow(workflow_id).tags)
+        command = " ".join((fork, *(quoted(f"{key}=...") for key in given)))
+        message = FORK_POINT.sub(lambda point: f"{command} --at {point[2]}", str(error))
+        raise Problem(REFUSED, message.replace("new_turn=True", "--new-turn")) from error
     except (ValueError, TypeError) as error:
         raise Problem(USAGE, str(error)) from error
     after = [question_view(question) for question in store.questions(workflow_id)]

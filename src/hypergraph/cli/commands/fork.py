@@ -102,11 +102,12 @@ def _only_created(store: Checkpointer, point: tuple[str, int | None], new: str, 
         plural(made.step_count, "step"),
         f"forked from {point[0]}",
     ]
+    again = resuming(new, made.tags)
     return Reply(
         document,
-        tuple,
+        lambda: ["Nothing has run in it yet; resume runs it."],
         header,
-        [suggested("show", new), resuming(new, made.tags)],
+        [suggested("show", new), again],
     )
 
 

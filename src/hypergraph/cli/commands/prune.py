@@ -13,7 +13,7 @@ from hypergraph.views.writes import Pruned
 
 prune_options = (
     Option("--older-than", "ended at least this long ago, like 30d, or before a date", "AGE", needed=True),
-    Option("--keep-failed", "keep failed workflows, and maps with failed items"),
+    Option("--keep-failed", "keep failed workflows, and those with failed items, also of maps inside"),
     Option("--dry-run", "only list them"),
     YES,
 )

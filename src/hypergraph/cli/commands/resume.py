@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.due import run_due
-from hypergraph.cli.execution import PROGRESS, RESUME_OPTIONS, RUN_OPTIONS, order_of, outcome, reply_to
+from hypergraph.cli.execution import (
+    PROGRESS,
+    RESUME_OPTIONS,
+    RUN_OPTIONS,
+    Order,
+    order_of,
+    outcome,
+    reply_to,
+)
 from hypergraph.cli.inputs import PAIRS, VALUES
 from hypergraph.cli.output import status
 from hypergraph.cli.stores import WF, asked, opened
 from hypergraph.cli.targets import STORED_TARGET
 from hypergraph.display import Table, plural
+from hypergraph.durability.history import inputs_in
+from hypergraph.values.undecodable import Undecodable
 from hypergraph.views.problems import USAGE, Problem
 
 resume_options = (
@@ -35,13 +49,55 @@ def resume(call: Call) -> Reply:
     if call.options.wf is None:
         raise Problem(USAGE, "Missing argument: WF", "Name a workflow, or resume all that are due with --due")
     store, workflow_id = asked(call)
-    order = order_of(call, store.workflow(workflow_id))
+    stored = store.workflow(workflow_id)
+    order = order_of(call, stored, _tags(store, stored))
     order.options["workflow_id"] = workflow_id
-    if not order.is_map and store.backend.find_ids(f"{workflow_id}/item-", parent=workflow_id, limit=1):
-        command = order.resuming("KEY=VALUES", options=("--map-over", "KEY"))
-        hint = f"Completed items do not run again: {command}"
+    if order.is_map or not store.backend.find_ids(f"{workflow_id}/item-", parent=workflow_id, limit=1):
+        return reply_to(outcome(order, store), order, store)
+    whole = order.resuming("KEY=VALUES", options=("--map-over", "KEY"))
+    order.options.setdefault("error_handling", "continue")
+    listed = _stored_list(store, workflow_id, order)
+    if listed is None:
+        hint = f"Completed items do not run again: {whole}"
         raise Problem(USAGE, f"Workflow {workflow_id!r} is a map: it needs --map-over", hint)
-    return reply_to(outcome(order, store), order, store)
+    may_lack = store.workflow(workflow_id).status not in (WorkflowStatus.PAUSED, WorkflowStatus.COMPLETED)
+    order.values.update(listed)
+    order.options.update(map_over=list(listed), map_mode="zip")
+    reply = reply_to(outcome(order, store), order, store)
+    if may_lack:  # it ended before its last item, for all that is known
+        note = f"These are the items that had begun. To run a longer list: {whole}"
+        return reply._replace(blocks=lambda: [*reply.blocks(), note])
+    return reply
+
+
+def _tags(store: Checkpointer, stored: Workflow) -> Mapping[str, str]:
+    """Return the tags of a workflow; of an item those of its map, which runs the same graph."""
+    parent = None if stored.item is None or stored.parent_id is None else stored.parent_id
+    around = None if parent is None else store.backend.read_workflow(parent)
+    return stored.tags if around is None or around.parent_id is not None else around.tags
+
+
+def _stored_list(store: Checkpointer, workflow_id: str, order: Order) -> dict[str, list[Any]] | None:
+    """Return what the items of a map were given, as lists by name; None if that is not known.
+
+    Items that were matched by a key have numbers of their own, and other values are for other items.
+    """
+    items = sorted(store.backend.children(workflow_id), key=lambda item: item.item or 0)
+    inputs, given = order.graph.inputs.all, order.values.keys()
+    if [item.item for item in items] != list(range(len(items))) or not given.isdisjoint(inputs):
+        return None
+    if any(item.fingerprint is not None for item in items):
+        return None
+    rows = [
+        {name: value for name, (_, value) in inputs_in(store, item).inputs.items() if name in inputs}
+        for item in items
+    ]
+    names = rows[0].keys()
+    if not names or any(row.keys() != names for row in rows):
+        return None
+    if any(isinstance(value, Undecodable) for row in rows for value in row.values()):
+        return None
+    return {name: [row[name] for row in rows] for name in names}
 
 
 def _resume_due(call: Call) -> Reply:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hypergraph.checkpointers import Checkpointer, StepStatus
+from hypergraph.checkpointers import Checkpointer, StepStatus, WorkflowStatus
 from hypergraph.checkpointers.overview import Overview
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
@@ -18,6 +18,7 @@ from hypergraph.cli.tables import (
     error_lines,
     inner_table,
     node_table,
+    outdated_lines,
     progress_parts,
     question_lines,
     signal_lines,
@@ -94,6 +95,8 @@ def header_of(found: WorkflowDetail) -> list[str]:
 
 def _blocks(read: Overview, found: WorkflowDetail, steps: list[Step]) -> Iterator[Block]:
     yield _facts(found)
+    if found["outdated"]:
+        yield outdated_lines(found["outdated"])
     if found["steps"]:
         left_out = found["steps"] - len(read.steps)
         more = f"... and {plural(left_out, 'more step')}" if left_out > 0 else ""
@@ -126,12 +129,18 @@ def _blocks(read: Overview, found: WorkflowDetail, steps: list[Step]) -> Iterato
 def _is_resolved(read: Overview, found: WorkflowDetail) -> bool:
     """Return whether the node of the first error has completed since."""
     error = found["first_error"]
-    if error is None or found["status"] == "completed":
-        return error is not None
+    if error is None:
+        return False
+    if found["status"] == "completed":
+        return error["workflow"] == found["id"] or not (found["failed_inside"] and _is_broken(read))
     return error["workflow"] == found["id"] and any(
         tally.node == error["node"] and tally.status is StepStatus.COMPLETED and tally.last > error["index"]
         for tally in read.tallies
     )
+
+
+def _is_broken(read: Overview) -> bool:
+    return read.error_status in (WorkflowStatus.FAILED, WorkflowStatus.PARTIAL)
 
 
 def _facts(found: WorkflowDetail) -> list[str]:
@@ -156,6 +165,11 @@ def _next(found: WorkflowDetail) -> list[str]:
         first = suggested("step", error["workflow"], error["index"])
         is_run = found["parent"] is None and not found["children"]["is_map"]
         return [first, resuming(wf, found["tags"]) if is_run else suggested("state", error["workflow"])]
+    if found["outdated"] and found["parent"] is None and found["pause"] is None:
+        return [resuming(wf, found["tags"])]
+    if found["failed_inside"] and found["status"] == "completed":
+        again = resuming(wf, found["tags"]) + " --restart node"
+        return [suggested("show", wf, options=["--errors"]), *([] if found["parent"] else [again])]
     if found["pause"] is not None:
         signal = found["pause"]["signal"]
         given = f"{suggested('answer', wf)} {_keys(found['pause'])}"

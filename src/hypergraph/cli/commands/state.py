@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers.overview import outdated_in
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import as_json, list_of_items, suggested, write_file
 from hypergraph.cli.stores import WF, answer, asked
-from hypergraph.cli.tables import ROWS, parts_table, state_table
+from hypergraph.cli.tables import ROWS, outdated_lines, parts_table, state_table
 from hypergraph.display import Block, jsonable, plural
+from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.state import SavedValue, StateView, raw_value, value
 from hypergraph.views.state import state as state_of
 from hypergraph.views.values import TEXT, Part, ValueView, describe, part_at, steps_of
 
+_TO_ADD = r"; add: .*?register\([^()]*\)"
 _SHORT = 100  # characters; longer texts are cut in a row
 
 state_options = (
@@ -59,8 +63,10 @@ def state(call: Call) -> Reply:
     if machine:
         limits = {"limit": None, "characters": None}
     seen = value(store, wf, key, at=given.at, path=path, offset=given.offset, **limits)
-    following = _after_value(seen, wf, key, given.at) or _explained(store, wf, key)
-    return Reply(seen, lambda: _value(seen), _value_header(seen, key), following)
+    following = _after_value(seen, wf, key, given.at) or _explained(store, wf, key, path)
+    outdated = outdated_in(store, require_workflow(store, wf)) if given.at is None else []
+    said = [outdated_lines(outdated)] if outdated else []
+    return Reply(seen, lambda: [*said, *_value(seen)], _value_header(seen, key), following)
 
 
 def _meant(key: str | None, path: str) -> tuple[str | None, str]:
@@ -83,6 +89,8 @@ def _header(found: StateView) -> list[str]:
 def _list(found: StateView) -> Iterator[Block]:
     if found["map_size"]:
         yield "Each item has its own state; with --key: one value of all items"
+    if found["outdated"]:
+        yield outdated_lines(found["outdated"])
     if found["items"]:
         yield state_table(found["items"])
     if found["next"]:
@@ -106,7 +114,8 @@ def _value_header(seen: ValueView, key: str) -> list[str]:
 
 def _value(seen: ValueView) -> Iterator[Block]:
     if seen["problem"] is not None:
-        yield f"problem: {seen['problem']}"
+        # The fields of an unknown class are shown; a line of Python has no place in a command.
+        yield f"problem: {re.sub(_TO_ADD, '', seen['problem']) if seen['items'] else seen['problem']}"
     if seen["items"]:
         following = _following(seen)
         left_out = 0 if following is None else (seen["size"] or 0) - following
@@ -142,10 +151,12 @@ def _after_value(seen: ValueView, wf: str, key: str, at: int | None) -> list[str
     return following
 
 
-def _explained(store: Checkpointer, wf: str, key: str) -> list[str]:
-    """Return how to ask where a value came from: of a map, that of its first item."""
+def _explained(store: Checkpointer, wf: str, key: str, path: str) -> list[str]:
+    """Return how to ask where a value came from: of a map, that of the item in the path, or of the first."""
     items = store.backend.read_items(wf)
-    return [suggested("why", items[0].id if items else wf, key)]
+    place = steps_of(path)[0] if path else "0"
+    number = int(place) if place.isdecimal() and int(place) < len(items) else 0
+    return [suggested("why", items[number].id if items else wf, key)]
 
 
 def _is_large(part: Part) -> bool:

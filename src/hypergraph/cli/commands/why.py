@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
+from hypergraph.checkpointers import Checkpointer
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import Branch, suggested, tree_lines
@@ -24,23 +25,44 @@ why_options = (
 def why(call: Call) -> Reply:
     """Show the provenance of a value."""
     given = call.options
-    view = answer(call, explained, given.key, at=given.at, depth=given.depth)
+    view, items, inside = answer(call, _read, given.key, given.at, given.depth)
     at = [] if view["at"] is None else [f"superstep {view['at']}"]
     header = [f"Workflow: {view['workflow']}", f"why {view['key']}", *at]
-    return Reply(view, lambda: _descent(view), header, _further(view))
+    return Reply(view, lambda: _descent(view, items), header, _further(view, inside))
 
 
-def _further(view: WhyView) -> list[str]:
+Items = Mapping[str, Sequence[str]]  # the ids of the items of each map that made a value
+
+
+def _read(
+    store: Checkpointer, wf: str, key: str, at: int | None, depth: int | None
+) -> tuple[WhyView, Items, str | None]:
+    view = explained(store, wf, key, at=at, depth=depth)
+    children = {item["child"] for item in view["items"] if item["child"] is not None}
+    items = {child: [item.id for item in store.backend.read_items(child)] for child in children}
+    return view, items, _inside(store, view, items)
+
+
+def _inside(store: Checkpointer, view: WhyView, items: Items) -> str | None:
+    """Return what to ask next about a nested run, or about an item: each has a history of its own."""
+    for item in view["items"]:
+        ids = items.get(item["child"] or "")
+        if ids:
+            known = item["name"] in store.lazy_state(ids[0])  # else it has another name there
+            return suggested("why", ids[0], item["name"]) if known else suggested("show", item["child"])
+    child = view["items"][0]["child"]
+    return None if child is None else suggested("show", child)
+
+
+def _further(view: WhyView, inside: str | None) -> list[str]:
     first = view["items"][0]
     if first["made_by"] is None:
         return [suggested("state", view["workflow"])]
     found = [suggested("step", view["workflow"], first["made_by"]["index"])]
-    if first["child"] is not None:
-        found.append(suggested("show", first["child"]))
-    return found
+    return [*found, inside] if inside is not None else found
 
 
-def _descent(view: WhyView) -> Iterator[Block]:
+def _descent(view: WhyView, items: Items) -> Iterator[Block]:
     values = {item["id"]: item for item in view["items"]}
     listed: set[str] = set()
     explained: set[int] = set()  # steps whose sources are listed
@@ -49,7 +71,7 @@ def _descent(view: WhyView) -> Iterator[Block]:
         listed.add(item["id"])
         if item["made_by"] is not None and item["sources"]:
             if item["made_by"]["index"] in explained:
-                return Branch(f"{_line(item)}  (see above)", [])
+                return Branch(f"{_line(item, items)}  (see above)", [])
             explained.add(item["made_by"]["index"])
         below = [Branch(_call(call), []) for call in item["calls"]]
         own = {(source["name"], source["version"]) for source in item["sources"]}
@@ -61,12 +83,12 @@ def _descent(view: WhyView) -> Iterator[Block]:
             if source["earlier"]:
                 earlier = plural(source["earlier"], "earlier step")
                 below.append(Branch(f"... and {earlier} that added to {source['name']}", []))
-        return Branch(_line(item), below)
+        return Branch(_line(item, items), below)
 
     def below_it(known: WhyValue) -> Branch:
         if known["id"] not in listed:
             return branch(known)
-        return Branch(f"{_name(known)}  (see above)" if known["sources"] else _line(known), [])
+        return Branch(f"{_name(known)}  (see above)" if known["sources"] else _line(known, items), [])
 
     yield tree_lines(branch(view["items"][0]))
     if view["left_out"]:
@@ -77,11 +99,11 @@ def _name(item: WhyValue) -> str:
     return item["name"] if item["version"] == 1 else f"{item['name']} (version {item['version']})"
 
 
-def _line(item: WhyValue) -> str:
+def _line(item: WhyValue, items: Items) -> str:
     value = "not stored" if item["value"] is None else brief_text(item["value"])
     if item["value"] is not None and item["added"] is not None:
         value = f"{item['value']['type']} {item['value']['size']}: {added_text(item['added'])}"
-    return f"{_name(item)}  {_origin(item)}  {value}"
+    return f"{_name(item)}  {_origin(item, items)}  {value}"
 
 
 def _call(call: InnerCall) -> str:
@@ -89,13 +111,15 @@ def _call(call: InnerCall) -> str:
     return f"{call['key']}  ← {call['call']}  {value}"
 
 
-def _origin(item: WhyValue) -> str:
+def _origin(item: WhyValue, items: Items) -> str:
     if item["given"]:
         return "given"
     if item["made_by"] is None:
         return "unknown"
     gate = item["decided_by"]
     because = "" if gate is None else f", chosen by {made_by(gate)}"
+    count = len(items.get(item["child"] or "", ()))
     inside = "" if item["child"] is None else f", in {item['child']}"
+    inside += f" ({plural(count, 'item')})" if count else ""
     answer = "" if item["answered_by"] is None else f", answered by {item['answered_by']}"
     return f"← {made_by(item['made_by'])}{inside}{answer}{because}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -276,3 +277,52 @@ class OverviewTests:
         assert first is not None
         assert (first.inputs, dict(first.state), len(first.steps)) == ({"q": (1, 7)}, {"x": 1}, 1)
         assert store.read_history("unknown") is None
+
+    def test_a_map_with_all_items_is_complete_when_they_are(self, store: Checkpointer) -> None:
+        top, item = opened(store), opened(store, "w/item-0", parent_id="w", item=0)
+        commit(store, item, status=WorkflowStatus.COMPLETED)
+        commit(store, top, status=WorkflowStatus.PARTIAL)
+        store.backend.release(item)
+        store.backend.release(top)
+        store.backend.settle_map("w", is_whole=True)
+        assert store.workflow("w").status is WorkflowStatus.COMPLETED
+
+    def test_fences_are_those_of_the_newest_claims(self, store: Checkpointer) -> None:
+        held = opened(store, "held")
+        first = opened(store)
+        store.backend.release(first)
+        assert store.backend.read_fences(["w", "held", "unknown"]) == {"w": first.fence}
+        assert store.backend.read_fences([]) == {}
+        store.backend.raise_fence("w")
+        assert store.backend.read_fences(["w"]) == {"w": first.fence + 1}
+        store.backend.raise_fence("w", 1)  # it has a higher one
+        store.backend.raise_fence("held")  # its owner must be able to write
+        assert store.backend.read_fences(["w"]) == {"w": first.fence + 1}
+        store.backend.raise_fence("w", 9)
+        assert store.backend.read_fences(["w"]) == {"w": 9}
+        commit(store, held, status=WorkflowStatus.COMPLETED)
+        store.backend.release(held)
+        again = opened(store)
+        assert again.fence == 10
+        store.backend.release(again)
+
+    def test_failed_items_below_are_counted_in_the_last_visits(self, store: Checkpointer) -> None:
+        def ended(workflow_id: str, status: str, **more: Any) -> None:
+            claim = opened(store, workflow_id, **more)
+            commit(store, claim, status=WorkflowStatus(status))
+            store.backend.release(claim)
+
+        ended("w", "completed")
+        ended("w/n", "failed", parent_id="w", node_name="n")
+        ended("w/n/item-0", "failed", parent_id="w/n", item=0)
+        assert store.backend.count_failed(["w", "unknown"]) == {"w": 1}
+        ended("w/n/item-0/m", "failed", parent_id="w/n/item-0", node_name="m")
+        ended("w/n/item-1", "completed", parent_id="w/n", item=1)
+        ended("w/n/item-1/m", "partial", parent_id="w/n/item-1", node_name="m")
+        ended("w/n/item-1/m/item-0", "failed", parent_id="w/n/item-1/m", item=0)
+        assert store.backend.count_failed(["w", "w/n/item-1"]) == {"w": 2, "w/n/item-1": 1}
+        ended("w/n#2", "completed", parent_id="w", node_name="n", visit=2)
+        assert store.backend.count_failed(["w"]) == {}
+        ended("v", "completed")
+        ended("v/n", "failed", parent_id="v", node_name="n")
+        assert store.backend.count_failed(["v"]) == {"v": 1}

@@ -1,0 +1,100 @@
+"""Commands about runs with failed items inside: what they show, and how items are run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hypergraph import FunctionNode, Graph, interrupt
+from hypergraph.cli import main
+
+BAD: set[int] = set()
+
+
+def halve(n: int) -> int:
+    if n in BAD:
+        raise ValueError(f"{n} is bad")
+    return n // 2
+
+
+def add(half: list[int | None]) -> int:
+    return sum(h or 0 for h in half)
+
+
+ONE = Graph([FunctionNode(halve, output_name="half")], name="one")
+EACH = ONE.as_node(name="each").map_over("n", error_handling="continue")
+SHOP = Graph([EACH, FunctionNode(add, output_name="total")], name="shop")
+
+
+@interrupt("ok")
+def ask(n: int) -> bool | None:
+    return None
+
+
+ASKED = Graph([ask], name="asked")
+ASKING = Graph([ASKED.as_node(name="each").map_over("n")], name="asking")
+
+
+SHOP_HERE, ASKING_HERE = f"{__name__}:SHOP", f"{__name__}:ASKING"
+Said = Callable[..., str]
+
+
+@pytest.fixture
+def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+    """Return a function that runs a command and returns what it prints."""
+    monkeypatch.chdir(tmp_path)
+    BAD.clear()
+
+    def run(*words: str) -> str:
+        capsys.readouterr()
+        main([*words, "--db", "runs.db"])
+        found = capsys.readouterr()
+        return found.out + found.err
+
+    return run
+
+
+def test_a_failed_item_inside_is_seen_until_it_is_repaired_and_taken(said: Said) -> None:
+    BAD.add(4)
+    begun = said("run", SHOP_HERE, "n=[2, 4]", "--id", "w")
+    assert "1 item failed inside. To run them again: hypergraph" in begun
+    assert "completed (1 failed inside)" in said("ls")
+    shown = said("show", "w")
+    assert "completed (1 failed inside)" in shown
+    assert "First error: w/each/item-1, step 0, halve: ValueError: 4 is bad" in shown
+    assert "--restart node" in shown
+    assert '"failed_inside": 1' in said("ls", "--json")
+    BAD.clear()
+    said("resume", "w/each/item-1", f"{__name__}:ONE")
+    for seen in (said("show", "w"), said("state", "w"), said("state", "w", "--key", "half")):
+        assert "Not up to date with w/each" in seen
+    assert "failed inside" not in said("ls")
+    assert "3" in said("resume", "w", SHOP_HERE).rpartition("total")[2]
+    for seen in (said("show", "w"), said("state", "w"), said("state", "w", "--key", "half")):
+        assert "Not up to date" not in seen
+
+
+def test_resume_runs_failed_items_again_if_it_is_told_to(said: Said) -> None:
+    BAD.add(4)
+    said("run", SHOP_HERE, "n=[2, 4]", "--id", "w")
+    BAD.clear()
+    assert "1 item failed inside" in said("resume", "w", SHOP_HERE)
+    assert "failed inside" not in said("resume", "w", SHOP_HERE, "--restart", "node")
+
+
+def test_another_answer_to_an_item_of_a_first_map_is_refused_with_a_way_to_give_it(said: Said) -> None:
+    said("run", ASKING_HERE, "n=[2, 4]", "--id", "w")
+    said("answer", "w", "each.item-0.ok=true", "each.item-1.ok=true")
+    said("resume", "w", ASKING_HERE)
+    shown = said("show", "w")
+    assert "Fork before it" in shown
+    assert "--at" not in shown
+    other = "each.item-1.ok=false"
+    for refused in (said("answer", "w", other), said("resume", "w", ASKING_HERE, other)):
+        assert "run 'w/each/item-1' with it and --new-turn, then run 'w'" in refused
+    said("fork", "w", "--id", "v")
+    said("resume", "v/each/item-1", f"{__name__}:ASKED", "ok=false", "--new-turn")
+    assert "[True, False]" in said("resume", "v", ASKING_HERE)
+    assert "[True, True]" in said("resume", "w", ASKING_HERE)

@@ -1,0 +1,224 @@
+"""Failed items of a map inside a run: repaired after the map has ended, retried, counted and kept."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+from support.durable import durable as either
+from support.durable import store
+from support.running import On, OnSync
+
+from hypergraph import FunctionNode, Graph, interrupt, node
+from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, WorkflowStatus
+from hypergraph.runners import SyncRunner
+
+__all__ = ["either", "store"]  # fixtures
+
+
+@pytest.fixture
+def durable(store: Checkpointer) -> On:
+    """A runner over the store; most of what is tested here is not part of it."""
+    return OnSync(checkpointer=store)
+
+
+class Shop:
+    """A graph whose items fail while they are in `bad`; it notes its calls."""
+
+    def __init__(self, bad: set[int], *, strict: bool = False) -> None:
+        self.bad, self.calls, self.strict = bad, list[str](), strict
+        halve, add = FunctionNode(self.halve, output_name="half"), FunctionNode(self.add, output_name="total")
+        self.one = Graph([FunctionNode(self.look, output_name="seen"), halve], name="one")
+        self.each = self.one.as_node(name="each").map_over("n", error_handling="continue")
+        self.graph = Graph([self.each, add], name="shop")
+
+    def look(self, n: int) -> int:
+        self.calls.append(f"look {n}")
+        return n
+
+    def halve(self, seen: int) -> int:
+        self.calls.append(f"halve {seen}")
+        if seen in self.bad:
+            raise ValueError(f"{seen} is bad")
+        return seen // 2
+
+    def add(self, half: list[int | None]) -> int:
+        self.calls.append("add")
+        if self.strict and None in half:
+            raise TypeError("an item is missing")
+        return sum(h or 0 for h in half)
+
+    def called(self) -> list[str]:
+        found, self.calls = self.calls, []
+        return found
+
+
+def broken(durable: On, bad: set[int], **options: Any) -> Shop:
+    """Return a shop that completed with failed items under the id "w"."""
+    shop = Shop(set(bad))
+    durable.run(shop.graph, n=[2, 4, 6, 8], workflow_id="w", **options)
+    shop.called()
+    return shop
+
+
+def test_a_repaired_item_makes_the_list_again_and_what_read_it(either: On, store: Checkpointer) -> None:
+    shop, durable = broken(either, {4}), either
+    assert store.state("w")["half"] == [1, None, 3, 4]
+    assert store.workflow("w/each").status is WorkflowStatus.PARTIAL
+    shop.bad.clear()
+    durable.run(shop.one, workflow_id="w/each/item-1")
+    assert shop.called() == ["halve 4"]
+    assert store.workflow("w/each").status is WorkflowStatus.COMPLETED
+    result = durable.run(shop.graph, workflow_id="w")
+    assert shop.called() == ["add"]
+    assert result["half"] == result.nested["each"]["half"] == [1, 2, 3, 4]
+    assert result["total"] == store.state("w")["total"] == 10
+    assert store.state("w")["half"] == store.state("w/each")["half"]
+    assert {found.id for found in store.workflows(parent="w")} == {"w/each"}
+    assert durable.run(shop.graph, workflow_id="w")["total"] == 10
+    assert shop.called() == []
+
+
+def test_other_failed_items_run_again_with_the_map(durable: On, store: Checkpointer) -> None:
+    shop = broken(durable, {4, 6})
+    shop.bad.clear()
+    durable.run(shop.one, workflow_id="w/each/item-1")
+    assert store.workflow("w/each").status is WorkflowStatus.PARTIAL
+    shop.called()
+    assert durable.run(shop.graph, workflow_id="w")["half"] == [1, 2, 3, 4]
+    assert shop.called() == ["halve 6", "add"]
+    assert store.workflow("w/each").status is WorkflowStatus.COMPLETED
+
+
+def test_an_item_that_fails_again_changes_nothing(durable: On, store: Checkpointer) -> None:
+    shop = broken(durable, {4})
+    durable.run(shop.one, workflow_id="w/each/item-1", error_handling="continue")
+    shop.called()
+    assert durable.run(shop.graph, workflow_id="w")["half"] == [1, None, 3, 4]
+    assert shop.called() == []
+
+
+def test_a_run_that_failed_on_a_missing_item_takes_the_repaired_one(durable: On) -> None:
+    shop = Shop({4}, strict=True)
+    durable.run(shop.graph, n=[2, 4], workflow_id="w", error_handling="continue")
+    shop.bad.clear()
+    durable.run(shop.one, workflow_id="w/each/item-1")
+    shop.called()
+    assert durable.run(shop.graph, workflow_id="w")["total"] == 3
+    assert shop.called() == ["add"]
+
+
+def test_a_corrected_item_keeps_its_inputs(durable: On, store: Checkpointer) -> None:
+    shop = broken(durable, {4})
+    durable.run(shop.one, n=40, workflow_id="w/each/item-1")  # one that failed, and
+    durable.run(shop.one, n=60, workflow_id="w/each/item-2")  # one that had completed
+    shop.called()
+    result = durable.run(shop.graph, workflow_id="w")
+    assert result["half"] == [1, 20, 30, 4]
+    assert shop.called() == ["add"]
+    assert store.inputs("w/each")["n"] == [2, 40, 60, 8]
+
+
+def test_a_failure_after_the_list_was_made_again_repeats_nothing(durable: On) -> None:
+    shop = broken(durable, {4})
+    shop.bad.clear()
+    durable.run(shop.one, workflow_id="w/each/item-1")
+    shop.called()
+    fails = FunctionNode(lambda half: 1 // 0, name="add", output_name="total")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # other code
+        durable.run(Graph([shop.each, fails], name="shop"), workflow_id="w", error_handling="continue")
+        assert shop.called() == []
+        result = durable.run(shop.graph, workflow_id="w")
+    assert shop.called() == ["add"]
+    assert (result["half"], result["total"]) == ([1, 2, 3, 4], 10)
+
+
+@pytest.mark.parametrize(("restart", "calls"), [("node", []), ("item", ["look 4"])])
+def test_failed_items_run_again_if_the_caller_says_so(durable: On, restart: str, calls: list[str]) -> None:
+    shop = broken(durable, {4})
+    assert durable.run(shop.graph, workflow_id="w")["total"] == 8
+    assert shop.called() == []
+    shop.bad.clear()
+    assert durable.run(shop.graph, workflow_id="w", restart=restart)["total"] == 10
+    assert shop.called() == [*calls, "halve 4", "add"]
+    assert durable.run(shop.graph, workflow_id="w", restart=restart)["total"] == 10
+    assert shop.called() == []
+
+
+def test_maps_deep_inside_are_brought_up_to_date(durable: On, store: Checkpointer) -> None:
+    shop = Shop({4, 6})
+    outer = Graph([shop.graph.as_node(name="sub"), FunctionNode(lambda total: -total, "negate", "debt")])
+    assert durable.run(outer, n=[2, 4, 6], workflow_id="w")["debt"] == -1
+    shop.bad.remove(4)
+    durable.run(shop.one, workflow_id="w/sub/each/item-1")
+    shop.called()
+    assert durable.run(outer, workflow_id="w")["debt"] == -3
+    assert shop.called() == ["halve 6", "add"]
+    shop.bad.clear()
+    assert durable.run(outer, workflow_id="w", restart="node")["debt"] == -6
+    assert shop.called() == ["halve 6", "add"]
+    assert store.state("w/sub")["total"] == 6
+
+
+def test_a_fork_takes_along_what_was_repaired(durable: On, store: Checkpointer) -> None:
+    shop = broken(durable, {4, 6})
+    shop.bad.clear()
+    durable.run(shop.one, workflow_id="w/each/item-1")
+    assert durable.run(shop.graph, fork_from=("w", None), workflow_id="v")["half"] == [1, 2, 3, 4]
+    shop = broken(durable, set())
+    durable.run(shop.graph, fork_from=("v", None), workflow_id="u")
+    shop.called()
+    durable.run(shop.one, n=20, workflow_id="u/each/item-0")
+    shop.called()
+    assert durable.run(shop.graph, workflow_id="u")["half"] == [10, 2, 3, 4]
+    assert shop.called() == ["add"]
+    assert durable.run(shop.graph, workflow_id="v")["half"] == [1, 2, 3, 4]
+
+
+def test_a_question_about_the_list_is_asked_again(durable: On) -> None:
+    shop = Shop({4})
+
+    @interrupt("verdict")
+    def judge(half: list[int | None]) -> str | None:
+        return None
+
+    graph = Graph([shop.each, judge], name="judged")
+    durable.run(graph, n=[2, 4], workflow_id="w")
+    shop.bad.clear()
+    durable.run(shop.one, workflow_id="w/each/item-1")
+    with pytest.warns(UserWarning, match="verdict|judge"):
+        result = durable.run(graph, workflow_id="w")
+    assert result.paused
+    assert result["half"] == [1, 2]
+    assert durable.run(graph, verdict="good", workflow_id="w").completed
+
+
+def test_a_list_that_cannot_be_made_again_is_warned_about() -> None:
+    shop = Shop({4})
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+
+    @node(output_name="totals", append=True)
+    def note(half: list[int | None]) -> int:
+        return sum(h or 0 for h in half)
+
+    graph = Graph([shop.each, note], name="noted")
+    runner.run(graph, n=[2, 4], workflow_id="w")
+    shop.bad.clear()
+    runner.run(shop.one, workflow_id="w/each/item-1")
+    with pytest.warns(UserWarning, match="'w' is not up to date with 'w/each'.*'note' adds to what it made"):
+        assert runner.run(graph, workflow_id="w")["totals"] == [1]
+
+
+def test_pruning_keeps_a_run_with_failed_items_inside(durable: On, store: Checkpointer) -> None:
+    shop = broken(durable, {4})
+    outer = Graph([shop.graph.as_node(name="sub")], name="outer")
+    durable.run(outer, n=[2, 4], workflow_id="deep")
+    durable.map(outer, n=[[2, 4], [2]], map_over="n", workflow_id="wide")
+    durable.run(shop.graph, n=[2], workflow_id="whole")
+    durable.run(shop.graph, n=[4], workflow_id="turned")
+    durable.run(shop.graph, n=[2], workflow_id="turned")
+    assert sorted(store.prune("0s", keep_failed=True)) == ["turned", "whole"]
+    assert sorted(found.id for found in store.workflows()) == ["deep", "w", "wide"]
+    assert sorted(store.prune("0s")) == ["deep", "w", "wide"]
