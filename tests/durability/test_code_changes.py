@@ -200,6 +200,13 @@ def test_an_answer_is_not_used_for_another_value_in_a_fork(runner: SyncRunner) -
 def test_a_fork_continues_a_nested_graph_that_asks_again(runner: SyncRunner) -> None:
     assert runner.run(order(price_of), {"n": 3, "each.ok": True}, workflow_id="w")["paid"] == 3
     assert runner.run(order(new_price_of), workflow_id="w", code_change="rerun").pause.value == 300
+    store = runner.checkpointer
+    assert store is not None
+    before = store.steps("w")
+    assert runner.run(order(new_price_of), workflow_id="w").pause.value == 300  # nothing is written
+    assert [(step.index, step.superstep) for step in store.steps("w")] == [
+        (step.index, step.superstep) for step in before
+    ]
     fork: dict[str, Any] = {"workflow_id": "f", "fork_from": ("w", None)}
     assert runner.run(order(new_price_of), {"each.ok": True}, **fork)["paid"] == 300
     assert runner.run(order(new_price_of), {"each.ok": True}, workflow_id="w")["paid"] == 300

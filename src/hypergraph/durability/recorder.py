@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -469,7 +470,7 @@ class WorkflowRecorder:
             or self._news(run, stored)
             or lacks_results(run, stored)
             or has_grown(run.admission.graph, stored)
-            or reopened_nodes(run.admission.graph, stored)
+            or reopened_nodes(run.admission.graph, stored).keys() - {r.node_name for r in stored.questions}
             or self._ran_inside(run, stored)
         ):
             return False
@@ -984,7 +985,8 @@ class MapRecorder:
         failed: list[Workflow] = []
         if self.options.restart == "item" and (parent is None) is (self.options.map_over != ()):
             failed = self._failed(map_run, items)
-            items = [item for item in items if item not in failed]
+            left = {item.id for item in failed}
+            items = [item for item in items if item.id not in left]
         if self.options.key is None or parent is not None:
             self._refuse_changes(map_run, items)
             self._tell_missing(map_run, items)
@@ -1038,7 +1040,20 @@ class MapRecorder:
         """
         graph, workflow_id = map_run.admission.graph, map_run.workflow_id or ""
         policy = self.options.code_change
-        again = self._asked_again(map_run, items, changes if policy == "rerun" else {}, asked)
+        values = {map_run.number_of(index): item for index, item in enumerate(map_run.items)}
+        anew = partial(self._anew, map_run, values if map_run.numbers is not None else {})
+        mapped = {f"item-{item.item}": item for item in items if item.item in values}
+        again: dict[tuple[str, ...], list[Question]] = {}  # by the names of the new values
+        for question in asked:
+            item = mapped.get(question.head)
+            if item is None:
+                continue  # it is not mapped now
+            news, nodes = anew(item)
+            code = changes.get(item.item or 0) if policy == "rerun" else None
+            if question.pause.node_name.split("/")[1] in nodes:
+                again.setdefault(tuple(news), []).append(question)
+            elif code is not None and code.gives_up(question):
+                again.setdefault((), []).append(question)
         for news, questions in again.items():
             refuse_answers(workflow_id, questions, given, news)
         paths: dict[str, Changes] = {}
@@ -1047,43 +1062,21 @@ class MapRecorder:
                 refuse_rerun(map_run.admission, each.stored, each.outdated)
                 each.refuse_rerun()
             else:
-                anew = self._anew(map_run, each.stored.workflow)[1] if policy == "keep" else ()
-                paths = each.paths(anew) | paths
+                paths = each.paths(anew(each.stored.workflow)[1] if policy == "keep" else ()) | paths
         if policy == "error":
             refuse_changes(graph, workflow_id, paths)
         warn_of_kept(graph, workflow_id, paths)
         for news, questions in again.items():
             warn_of_questions(workflow_id, questions, news)
 
-    def _asked_again(
-        self,
-        map_run: MapRun,
-        items: Sequence[Workflow],
-        changes: Mapping[int, Changes],
-        asked: Sequence[Question],
-    ) -> dict[tuple[str, ...], list[Question]]:
-        """Return the open questions that new values or code give up, by the names of the values."""
-        numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
-        mapped = {f"item-{item.item}": item for item in items if item.item in numbers}
-        found: dict[tuple[str, ...], list[Question]] = {}
-        for question in asked:
-            item = mapped.get(question.head)
-            if item is None or item.item is None:
-                continue  # it is not mapped now
-            news, anew = self._anew(map_run, item)
-            asking = question.pause.node_name.split("/")[1]
-            if asking in anew:
-                found.setdefault(tuple(news), []).append(question)
-            elif item.item in changes and changes[item.item].gives_up(question):
-                found.setdefault((), []).append(question)
-        return found
-
-    def _anew(self, map_run: MapRun, item: Workflow) -> tuple[Collection[str], Collection[str]]:
+    def _anew(
+        self, map_run: MapRun, values: Mapping[int, Mapping[str, Any]], item: Workflow
+    ) -> tuple[Collection[str], Collection[str]]:
         """Return the new values of an item, and the nodes they run again; only items with a key have some."""
-        if map_run.numbers is None:
+        if item.item is None or item.item not in values:
             return (), ()
-        admission, values = map_run.admission, map_run.items[map_run.numbers.index(item.item or 0)]
-        given = {name: value for name, value in values.items() if name in admission.given}
+        admission = map_run.admission
+        given = {name: value for name, value in values[item.item].items() if name in admission.given}
         news = inputs_in(self.store, item).news(given)
         reached = admission.layout.reached_from(news)
         return news, [name for name, index in admission.plan.index.items() if reached >> index & 1]
