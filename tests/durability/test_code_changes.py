@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 import warnings
+from contextlib import closing
 from dataclasses import make_dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hypergraph import END, FunctionNode, Graph, IfElseNode, RouteNode, SyncRunner
-from hypergraph.checkpointers import MemoryCheckpointer
-from hypergraph.exceptions import GraphChangedError
+from hypergraph import END, FunctionNode, Graph, IfElseNode, InterruptNode, RouteNode, SyncRunner
+from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer
+from hypergraph.checkpointers.records import NewWorkflow
+from hypergraph.exceptions import GraphChangedError, ItemChangedError, WorkflowError, WorkflowLockedError
 
 
 def net(x: int) -> int:
@@ -157,3 +161,216 @@ def test_a_nested_graph_runs_again_where_it_changed(runner: SyncRunner, mapped: 
     calls.clear()
     assert runner.run(graph(new), workflow_id="w", code_change="rerun")["c"] == found
     assert calls == []
+
+
+# -- in nested graphs and maps; tests/durability/test_code_change_laws.py has the law ---
+
+
+def pay(price: int, ok: bool) -> int:
+    return price if ok else 0
+
+
+def price_of(n: int) -> int:
+    return n
+
+
+def new_price_of(n: int) -> int:
+    return n * 100
+
+
+def order(price: Any, *more: Any) -> Graph:
+    ask = InterruptNode(lambda price: None, "ask", "ok")
+    nodes = [FunctionNode(price, "price", "price"), ask, FunctionNode(pay, "pay", "paid"), *more]
+    return Graph([Graph(nodes, name="one").as_node(name="each")], name="orders")
+
+
+def test_an_answer_is_not_used_for_another_value_in_a_fork(runner: SyncRunner) -> None:
+    runner.run(order(price_of), n=3, workflow_id="w")
+    options: dict[str, Any] = {"fork_from": ("w", None), "workflow_id": "f", "code_change": "rerun"}
+    with pytest.raises(
+        WorkflowError, match="'each/ask' of workflow 'f' will ask again because of changed code"
+    ):
+        runner.run(order(new_price_of), {"each.ok": True}, **options)
+    assert runner.checkpointer is not None
+    assert [found.id for found in runner.checkpointer.workflows()] == ["w"]
+    assert runner.run(order(new_price_of), **options).status.value == "paused"
+    assert runner.run(order(new_price_of), {"each.ok": True}, workflow_id="f")["paid"] == 300
+
+
+def test_a_fork_continues_a_nested_graph_that_asks_again(runner: SyncRunner) -> None:
+    assert runner.run(order(price_of), {"n": 3, "each.ok": True}, workflow_id="w")["paid"] == 3
+    assert runner.run(order(new_price_of), workflow_id="w", code_change="rerun").pause.value == 300
+    fork: dict[str, Any] = {"workflow_id": "f", "fork_from": ("w", None)}
+    assert runner.run(order(new_price_of), {"each.ok": True}, **fork)["paid"] == 300
+    assert runner.run(order(new_price_of), {"each.ok": True}, workflow_id="w")["paid"] == 300
+
+
+def test_the_hash_inside_is_that_of_the_code_which_made_the_result(runner: SyncRunner) -> None:
+    def paid_now(price: int, ok: bool) -> int:
+        return price * 2
+
+    def graph(price: Any, pay: Any) -> Graph:
+        ask = InterruptNode(lambda n: None, "ask", "ok")
+        nodes = [FunctionNode(price, "price", "price"), ask, FunctionNode(pay, "pay", "paid")]
+        return Graph([Graph(nodes, name="one").as_node(name="each")], name="orders")
+
+    runner.run(graph(price_of, pay), n=3, workflow_id="w")
+    with pytest.warns(UserWarning, match="of 'each/price' has changed since"):
+        assert runner.run(graph(new_price_of, paid_now), {"each.ok": True}, workflow_id="w")["paid"] == 6
+    for price, now, name in (
+        (price_of, pay, "pay"),  # the code of the first call: what the second one has made is of another one
+        (new_price_of, paid_now, "price"),
+    ):
+        with pytest.raises(GraphChangedError, match=f"the code or wiring of 'each/{name}' has changed"):
+            runner.run(graph(price, now), workflow_id="w", code_change="error")
+    runner.run(graph(price_of, paid_now), workflow_id="w", code_change="error")
+
+
+def test_one_warning_names_the_changed_nodes_of_all_items(runner: SyncRunner) -> None:
+    def graph(price: Any) -> Graph:
+        return Graph([FunctionNode(price, "price", "price")], name="one")
+
+    runner.map(graph(price_of), n=[1, 2, 3], map_over="n", workflow_id="m")
+    with pytest.warns(UserWarning, match="Workflow 'm': the code or wiring of 'price' has") as warned:
+        runner.map(graph(new_price_of), n=[1, 2, 3], map_over="n", workflow_id="m")
+    assert len(warned) == 1
+
+
+def test_items_with_new_values_are_not_kept(runner: SyncRunner) -> None:
+    def graph(price: Any) -> Graph:
+        return Graph([FunctionNode(price, "price", "price"), FunctionNode(net, "net", "x1")], name="one")
+
+    def called(price: Any, n: list[int]) -> Any:
+        options: dict[str, Any] = {"map_over": ["x", "n"], "key": "x", "workflow_id": "m"}
+        return runner.map(graph(price), x=[1, 2], n=n, **options)["price"]
+
+    called(price_of, [1, 2])
+    with pytest.warns(UserWarning, match="the code or wiring of 'price' has changed since"):
+        assert called(new_price_of, [5, 2]) == [500, 2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert called(new_price_of, [5, 7]) == [500, 700]
+
+
+def test_an_answer_is_not_used_for_new_values_of_an_item(runner: SyncRunner) -> None:
+    graph = Graph([order(price_of).nodes["each"], FunctionNode(net, "net", "y")], name="orders")
+    options: dict[str, Any] = {"map_over": ["x", "n"], "key": "x", "workflow_id": "m"}
+    runner.map(graph, x=[1, 2], n=[3, 4], **options)
+    answers = {"item-0.each.ok": True, "item-1.each.ok": True}
+    with pytest.raises(
+        WorkflowError, match="'item-1/each/ask' of workflow 'm' will ask again because of 'n'"
+    ):
+        runner.map(graph, {"x": [1, 2], "n": [3, 400], **answers}, **options)
+    with pytest.warns(UserWarning, match=r"gives up what it asked for \('item-1.each.ok'\) because of 'n'"):
+        runner.map(graph, x=[1, 2], n=[3, 400], **options)
+    assert runner.map(graph, {"x": [1, 2], "n": [3, 400], **answers}, **options)["paid"] == [3, 400]
+
+
+def test_a_refused_map_removes_no_failed_item(runner: SyncRunner) -> None:
+    def graph(price: Any) -> Graph:
+        fails = FunctionNode(lambda price: 1 // (price - 3), "divide", "part")
+        return Graph([FunctionNode(price, "price", "price"), fails], name="one")
+
+    options: dict[str, Any] = {"map_over": "n", "workflow_id": "m", "error_handling": "continue"}
+    runner.map(graph(price_of), n=[3, 5], **options)
+    store = runner.checkpointer
+    assert store is not None
+    before = store.steps("m/item-0")
+    for change in ({"code_change": "error"}, {"n": [3, 6]}):
+        with pytest.raises((GraphChangedError, ItemChangedError)):
+            runner.map(graph(new_price_of), **{"n": [3, 5], "restart": "item", **options, **change})
+        assert store.steps("m/item-0") == before
+
+
+def test_new_nodes_of_a_nested_graph_that_ended_run_with_rerun(runner: SyncRunner) -> None:
+    more = FunctionNode(lambda price: price + 1, "more", "sum")
+    first = {"n": 3, "each.ok": True}
+    assert runner.run(order(price_of), first, workflow_id="w")["paid"] == 3
+    with pytest.warns(UserWarning, match="of 'each' has changed since"):
+        assert "sum" not in runner.run(order(price_of, more), workflow_id="w").values
+    with pytest.raises(GraphChangedError, match=r"each: .* is now \(n\) -> \(price, ok, paid, sum\)"):
+        runner.run(order(price_of, more), workflow_id="w", code_change="error")
+    assert runner.run(order(price_of, more), workflow_id="w", code_change="rerun")["sum"] == 4
+
+
+def test_a_loop_inside_is_not_run_again_and_nothing_is_written(runner: SyncRunner) -> None:
+    def graph(step: Any) -> Graph:
+        inner = loop(step).as_node(name="inner").with_outputs(n="end")
+        return Graph([inner, FunctionNode(net, "net", "m", rename_inputs={"x": "end"})])
+
+    assert runner.run(graph(one_more), n=0, workflow_id="w")["m"] == 6
+    store = runner.checkpointer
+    assert store is not None
+    with pytest.raises(
+        GraphChangedError, match="'w/inner' cannot run 'step' again: node 'step' is in a loop"
+    ):
+        runner.run(graph(two_more), workflow_id="w", code_change="rerun")
+    assert {store.workflow(id).status.value for id in ("w", "w/inner")} == {"completed"}
+
+
+def test_a_rerun_that_was_cut_off_inside_comes_to_its_end(tmp_path: Path) -> None:
+    def graph(price: Any) -> Graph:
+        nodes = [
+            FunctionNode(price, "price", "price"),
+            FunctionNode(net, "net", "m", rename_inputs={"x": "price"}),
+        ]
+        last = FunctionNode(invoice, "invoice", "total", rename_inputs={"v": "m"})
+        return Graph([Graph(nodes, name="one").as_node(name="each"), last], name="orders")
+
+    store = SqliteCheckpointer(tmp_path / "runs.db")
+    SyncRunner(checkpointer=store).run(graph(price_of), n=3, workflow_id="w")
+    copies: list[Path] = []
+    write = store.backend.write
+
+    def copying(*args: Any, **options: Any) -> Any:
+        found = write(*args, **options)
+        copies.append(tmp_path / f"{len(copies)}.db")
+        with (
+            closing(sqlite3.connect(tmp_path / "runs.db")) as here,
+            closing(sqlite3.connect(copies[-1])) as there,
+        ):
+            here.backup(there)
+        return found
+
+    store.backend.write = copying  # type: ignore[method-assign]
+    runner = SyncRunner(checkpointer=store)
+    assert runner.run(graph(new_price_of), workflow_id="w", code_change="rerun")["total"] == 301
+    store.close()
+    assert len(copies) > 5
+    for copy in copies:  # as a crash after each commit would leave it
+        with SqliteCheckpointer(copy) as left:
+            again = SyncRunner(checkpointer=left)
+            options: dict[str, Any] = {"workflow_id": "w", "force": True, "code_change": "rerun"}
+            assert again.run(graph(new_price_of), **options)["total"] == 301
+            assert left.state("w/each")["m"] == 301
+
+
+def test_a_map_is_not_complete_if_an_item_is_refused(runner: SyncRunner) -> None:
+    one = order(price_of)
+    runner.map(one, n=[1], map_over="n", workflow_id="m")
+    store = runner.checkpointer
+    assert store is not None
+    claim = store.backend.claim("m/item-0", NewWorkflow(parent_id="m"), store.encoding)
+    with pytest.raises(WorkflowLockedError):
+        runner.map(one, {"n": [1], "item-0.each.ok": True}, map_over="n", workflow_id="m")
+    store.backend.release(claim)
+    assert store.workflow("m").status.value == "stopped"
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_result_keeps_the_hash_of_its_code_if_new_code_fails(runner: SyncRunner, is_nested: bool) -> None:
+    def fails(x: int) -> int:
+        raise ConnectionError("no network")
+
+    def graph(code: Any) -> Graph:
+        one = Graph([FunctionNode(code, "net", "n")], name="one")
+        return Graph([one.as_node(name="each")], name="outer") if is_nested else one
+
+    runner.run(graph(net), x=1, workflow_id="w")
+    failed = runner.run(graph(fails), workflow_id="w", code_change="rerun", error_handling="continue")
+    assert failed.status.value == "failed"
+    with pytest.warns(
+        UserWarning, match="net' has changed since it was recorded; the recorded result is kept"
+    ):
+        assert runner.run(graph(fails), workflow_id="w")["n"] == 2
+    assert runner.run(graph(gross), workflow_id="w", code_change="rerun")["n"] == 100

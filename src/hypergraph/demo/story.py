@@ -7,6 +7,7 @@ a colon introduces results that are data, printed in columns.
 import asyncio
 import os
 import shlex
+import warnings
 from collections import Counter
 
 from hypergraph import AsyncRunner, MapResult, RunResult, SqliteCheckpointer, SyncRunner
@@ -79,17 +80,19 @@ def _answer_all(
 ) -> tuple[MapResult, int]:
     """Answer all tickets; return the results and the number of function calls."""
     desk, calls = support_desk(search=rank_or_contact) if fixed else DESK, list[str]()
-    results = SyncRunner(checkpointer=store).map(
-        desk,
-        ticket=list(tickets),
-        message=list(tickets.values()),
-        map_over=["ticket", "message"],
-        key="ticket",  # identifies items by their number, so that a message can be corrected
-        workflow_id=BATCH,
-        error_handling="continue",
-        tags=TAGS,
-        event_processors=[Calls(desk, calls.append)],
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*recorded result is kept")  # of items that have completed
+        results = SyncRunner(checkpointer=store).map(
+            desk,
+            ticket=list(tickets),
+            message=list(tickets.values()),
+            map_over=["ticket", "message"],
+            key="ticket",  # identifies items by their number, so that a message can be corrected
+            workflow_id=BATCH,
+            error_handling="continue",
+            tags=TAGS,
+            event_processors=[Calls(desk, calls.append)],
+        )
     return results, len(calls)
 
 

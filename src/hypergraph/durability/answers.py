@@ -379,18 +379,23 @@ def _asks(node: HyperNode) -> bool:
 
 
 def without_answered_items(
-    store: Checkpointer, map_run: MapRun, asked: Sequence[Question], changes: Mapping[int, Changes]
+    store: Checkpointer,
+    map_run: MapRun,
+    asked: Sequence[Question],
+    changes: Mapping[int, Changes],
+    restarted: Collection[int | None],
 ) -> None:
     """Take away the answers that items of a map were given before; raise WorkflowError for other ones.
 
-    `changes` are those of code that runs again, by the numbers of the items: what they lead to is asked anew.
+    `changes` are those of code that runs again, by the numbers of the items: what they lead to is asked anew,
+    as is all that items ask which are `restarted`.
     """
     keys = {key for question in asked for key in question.keys}
     workflow_id = map_run.workflow_id or ""
     workflow = store.backend.read_workflow(workflow_id)
     is_interrupted = workflow is not None and workflow.status not in _AT_REST
     for number, answers in map_run.answers.items():
-        for name, answer in list(answers.items()):
+        for name, answer in list(answers.items()) if number not in restarted else ():
             key, *path = f"item-{number}.{name}", f"item-{number}", *name.split(".")[:-1]
             if is_interrupted and was_answered(store, workflow_id, key, answer):
                 del answers[name]

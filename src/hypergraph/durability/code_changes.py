@@ -152,8 +152,13 @@ class Changes:
                 run.refuse_rerun()
 
 
-def changes_in(store: Checkpointer, graph: Graph, stored: Stored, upto: int | None = None) -> Changes:
-    """Return what has changed since a workflow was recorded, also in nested graphs begun by a superstep."""
+def changes_in(
+    store: Checkpointer, graph: Graph, stored: Stored, upto: int | None = None, *, every: bool = True
+) -> Changes:
+    """Return what has changed since a workflow was recorded, also in nested graphs begun by a superstep.
+
+    Without `every`, items are left out in which only nodes have changed that others show.
+    """
     now, before = node_hashes(graph), stored.workflow.node_hashes
     differing = [name for name, known in before.items() if now.get(name, known) != known]
     nested = [name for name in differing if "+" in before[name] and "+" in now[name]]
@@ -167,7 +172,7 @@ def changes_in(store: Checkpointer, graph: Graph, stored: Stored, upto: int | No
         within = graph_inside(graph, node)
         is_mapped = isinstance(node, GraphNode) and node.map_config is not None
         runs = _items(store, child) if is_mapped else [child]
-        found = tuple(each for run in runs if (each := _changes_of(store, within, run)) is not None)
+        found = _changes_of(store, within, runs, every=every)
         record = last.get(name)
         if record is not None and record.status is StepStatus.COMPLETED:
             if record.child_workflow_id in (None, child.id):
@@ -185,16 +190,28 @@ def changes_in(store: Checkpointer, graph: Graph, stored: Stored, upto: int | No
     )
 
 
-def changes_in_items(store: Checkpointer, graph: Graph, items: Iterable[Workflow]) -> list[Changes]:
-    """Return the items of a map in which code has changed."""
-    return [each for item in items if (each := _changes_of(store, graph, item))]
+def changes_in_items(
+    store: Checkpointer, graph: Graph, items: Iterable[Workflow], *, every: bool
+) -> list[Changes]:
+    """Return the items of a map in which code has changed, or some of them that show all changed nodes."""
+    return [each for each in _changes_of(store, graph, items, every=every) if each]
 
 
-def _changes_of(store: Checkpointer, graph: Graph, workflow: Workflow) -> Changes | None:
-    if workflow.node_hashes == node_hashes(graph):
-        return None
-    stored = stored_in(store, workflow.id, graph)
-    return None if stored is None else changes_in(store, graph, stored)
+def _changes_of(
+    store: Checkpointer, graph: Graph, workflows: Iterable[Workflow], *, every: bool
+) -> list[Changes]:
+    """Return what has changed in each of some runs of a graph that was recorded with other hashes."""
+    now, seen, found = node_hashes(graph), set[tuple[str, str]](), list[Changes]()
+    for workflow in workflows:
+        before = workflow.node_hashes
+        differing = {(name, known) for name, known in before.items() if now.get(name, known) != known}
+        if before == now or (not every and before.keys() == now.keys() and differing <= seen):
+            continue
+        stored = stored_in(store, workflow.id, graph)
+        if stored is not None:
+            found.append(changes_in(store, graph, stored, every=every))
+            seen |= {(name, before[name]) for name in found[-1].own if "+" not in before[name]}
+    return found
 
 
 def _last_visits(
@@ -241,14 +258,15 @@ def _makes_more(graph: Graph, stored: Stored, name: str, *, around: bool = False
     return outputs != node.data_outputs and not _is_other(known, _code_hash(node, outputs), around=around)
 
 
-def reopened_nodes(graph: Graph, stored: Stored) -> list[str]:
-    """Return the nested graphs that began to run again and have not ended since, for a failure or a crash."""
-    found = []
+def reopened_nodes(graph: Graph, stored: Stored) -> dict[str, int]:
+    """Return the nested graphs that began to run again and have not ended since, each with the superstep."""
+    found = {}
     for name, known in stored.workflow.node_hashes.items():
         inside = known.partition("+")[2]
         if inside.startswith(_AGAIN) and name in graph.nodes:
             last = max((r.superstep for r in stored.records if _has_ended(r, name)), default=-1)
-            found += [name] if last < int(inside.removeprefix(_AGAIN)) else []
+            if last < (first := int(inside.removeprefix(_AGAIN))):
+                found[name] = first
     return found
 
 
@@ -395,6 +413,10 @@ def _difference(graph: Graph, stored: Stored, name: str) -> str:
             )
         )
         return f"{was} is now {is_now}"
+    if now.nested_graph is not None and not _is_other(
+        stored.workflow.node_hashes[name], node_hashes(graph)[name], around=True
+    ):
+        return "it has new nodes inside, or its code inside has changed"
     was, is_now = stored.workflow.node_hashes[name][:12], node_hashes(graph)[name][:12]
     return f"its source, or a class it names, has changed (hash {was} is now {is_now})"
 

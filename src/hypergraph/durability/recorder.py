@@ -415,7 +415,9 @@ class WorkflowRecorder:
             changes = changes_in(self.store, graph, before, origin.upto)
             if self.options.code_change == "error":
                 refuse_changes(graph, source.id, changes.paths())
-            code = code_to_record(changes, before.finished)
+            at = reopened_nodes(graph, before)
+            reopened = {name: at[name] for name in at if origin.upto is None or at[name] <= origin.upto}
+            code = code_to_record(changes, before.finished, reopened=reopened)
             described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
         keep = {"force": self.options.force, "keep_steps": self.options.keep_steps}
         fork.begin(self.store, run.workflow_id or "", described, origin, **keep)
@@ -465,10 +467,11 @@ class WorkflowRecorder:
             or reopened_nodes(run.admission.graph, stored)
         ):
             return False
-        changes = self._changes(run, stored)
-        self._outdated(run, stored, changes)
-        if changes and self.options.code_change == "rerun":
-            return False
+        if _is_outermost(run) or self.options.code_change != "keep":
+            changes = self._changes(run, stored)
+            self._outdated(run, stored, changes)
+            if changes and self.options.code_change == "rerun":
+                return False
         if is_free and status is WorkflowStatus.PAUSED:
             fence = self.store.backend.read_fence(stored.workflow.id)
             if fence is None or fence != stored.fence:
@@ -480,7 +483,8 @@ class WorkflowRecorder:
         """Return what has changed since a run was recorded, in nested graphs and items too."""
         if self.changes is not None and self.changes.stored is stored:
             return self.changes
-        found = changes_in(self.store, run.admission.graph, stored)
+        every = self.options.code_change == "rerun"
+        found = changes_in(self.store, run.admission.graph, stored, every=every)
         if _is_outermost(run):
             self.changes = found
         return found
@@ -846,18 +850,21 @@ class MapRecorder:
         stored = None
         if parent is None or parent.resumed is not None:
             stored = self.store.backend.read_workflow(map_run.workflow_id)
-        items = self._checked_items(map_run, stored)
+        items, failed = self._checked_items(map_run, stored)
         numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
         self.others[map_run] = {item.status for item in items if item.item not in numbers}
         map_run.refuse_answers_to_no_item()
         asked: list[Question] = []
         changes = self._changes(map_run, items)
         if stored is not None and parent is None and map_run.admission.graph.has_interrupts:
-            asked = self.store.questions(map_run.workflow_id)
+            left = {f"item-{item.item}" for item in failed}
+            asked = [q for q in self.store.questions(map_run.workflow_id) if q.head not in left]
             again = changes if self.options.code_change == "rerun" else {}
-            without_answered_items(self.store, map_run, asked, again)
+            without_answered_items(self.store, map_run, asked, again, {item.item for item in failed})
         given = self._given_answers(map_run, asked)
-        self._check_code(map_run, changes, asked, given)
+        self._check_changes(map_run, items, changes, asked, given)
+        if failed:
+            self.store.backend.delete([item.id for item in failed])
         if stored is not None and self._is_complete(map_run, stored, items):
             return
         shared = self._shared(map_run)
@@ -890,8 +897,10 @@ class MapRecorder:
         found = {name: map_run.items[0][name] for name in names if name in map_run.items[0]}
         return {name: value for name, value in found.items() if _is_large(value)}
 
-    def _checked_items(self, map_run: MapRun, stored: Workflow | None) -> list[Workflow]:
-        """Return the stored items of a map; raises for a call that does not fit them."""
+    def _checked_items(
+        self, map_run: MapRun, stored: Workflow | None
+    ) -> tuple[list[Workflow], list[Workflow]]:
+        """Return the stored items of a map, and those to begin anew; raises if the call does not fit them."""
         parent = map_run.parent
         if parent is None and self.options.workflow_id is not None and self.options.key is None:
             self._refuse_unstorable(map_run)
@@ -903,12 +912,14 @@ class MapRecorder:
                 refuse_other_graph(map_run.admission.graph, stored, self.options)
         if self.options.key is not None and parent is None:
             map_run.numbers = self._numbers(map_run, items)
+        failed: list[Workflow] = []
         if parent is None and self.options.restart == "item":
-            items = self._without_failed(map_run, items)
+            failed = self._failed(map_run, items)
+            items = [item for item in items if item not in failed]
         if self.options.key is None or parent is not None:
             self._refuse_changes(map_run, items)
             self._tell_missing(map_run, items)
-        return items
+        return items, failed
 
     def _refuse_unstorable(self, map_run: MapRun) -> None:
         """Raise ValueError for an item that cannot be stored: a later call could not tell it from others."""
@@ -927,50 +938,86 @@ class MapRecorder:
                         "text or an int for each item, or leave out workflow_id."
                     ) from error
 
-    def _without_failed(self, map_run: MapRun, items: Sequence[Workflow]) -> list[Workflow]:
-        """Remove the history of failed items: they begin anew. Raises ValueError if one must not repeat."""
+    @staticmethod
+    def _failed(map_run: MapRun, items: Sequence[Workflow]) -> list[Workflow]:
+        """Return the failed items, which begin anew. Raises ValueError if one must not repeat."""
         for node in map_run.admission.graph.iter_nodes():
             _refuse_to_repeat(node)
         numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
-        failed = {i.id for i in items if i.status is WorkflowStatus.FAILED and i.item in numbers}
-        if failed:
-            self.store.backend.delete(failed)
-        return [item for item in items if item.id not in failed]
+        return [item for item in items if item.status is WorkflowStatus.FAILED and item.item in numbers]
 
     def _changes(self, map_run: MapRun, items: Sequence[Workflow]) -> dict[int, Changes]:
         """Return what has changed in the code of items that are mapped now; inside of a run that is known."""
         numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
         known = [item for item in items if item.item in numbers and map_run.parent is None]
-        found = changes_in_items(self.store, map_run.admission.graph, known)
+        every = self.options.code_change == "rerun" or map_run.numbers is not None
+        found = changes_in_items(self.store, map_run.admission.graph, known, every=every)
         return {each.stored.workflow.item or 0: each for each in found}
 
-    def _check_code(
+    def _check_changes(
         self,
         map_run: MapRun,
+        items: Sequence[Workflow],
         changes: Mapping[int, Changes],
         asked: Sequence[Question],
         given: Collection[str],
     ) -> None:
-        """Look at changes of the code before anything is written; give one warning for all items.
+        """Look at new code and new values of items before anything is written; warn once for all items.
 
         Raises GraphChangedError for changes that are refused, WorkflowError for an answer to a question that
         is asked again.
         """
         graph, workflow_id = map_run.admission.graph, map_run.workflow_id or ""
-        if self.options.code_change == "rerun":
-            again = [q for q in asked if any(each.gives_up(q) for each in changes.values())]
-            refuse_answers(workflow_id, again, given)
-            for each in changes.values():
-                refuse_rerun(map_run.admission, each.stored, each.outdated)
-                each.refuse_rerun()
-            warn_of_questions(workflow_id, again)
-            return
+        policy = self.options.code_change
+        again = self._asked_again(map_run, items, changes if policy == "rerun" else {}, asked)
+        for news, questions in again.items():
+            refuse_answers(workflow_id, questions, given, news)
         paths: dict[str, Changes] = {}
         for each in changes.values():
-            paths = each.paths() | paths
-        if self.options.code_change == "error":
+            if policy == "rerun":
+                refuse_rerun(map_run.admission, each.stored, each.outdated)
+                each.refuse_rerun()
+            else:
+                anew = self._anew(map_run, each.stored.workflow)[1] if policy == "keep" else ()
+                paths = each.paths(anew) | paths
+        if policy == "error":
             refuse_changes(graph, workflow_id, paths)
         warn_of_kept(graph, workflow_id, paths)
+        for news, questions in again.items():
+            warn_of_questions(workflow_id, questions, news)
+
+    def _asked_again(
+        self,
+        map_run: MapRun,
+        items: Sequence[Workflow],
+        changes: Mapping[int, Changes],
+        asked: Sequence[Question],
+    ) -> dict[tuple[str, ...], list[Question]]:
+        """Return the open questions that new values or code give up, by the names of the values."""
+        numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
+        mapped = {f"item-{item.item}": item for item in items if item.item in numbers}
+        found: dict[tuple[str, ...], list[Question]] = {}
+        for question in asked:
+            item = mapped.get(question.head)
+            if item is None or item.item is None:
+                continue  # it is not mapped now
+            news, anew = self._anew(map_run, item)
+            asking = question.pause.node_name.split("/")[1]
+            if asking in anew:
+                found.setdefault(tuple(news), []).append(question)
+            elif item.item in changes and changes[item.item].gives_up(question):
+                found.setdefault((), []).append(question)
+        return found
+
+    def _anew(self, map_run: MapRun, item: Workflow) -> tuple[Collection[str], Collection[str]]:
+        """Return the new values of an item, and the nodes they run again; only items with a key have some."""
+        if map_run.numbers is None:
+            return (), ()
+        admission, values = map_run.admission, map_run.items[map_run.numbers.index(item.item or 0)]
+        given = {name: value for name, value in values.items() if name in admission.given}
+        news = inputs_in(self.store, item).news(given)
+        reached = admission.layout.reached_from(news)
+        return news, [name for name, index in admission.plan.index.items() if reached >> index & 1]
 
     @staticmethod
     def _given_answers(map_run: MapRun, asked: Sequence[Question]) -> dict[str, Any]:

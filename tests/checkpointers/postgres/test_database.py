@@ -21,6 +21,7 @@ from hypergraph.checkpointers.postgres import database
 from hypergraph.checkpointers.postgres.database import _FOR_WRITING, Database
 from hypergraph.checkpointers.postgres.driver import Driver
 from hypergraph.checkpointers.records import NewWorkflow
+from hypergraph.checkpointers.sql import writes
 from hypergraph.exceptions import OwnershipLostError, StoreUnavailableError, WorkflowLockedError
 from hypergraph.testing.conformance.samples import commit, given, opened, step
 
@@ -451,3 +452,20 @@ def test_idle_connections_are_closed_by_several_threads_at_once() -> None:
 
     database._close_all(Taken([Idle(), Idle()]))
     assert len(closed) == 2
+
+
+@pytest.mark.parametrize("kind", [SyncRunner, AsyncRunner])
+def test_the_commit_that_ends_a_run_releases_it(tmp_path: Path, kind: Any, monkeypatch: Any) -> None:
+    store, written, write = store_in(tmp_path), [], Database.write
+
+    def seen(self: Database, work: Any, **options: Any) -> Any:
+        written.append(getattr(work, "func", work))
+        return write(self, work, **options)
+
+    monkeypatch.setattr(Database, "write", seen)
+    graph = Graph([FunctionNode(lambda x: x + 1, "add", "y")])
+    result = kind(checkpointer=store).run(graph, x=1, workflow_id="w")
+    assert (asyncio.run(result) if kind is AsyncRunner else result)["y"] == 2
+    assert writes.release not in written
+    assert store.backend.read_owners(["w"]) == {}
+    assert not store.backend.database.locks.held

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -34,11 +35,11 @@ def runs(*graphs: Graph) -> Runs:
 
 
 def graph_of(worker: Runs, call: Call) -> Graph:
-    return worker.graph_of(call, worker.look_up(call))
+    return worker.graph_of(call, asyncio.run(worker.look_up(call)))
 
 
 def serves(worker: Runs, call: Call) -> bool:
-    return worker.serves(call, worker.look_up(call))
+    return worker.serves(call, asyncio.run(worker.look_up(call)))
 
 
 def test_a_worker_takes_the_versions_that_it_has() -> None:

@@ -150,6 +150,7 @@ class PostgresBackend(SqlBackend):
         """Make one commit durable, in one round trip; see `Backend.write`."""
         self._check_held(commit.claim)
         self.database.commit(commit)
+        self._settle(commit)
 
     def create_all(self, workflows: Mapping[str, NewWorkflow], encoding: Encoding) -> None:
         """Add ACTIVE workflows without an owner in one transaction; those that exist stay as they are."""
@@ -229,6 +230,8 @@ class PostgresBackend(SqlBackend):
             except CheckpointError:
                 pass  # written one by one, each has its own error
         if is_written:
+            for commit in commits:
+                self._settle(commit)
             return [None] * len(commits)
         write = database.find_out if is_written is None else database.commit
 
@@ -236,6 +239,7 @@ class PostgresBackend(SqlBackend):
             try:
                 self._check_held(commit.claim)
                 write(commit)
+                self._settle(commit)
             except CheckpointError as error:
                 return error
             return None

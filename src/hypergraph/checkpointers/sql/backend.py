@@ -380,7 +380,7 @@ class SqlBackend(Backend):
         except CheckpointError as error:
             return [error] * len(commits)
         for commit, wrong in zip(commits, outcomes, strict=True):
-            if wrong is None and commit.status is not None:
+            if wrong is None:
                 self._settle(commit)
         return outcomes
 
@@ -416,10 +416,11 @@ class SqlBackend(Backend):
             raise taken_over(claim.workflow_id)
 
     def _settle(self, commit: Commit) -> None:
+        """Remember whether a commit that was written has ended its workflow, and so the claim."""
         held = (commit.claim.key, commit.claim.fence)
         if commit.status is WorkflowStatus.ACTIVE:
             self.database.settled.discard(held)
-        else:
+        elif commit.status is not None:
             self.database.settled.add(held)
 
     def create(self, workflow_id: str, new: NewWorkflow, encoding: Encoding) -> None:
