@@ -240,7 +240,7 @@ class BaseRunner(ABC):
         budget: Mapping[str, float] | None = None,
         code_change: Literal["keep", "rerun", "error"] = "keep",
         key: str | Callable[[dict[str, Any]], Any] | None = None,
-        restart: Literal["node", "item"] = "node",
+        restart: Literal["node", "item"] | None = None,
         tags: Mapping[str, str] | None = None,
         force: bool = False,
         **input_values: Any,
@@ -278,7 +278,8 @@ class BaseRunner(ABC):
                 "rerun" the changed nodes, or raise an "error"
             key: how to identify a stored item: the name of an input, or a function of the item's inputs;
                 by default its position
-            restart: where items that failed before begin: at the "node" that failed, or as new "item"s
+            restart: where items that failed before begin: at the "node" that failed (default), or as new
+                "item"s
             tags: labels of the stored map
             force: take over even if another process owns the map, or after repeated crashes
 
