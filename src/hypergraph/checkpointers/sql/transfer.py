@@ -352,6 +352,8 @@ def _step_part(row: Sequence[Any]) -> StepPart:
     fields["input_versions"], fields["output_versions"] = versions_in(fields.pop("versions"))
     extra = fields.pop("extra")
     more = {"more": extras_in(extra)} if extra else {}
+    if "child_fence" in more.get("more", {}):
+        more["more"]["child_fence"] = 0  # as that of everything imported
     whole = {**fields, **more, "index": fields.pop("idx"), "cached": bool(fields["cached"]), "kind": "step"}
     whole.pop("idx", None)
     return msgspec.convert(_plain(whole), StepPart)
@@ -518,8 +520,7 @@ def _step_row(part: StepPart, origin: str, name: str) -> tuple[Any, ...]:
     more = part.more or More()
     child = more.child_workflow_id
     if child is not None:
-        fence = None if more.child_fence is None else 0  # as that of everything imported
-        more = msgspec.structs.replace(more, child_workflow_id=moved(child, origin, name), child_fence=fence)
+        more = msgspec.structs.replace(more, child_workflow_id=moved(child, origin, name))
     extra = msgspec.json.encode(more).decode()
     return (
         *(part.superstep, part.node, part.index, part.status.value, micros(part.created_at)),
