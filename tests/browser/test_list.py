@@ -63,6 +63,22 @@ def test_rows_do_not_move_when_their_details_arrive(look: Look) -> None:
         assert last.bounding_box() == before
 
 
+def test_items_that_failed_inside_a_run_are_counted(look: Look) -> None:
+    def answer(route: Route) -> None:
+        body = route.fetch().json()
+        for found in body.get("items", [body]):
+            found["failed_inside"] = 2 if found["id"] == "nest" else 0
+        route.fulfill(json=body)
+
+    with look("stories") as page:
+        page.route("**/api/v1/workflow*", answer)
+        page.reload()
+        row = page.locator("tbody tr").filter(has=page.get_by_role("link", name="nest", exact=True))
+        expect(row).to_contain_text("2 failed inside")
+        row.click()
+        expect(page.locator(".title")).to_contain_text("2 failed inside")
+
+
 def test_a_long_list_comes_in_pages(look: Look) -> None:
     with look("long") as page:
         go(page, "", "tbody tr", parent="batch")

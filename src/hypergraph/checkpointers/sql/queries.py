@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.checkpointers.query import NODE_FIELDS, OPERATORS, Clause, Comparison, Query, ordered_by
@@ -194,27 +194,67 @@ def total(query: Query, has_long_tag: str) -> tuple[str, list[Any]]:
     return f"SELECT count(*) FROM workflows WHERE {where}", values  # noqa: S608 - fixed names, bound values
 
 
+# Failed runs below workflows, from one parent to the next: most runs have nothing inside. Each id begins with
+# that of the run around it.
 _FAILED = """
-WITH RECURSIVE family (root, id, item, failed) AS (
-    SELECT id, id, CAST(NULL AS BIGINT), 0 FROM workflows WHERE id IN ({ids}) UNION
-    SELECT family.root, below.id, below.item, CASE WHEN below.status = 'failed' THEN 1 ELSE 0 END
-    FROM family JOIN workflows AS below ON below.parent_id = family.id
-    WHERE (family.item IS NULL OR family.failed = 0) AND (below.item IS NOT NULL
-        OR NOT EXISTS (SELECT 1 FROM workflows AS later WHERE later.parent_id = below.parent_id
-            AND later.node_name = below.node_name AND later.visit > below.visit)))
-SELECT root, count(item), count(*) FROM family WHERE failed = 1 GROUP BY root
+WITH RECURSIVE around (root, id) AS (
+    SELECT id, id FROM workflows WHERE id IN ({ids}) UNION ALL
+    SELECT root, (SELECT min(parent_id) FROM workflows WHERE parent_id < root || '0'
+        AND parent_id > CASE WHEN around.id = root THEN root || '/' ELSE around.id END)
+    FROM around WHERE around.id IS NOT NULL)
+SELECT root, failed.id, failed.parent_id, failed.item, failed.node_name, failed.visit
+FROM around JOIN workflows AS failed ON failed.parent_id = around.id WHERE failed.status = 'failed'
 """
+_LINEAGE = "SELECT id, parent_id, item, node_name, visit, status FROM workflows WHERE id IN ({ids})"
+_LAST_VISIT = "SELECT max(visit) FROM workflows WHERE parent_id = ? AND node_name = ?"
 
 
 def count_failed(connection: Connection, workflow_ids: Sequence[str | None]) -> dict[str, int]:
-    """Return how many items, or else nested runs, failed below workflows; those without are left out."""
-    found: dict[str, int] = {}
-    for start in range(0, len(workflow_ids), _MANY):
-        asked = workflow_ids[start : start + _MANY]
-        statement = _FAILED.format(ids=", ".join("?" * len(asked)))
-        for root, items, others in connection.execute(statement, tuple(asked)).fetchall():
-            found[root] = items or others
-    return found
+    """Return how many items, or else nested runs, failed below workflows; those without are left out.
+
+    What failed in a visit that was repeated does not count, and what is inside of a failed item counts once.
+    """
+    found: dict[str, list[int]] = {}
+    lineage: dict[str, tuple[Any, ...]] = {}
+    last: dict[tuple[str, str], int] = {}
+
+    def counts(root: str, parent: str, item: int | None, node: str | None, visit: int) -> bool:
+        """Say whether a run and all around it are of the last visits, and no item around it has failed."""
+        while True:
+            if item is None and node is not None:
+                if (place := (parent, node)) not in last:
+                    last[place] = connection.execute(_LAST_VISIT, place).fetchone()[0]
+                if visit < last[place]:
+                    return False
+            if parent == root:
+                return True
+            around = parent
+            _, parent, item, node, visit, status = lineage.get(around) or (None,) * 6
+            if parent is None or not around.startswith(f"{parent}/"):
+                return False
+            if item is not None and status == WorkflowStatus.FAILED.value:
+                return False
+
+    for asked in _portions(workflow_ids):
+        rows = connection.execute(_FAILED.format(ids=_marks(asked)), tuple(asked)).fetchall()
+        left = {row[2] for row in rows}.difference(lineage)
+        while left:
+            for some in _portions(list(left)):
+                for row in connection.execute(_LINEAGE.format(ids=_marks(some)), tuple(some)).fetchall():
+                    lineage[row[0]] = row
+            left = {row[1] for name in left if (row := lineage.get(name)) and row[1]}.difference(lineage)
+        for root, _, parent, item, node, visit in rows:
+            if counts(root, parent, item, node, visit):
+                found.setdefault(root, [0, 0])[item is None] += 1
+    return {root: items or others for root, (items, others) in found.items()}
+
+
+def _portions(ids: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    return (ids[start : start + _MANY] for start in range(0, len(ids), _MANY))
+
+
+def _marks(ids: Sequence[Any]) -> str:
+    return ", ".join("?" * len(ids))
 
 
 def _joined(parts: Sequence[tuple[str, list[Any]]]) -> tuple[str, list[Any]]:

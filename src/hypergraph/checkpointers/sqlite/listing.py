@@ -38,7 +38,8 @@ class SqliteLists:
 
     def count_failed(self, workflow_ids: Iterable[str]) -> dict[str, int]:
         """Return how many items, or else nested runs, failed below workflows. Raises CheckpointError."""
-        return self._database.read(queries.count_failed, list(workflow_ids))
+        return self._database.read(_count_failed, list(workflow_ids))
 
 
 _fields = or_corrupt(fields_of)
+_count_failed = or_corrupt(queries.count_failed)

@@ -270,6 +270,7 @@ function Row({ item, details, match }) {
     <td class="of-status"><${Badge} status=${item.status} small /></td>
     <td class="of-id"><a class="mono" href=${hrefOf(item)} title=${plain(item.id)}>${cut(item.id, 80)}</a>
       ${item.alive === false && html`<span class="note" title=${OWNER}>owner process is gone</span>`}
+      ${item.failed_inside > 0 && html`<span class="note bad">${item.failed_inside.toLocaleString("en")} failed inside</span>`}
       ${item.forked_from && html`<span class="note" title="forked from ${plain(item.forked_from)}">fork of ${cut(item.forked_from, 24)} at ${item.forked_at ?? "the end"}</span>`}
       ${tags.slice(0, 3).map(([name, value]) => html`<span class="tag">${cut(name, 20)}=${cut(value, 20)}</span>`)}
       <${Second} details=${details} match=${match} /></td>

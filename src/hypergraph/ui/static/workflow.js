@@ -28,6 +28,7 @@ function Title({ found }) {
   return html`<h1 title=${plain(found.graph ?? "")}>${cut(found.graph ?? "workflow", 32)}</h1>
     <span class="mono id" title=${plain(found.id)}>${cut(found.id, 44)}</span><${Badge} status=${found.status} />
     ${found.alive === false ? html`<span class="note" title="The owner process is gone; resume continues the run">owner process is gone</span>` : null}
+    ${found.failed_inside > 0 ? html`<span class="note why-failed">${found.failed_inside.toLocaleString("en")} failed inside</span>` : null}
     <span class="amount" title=${moment(found.created_at)}>${took} · ${amount}</span>
     ${amounts(found.usage) ? html`<span class="used" title="Recorded with ctx.record: ${amounts(found.usage)}">${cut(amounts(found.usage), 48)}</span>` : null}
     ${found.parent ? html`<a class="note" href=${hrefOf(found.parent)} title=${plain(found.parent)}>inside ${cut(found.parent, 26)}</a>` : null}
