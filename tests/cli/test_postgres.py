@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +110,19 @@ def described(store: SqlCheckpointer) -> list[Any]:
         (
             *(each.id, each.status, each.graph_name, each.tags, each.created_at, each.duration_ms),
             *(each.node_hashes, each.graph, each.parent_id, each.step_count),
-            *(store.steps(each.id), store.state(each.id), given(store, each.id)),
+            *(steps_of(store, each.id), store.state(each.id), given(store, each.id)),
         )
         for each in workflows
+    ]
+
+
+def steps_of(store: SqlCheckpointer, workflow_id: str) -> list[Any]:
+    """Return the steps of a workflow, each with whether it is up to date with the run inside of it."""
+    steps = store.steps(workflow_id)
+    fences = store.backend.read_fences([each.child_workflow_id for each in steps if each.child_workflow_id])
+    return [
+        (replace(each, child_fence=None), each.child_fence == fences.get(each.child_workflow_id or ""))
+        for each in steps
     ]
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypergraph.display import escape
 from hypergraph.records import NodeRecord
 from hypergraph.runs import MapLog, RunLog
+from hypergraph.runs.log import failed_inside
 
 
 class Mute:
@@ -55,7 +56,9 @@ def test_every_log_renders_and_its_totals_equal_its_rows(log: RunLog) -> None:
     assert len(rows) == (len(stats) if len(stats) < len(log.steps) else len(log.steps))
     nodes, errors = len({step.node_name for step in log.steps}), len(log.errors)
     count = f"{nodes} node{'s' * (nodes != 1)} | {errors} error{'s' * (errors != 1)}"
-    assert header.endswith(f" | {count}")
+    inside = failed_inside(log)
+    failed = f", {inside} item{'s' * (inside != 1)} failed inside" if inside else ""
+    assert header.endswith(f" | {count}{failed}")
     assert sum(node.count for node in stats.values()) == len(log.steps)
     assert sum(node.errors for node in stats.values()) == errors
     for name, total in log.timing.items():

@@ -238,6 +238,8 @@ def test_the_key_of_a_pause_is_quoted() -> None:
         "first_error": None,
         "status": "paused",
         "pause": {"response_keys": {"a": "a; touch owned"}, "signal": None},
+        "outdated": [],
+        "failed_inside": 0,
         "tags": {},
     }
     answer, resume = show._next(found)  # type: ignore[arg-type]  # the parts that count

@@ -206,9 +206,9 @@ export class Archive {
         stored: tree !== null || entry.outside, artifact: entry.outside, preview: tree?.s ?? null, problem: run.problemOf(entry),
       };
     });
-    const { steps, children } = run.told.workflow;
+    const { steps, children, outdated } = run.told.workflow;
     const map_size = !steps && children.is_map ? children.total : null;
-    return { schema: "hypergraph.state/1", workflow: id, at, last: run.last, map_size, items, next: this.#next(run, at) };
+    return { schema: "hypergraph.state/1", workflow: id, at, last: run.last, map_size, items, next: this.#next(run, at), outdated: at === null ? outdated : [] };
   }
 
   /** @param {Run} run @param {number | null} at */
