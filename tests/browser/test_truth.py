@@ -42,6 +42,7 @@ def served(database: Path) -> Iterator[Served]:
 @pytest.fixture
 def page(browser: Browser, served: Served) -> Iterator[Page]:
     with looking_at(browser, served, but="404 (Not Found)") as opened:
+        expect(opened.get_by_role("status", name="Live: changes appear as they happen")).to_be_visible()
         yield opened
 
 

@@ -23,12 +23,12 @@ const LONGEST_MS = 5000;
 async function hear(opened) {
   const response = await send("/api/v1/events", { headers: { Accept: "text/event-stream" } });
   if (!response.ok || !response.body) return;
-  opened();
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
-  for (;;) {
+  for (let isFirst = true; ; isFirst = false) {
     const { done, value } = await reader.read();
     if (done) return;
+    if (isFirst) opened(); // from its first event on, the server reports all changes
     const lines = (rest + value).split("\n");
     rest = lines.pop() ?? "";
     lines.forEach(heard);
