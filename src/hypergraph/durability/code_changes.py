@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,6 +37,7 @@ from hypergraph.values.classes import fields_of, hint_text
 from hypergraph.values.fitting import Misfit, misfit
 
 _SEVERAL, _AGAIN = "several", "again from "  # in place of the hash of what is inside a nested graph
+_REOPENED = re.compile(rf"[^+]*\+{_AGAIN}([0-9]{{1,18}})")  # a stored text may be anything
 RULES = 2  # of scheduling; unfinished work that was recorded under others is not continued
 
 
@@ -272,10 +274,10 @@ def reopened_nodes(graph: Graph, stored: Stored) -> dict[str, int]:
     """Return the nested graphs that began to run again and have not ended since, each with the superstep."""
     found = {}
     for name, known in stored.workflow.node_hashes.items():
-        inside = known.partition("+")[2]
-        if inside.startswith(_AGAIN) and name in graph.nodes:
+        again = _REOPENED.fullmatch(known)
+        if again is not None and name in graph.nodes:
             last = max((r.superstep for r in stored.records if _has_ended(r, name)), default=-1)
-            if last < (first := int(inside.removeprefix(_AGAIN))):
+            if last < (first := int(again[1])):
                 found[name] = first
     return found
 
