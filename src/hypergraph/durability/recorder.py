@@ -755,9 +755,11 @@ class WorkflowRecorder:
         has_changed = WorkflowStatus.COMPLETED in (before, WorkflowStatus(run.status.value))
         while inner is not None and (found := backend.read_workflow(inner)) is not None:
             outer = found.parent_id
+            if found.status is WorkflowStatus.ACTIVE:
+                return  # its own end brings it up to date
             if inner == self.batch:
                 backend.settle_map(inner, is_whole=_is_whole(self.store, found))
-            if not has_changed or outer is None or found.status is WorkflowStatus.ACTIVE:
+            if not has_changed or outer is None:
                 return
             backend.raise_fence(inner)
             inner = outer
