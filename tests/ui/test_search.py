@@ -1,6 +1,7 @@
 """The index of the page finds runs by their texts, follows the store, and counts honestly."""
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -273,3 +274,35 @@ def test_matches_are_read_together(
     monkeypatch.setattr(index, "_look", lambda: None)
     assert ids(index.find("tea", status=["completed"])) == ["newest", "two", "one"]
     assert [each for each in asked if each] == [frozenset({"newest", "two", "one"})]
+
+
+def test_a_search_comes_before_the_next_turn_of_the_build(
+    store: MemoryCheckpointer, index: SearchIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_TURN", 1)
+    monkeypatch.setattr(search, "_LONGEST", 60.0)
+    for number in range(400):
+        SyncRunner(checkpointer=store).run(graph, question=f"tea {number}", workflow_id=f"w{number}")
+    turns, arrived, asked, add = 0, 0, 0, index._add
+
+    class Arrivals(threading.Event):
+        def clear(self) -> None:
+            nonlocal arrived
+            super().clear()
+            arrived = turns
+
+    def counted(runs: list[tuple[Workflow, list[search._Text]]]) -> None:
+        nonlocal turns
+        add(runs)
+        turns += 1
+
+    index._calm = Arrivals()
+    index._calm.set()
+    monkeypatch.setattr(index, "_add", counted)
+    index.begin()
+    index._asked.set()
+    while turns < 400:
+        with index._ahead():
+            assert turns - arrived <= 2  # one that had begun, and one whose end was not counted yet
+        asked += 1
+    assert asked

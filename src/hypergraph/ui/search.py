@@ -12,7 +12,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple, TypedDict
@@ -98,7 +98,11 @@ class SearchIndex:
         self._total: int | None = None  # runs in the store
         self._trouble: CheckpointError | None = None  # why the store could not be read
         self._pending = 0  # runs since the last end of a transaction
-        self._settled = threading.Condition(self._lock)
+        self._settled = threading.Condition()  # a look at the store has ended
+        self._waiting = 0  # searches that wait for the lock
+        self._arrivals = threading.Lock()  # of that number
+        self._calm = threading.Event()  # none of them waits
+        self._calm.set()
         self._round = 0  # looks at the store that were completed
         self._is_whole = False  # all runs were looked at once
         self._is_reading_all = False
@@ -139,7 +143,7 @@ class SearchIndex:
             raise Problem(USAGE, str(error)) from error
         self._look()
         begin = int(cursor or 0)
-        with self._lock:
+        with self._ahead():
             found, more = self._admitted(words, query, _SORTED if sort else begin + limit + 1, bool(sort))
             searched, total = len(self._known), self._counted_runs() if self._total is None else self._total
         if sort:
@@ -263,15 +267,29 @@ class SearchIndex:
 
     def _look(self) -> None:
         """Have the store looked at, and wait a little for it. Raises CheckpointError if it cannot be read."""
-        with self._lock:
+        with self._ahead():
             self._start()
             before = self._round
             self._asked.set()
             self._wanted.set()
             patience = _BUSY if self._known and self._is_reading_all else _FRESH if self._known else _FIRST
+        with self._settled:
             self._settled.wait_for(lambda: self._round > before or self._closed, patience)
-            if self._trouble is not None:
-                raise self._trouble
+        if self._trouble is not None:
+            raise self._trouble
+
+    @contextmanager
+    def _ahead(self) -> Iterator[None]:
+        """Hold the lock, and get it before the build does: that takes it again the moment it lets it go."""
+        with self._arrivals:
+            self._waiting += 1
+            self._calm.clear()
+        with self._lock:
+            with self._arrivals:
+                self._waiting -= 1
+                if not self._waiting:
+                    self._calm.set()
+            yield
 
     def _start(self) -> None:
         if self._thread is None:
@@ -301,9 +319,10 @@ class SearchIndex:
                     seen = now
             except CheckpointError as error:
                 seen, self._trouble = None, error
-            with self._settled:
+            with self._lock:
                 self._end_transaction()
                 self._is_reading_all = False
+            with self._settled:
                 self._round += 1
                 self._settled.notify_all()
 
@@ -381,6 +400,7 @@ class SearchIndex:
         return known is not None and known.state == _state(run)
 
     def _add(self, runs: list[tuple[Workflow, list[_Text]]]) -> None:
+        self._calm.wait(_LONGEST)
         with self._lock:
             database = self._database
             if database is None:
