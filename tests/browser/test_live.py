@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 from support.browsing import looking_at
 from support.ui_serving import environment, serving
 
@@ -60,3 +60,27 @@ def test_a_run_appears_grows_and_ends_while_it_is_looked_at(browser: Browser, tm
         page.get_by_role("link", name="All workflows").click()
         expect(row).to_contain_text("completed")
         assert all("#" in address for address in loaded), "the page was loaded again"
+
+
+def test_a_change_before_the_page_is_live_is_not_missed(browser: Browser, tmp_path: Path) -> None:
+    database = tmp_path / "early.db"
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    with stepped(database, "early") as process, serving(database) as served:
+        say(process, "one")
+        with looking_at(browser, served) as page:
+            expect(page.get_by_role("status")).to_have_text("live")
+            page.route("**/api/v1/events", hold)
+            page.get_by_role("link", name="early").click()
+            with page.expect_request("**/api/v1/events"):
+                page.reload()
+            shown = Panels(page)
+            expect(shown.row("listen")).to_have_count(1)
+            say(process, "stop")
+            assert process.wait(20) == 0
+            for route in held:
+                route.continue_()
+            expect(page.locator(".title .badge")).to_have_text("completed")

@@ -36,16 +36,14 @@ async function hear(opened) {
 }
 
 async function follow() {
-  let missed = false;
   let pause = FIRST_MS;
   for (;;) {
     await hear(() => {
       live.value = true;
-      if (missed) refresh(); // the server may be another one, and changes may have been missed
+      refresh(); // changes since the first answers were missed, and the server may be another one
       pause = FIRST_MS;
     }).catch(() => {}); // the connection is lost
     live.value = false;
-    missed = true;
     await new Promise((resume) => setTimeout(resume, pause));
     pause = Math.min(2 * pause, LONGEST_MS);
   }

@@ -110,12 +110,35 @@ async function fetchAfter(id, known) {
   }
 }
 
+/** The last look at each thing. @type {Map<string, Promise<unknown>>} */
+const looks = new Map();
+/** Looks that wait for an earlier one: a second of the same kind would find the same. @type {Map<string, Promise<void>>} */
+const waiting = new Map();
+
+/**
+ * Look after earlier looks at the same thing: an answer that comes late would take back a newer one.
+ * @param {string} thing @param {() => Promise<void>} look @param {string} kind
+ */
+function inTurn(thing, look, kind = thing) {
+  const same = waiting.get(kind);
+  if (same) return same;
+  const mine = (looks.get(thing) ?? Promise.resolve()).then(() => {
+    waiting.delete(kind);
+    return look();
+  });
+  waiting.set(kind, mine);
+  looks.set(thing, mine.catch(() => {}));
+  return mine;
+}
+
 /** Fetch the steps of a run that are new or may have changed. @param {string} id */
-async function extend(id) {
-  let known = runs.peek().get(id)?.settled() ?? new Columns();
-  const isComplete = await fetchAfter(id, known);
-  if (!isComplete) await fetchAfter(id, (known = new Columns())); // a step was recorded late, among settled ones
-  runs.value = new Map(runs.peek()).set(id, known);
+function extend(id) {
+  return inTurn(`steps of ${id}`, async () => {
+    let known = runs.peek().get(id)?.settled() ?? new Columns();
+    const isComplete = await fetchAfter(id, known);
+    if (!isComplete) await fetchAfter(id, (known = new Columns())); // a step was recorded late, among settled ones
+    runs.value = new Map(runs.peek()).set(id, known);
+  });
 }
 
 /** Load the steps of a run once. @param {string} id @returns {Promise<void>} */
@@ -132,19 +155,27 @@ export function loadRun(id) {
 }
 
 /** Load the next page of the items of a map. @param {string} id */
-export async function loadItems(id) {
-  const known = itemPages.peek().get(id);
-  if (known && !known.next_cursor) return;
-  const page = await get("items", { id, limit: 50, cursor: known?.next_cursor });
-  const items = [...(known?.items ?? []), ...page.items];
-  itemPages.value = new Map(itemPages.peek()).set(id, { ...page, items });
+export function loadItems(id) {
+  return inTurn(`items of ${id}`, async () => {
+    const known = itemPages.peek().get(id);
+    if (known && !known.next_cursor) return;
+    const page = await get("items", { id, limit: 50, cursor: known?.next_cursor });
+    const items = [...(known?.items ?? []), ...page.items];
+    itemPages.value = new Map(itemPages.peek()).set(id, { ...page, items });
+  }, `more items of ${id}`);
 }
 
 /** Look again at as many items as are known. @param {string} id */
-async function reloadItems(id) {
-  const known = itemPages.peek().get(id);
-  const page = await get("items", { id, limit: Math.min(1000, Math.max(50, known?.items.length ?? 0)) });
-  itemPages.value = new Map(itemPages.peek()).set(id, page);
+function reloadItems(id) {
+  return inTurn(`items of ${id}`, async () => {
+    const count = Math.max(50, itemPages.peek().get(id)?.items.length ?? 0);
+    let page = await get("items", { id, limit: Math.min(1000, count) });
+    while (page.items.length < count && page.next_cursor) {
+      const next = await get("items", { id, limit: Math.min(1000, count - page.items.length), cursor: page.next_cursor });
+      page = { ...next, items: [...page.items, ...next.items] };
+    }
+    itemPages.value = new Map(itemPages.peek()).set(id, page);
+  });
 }
 
 /** Load the calls and the failed attempts of a step. @param {string} run @param {number} index */
@@ -159,8 +190,10 @@ export async function loadInside(run, index) {
 /** Look at what runs now. @param {string} id @param {() => boolean} isOpen */
 async function lookAtRunning(id, isOpen) {
   if (!isServed()) return;
-  const found = await get("running", { id });
-  if (isOpen()) running.value = found;
+  await inTurn("running", async () => {
+    const found = await get("running", { id });
+    if (isOpen()) running.value = found;
+  });
 }
 
 /**
@@ -216,14 +249,16 @@ async function preselect(found, isOpen) {
 /** @param {string} id @param {number} steps @param {() => boolean} isOpen */
 async function markCritical(id, steps, isOpen) {
   if (steps > MARKED) return;
-  const found = new Set();
-  let cursor = null;
-  do {
-    const page = await get("timeline", { id, limit: 1000, cursor });
-    for (const row of page.items) if (row.critical && row.index !== null) found.add(`${row.workflow}:${row.index}`);
-    cursor = page.next_cursor;
-  } while (cursor && isOpen());
-  if (isOpen()) critical.value = found;
+  await inTurn("critical", async () => {
+    const found = new Set();
+    let cursor = null;
+    do {
+      const page = await get("timeline", { id, limit: 1000, cursor });
+      for (const row of page.items) if (row.critical && row.index !== null) found.add(`${row.workflow}:${row.index}`);
+      cursor = page.next_cursor;
+    } while (cursor && isOpen());
+    if (isOpen()) critical.value = found;
+  });
 }
 
 /** @param {string} id @param {() => boolean} isOpen */
@@ -249,18 +284,20 @@ function hasMap(structure) {
  * Load the graph; what is not in the steps of the run itself (maps, what is running now) comes after it.
  * @param {string} id @param {() => boolean} isOpen
  */
-async function loadGraph(id, isOpen) {
-  try {
-    const drawn = graph.peek() ?? (await get("graph", { id, depth: DEPTH }));
-    if (!isOpen()) return;
-    graph.value = drawn;
-    const found = detail.peek() ?? (await get("workflow", { id }));
-    if (!found.children.is_map && found.status !== "active" && !hasMap(drawn.structure)) return;
-    const told = await get("graph", { id, depth: DEPTH, overlay: "status" });
-    if (isOpen()) graph.value = { ...drawn, overlay: told.overlay, left_out: told.left_out };
-  } catch (error) {
-    if (isOpen() && graph.peek() === null) graphFailure.value = error;
-  }
+function loadGraph(id, isOpen) {
+  return inTurn("graph", async () => {
+    try {
+      const drawn = graph.peek() ?? (await get("graph", { id, depth: DEPTH }));
+      if (!isOpen()) return;
+      graph.value = drawn;
+      const found = detail.peek() ?? (await get("workflow", { id }));
+      if (!found.children.is_map && found.status !== "active" && !hasMap(drawn.structure)) return;
+      const told = await get("graph", { id, depth: DEPTH, overlay: "status" });
+      if (isOpen()) graph.value = { ...drawn, overlay: told.overlay, left_out: told.left_out };
+    } catch (error) {
+      if (isOpen() && graph.peek() === null) graphFailure.value = error;
+    }
+  });
 }
 
 /** @param {string | null} id */
@@ -271,6 +308,8 @@ function open(id) {
   runs.value = new Map();
   itemPages.value = new Map();
   asked.clear();
+  looks.clear();
+  waiting.clear();
   if (id === null) return;
   const isOpen = () => selection.workflow.peek() === id;
   loadGraph(id, isOpen);
