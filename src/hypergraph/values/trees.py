@@ -10,8 +10,9 @@ objects. Equal values of the same types give equal trees, sets included.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import repeat
+from itertools import chain, repeat
 from math import isfinite
+from operator import contains
 from types import NoneType
 from typing import Any, cast
 
@@ -86,6 +87,13 @@ def _is_uniform(items: list[Any], native: frozenset[type]) -> bool:
     kinds = set(map(type, items))
     if kinds == {float}:
         return isfinite(sum(items))  # False also if finite numbers overflow
+    if kinds == {dict}:
+        keys, values = chain.from_iterable(items), chain.from_iterable(map(dict.values, items))
+        return (
+            set(map(type, values)) <= native
+            and set(map(type, keys)) <= {str}
+            and not any(map(contains, items, repeat(MARK)))
+        )
     return kinds <= native or (kinds == {int} and min(items) >= LOWEST and max(items) <= HIGHEST)
 
 
