@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
 from laws.trials import tried
 
-from proofs.outcome import Outcome, scaled
+from proofs.outcome import Outcome, everywhere, scaled
 
 NAME = "laws of the execution model"
 GRAPHS = 20_000
@@ -25,19 +21,13 @@ def prove(*, scale: float = 1.0, seed: int = 0) -> Outcome:
     first = seed * 1_000_003
     chunks = [range(first + at, first + min(at + CHUNK, count)) for at in range(0, count, CHUNK)]
     with outcome.timed():
-        for reason, failure in _everywhere(chunks) if len(chunks) > 1 else _tried_in(chunks[0]):
+        for reason, failure in everywhere(_tried_in, chunks):
             refused[reason] += bool(reason)
             outcome.count(failure)
     outcome.note = ", ".join(
         f"{count} refused ({reason})" for reason, count in refused.most_common() if count
     )
     return outcome
-
-
-def _everywhere(chunks: list[range]) -> Iterator[tuple[str, str | None]]:
-    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-        for found in pool.map(_tried_in, chunks):
-            yield from found
 
 
 def _tried_in(seeds: range) -> list[tuple[str, str | None]]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import get_context
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -38,3 +44,16 @@ class Outcome:
 def scaled(full: int, scale: float, least: int = 1) -> int:
     """Say how many of `full` cases a suite makes at this scale."""
     return max(least, round(full * scale))
+
+
+def everywhere(work: Callable[[range], list[T]], chunks: Sequence[range]) -> Iterator[T]:
+    """Yield what the work returns of each chunk, from as many processes as there are processors.
+
+    A single chunk is done here.
+    """
+    if len(chunks) == 1:
+        yield from work(chunks[0])
+        return
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        for found in pool.map(work, chunks):
+            yield from found
