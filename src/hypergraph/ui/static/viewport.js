@@ -33,8 +33,25 @@ function opening(layout, size) {
   const view = centred(layout, size, k);
   if (layout.width * k <= size.width) return view;
   const first = layout.boxes.reduce((/** @type {any} */ top, /** @type {any} */ box) => (box.y < top.y ? box : top));
-  const x = size.width / 2 - (first.x + first.width / 2) * k;
-  return { ...view, x: within(size.width - layout.width * k, x, 0) };
+  const middle = within(size.width - layout.width * k, size.width / 2 - (first.x + first.width / 2) * k, 0);
+  return { ...view, x: uncut(layout.boxes, first, { ...view, x: middle }, size) };
+}
+
+/**
+ * Return where a drawing that is too wide begins: the first box is seen, and as few others as possible are cut.
+ * @param {any[]} boxes @param {any} first @param {View} view @param {Size} size
+ */
+export function uncut(boxes, first, view, size) {
+  const edge = 8; // pixels
+  const sees = (/** @type {any} */ box, /** @type {number} */ x) => box.x * view.k + x >= 0 && (box.x + box.width) * view.k + x <= size.width;
+  const near = boxes.filter((box) => box.y * view.k + view.y < size.height);
+  const ways = near.flatMap((box) => [edge - box.x * view.k, size.width - edge - (box.x + box.width) * view.k]);
+  let best = { x: view.x, count: near.filter((box) => sees(box, view.x)).length };
+  for (const x of ways.filter((way) => sees(first, way)).sort((a, b) => Math.abs(a - view.x) - Math.abs(b - view.x))) {
+    const count = near.filter((box) => sees(box, x)).length;
+    if (count > best.count) best = { x, count };
+  }
+  return best.x;
 }
 
 /** @param {number} low @param {number} value @param {number} high */
