@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
-from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
+from hypergraph.checkpointers.names import outermost
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call
 from hypergraph.cli.output import located, suggested
@@ -38,9 +39,40 @@ def asked(call: Call) -> tuple[Checkpointer, str]:
     return store, _resolved(store, call.options.wf)
 
 
-def resuming(workflow_id: str, tags: Mapping[str, str]) -> str:
-    """Return the command that resumes a workflow; the graph is named unless the workflow remembers it."""
-    return suggested("resume", workflow_id) + ("" if APP in tags else " MODULE:GRAPH")
+def around(store: Checkpointer, found: Workflow) -> Workflow:
+    """Return the workflow with which a nested run is resumed: the outermost one, or its item if it is a map.
+
+    Any other workflow is resumed by itself.
+    """
+    if found.parent_id is None:
+        return found
+    whole = outermost(found.id)
+    item = store.backend.read_workflow("/".join(found.id.split("/", 2)[:2]))
+    if item is not None and item.item is not None and item.parent_id == whole:
+        return item
+    return store.backend.read_workflow(whole) or found
+
+
+def tags_of(store: Checkpointer, found: Workflow) -> Mapping[str, str]:
+    """Return the tags of a workflow; of an item those of its map, which runs the same graph."""
+    is_item = found.item is not None and found.parent_id is not None
+    parent = store.backend.read_workflow(found.parent_id or "") if is_item else None
+    return found.tags if parent is None or parent.parent_id is not None else parent.tags
+
+
+def resuming(store: Checkpointer, workflow_id: str, options: Sequence[str] = ()) -> str:
+    """Return the command that continues a workflow, or the one that it runs inside of.
+
+    The graph is named unless the workflow remembers it. While a process runs it, this is `watch`.
+    """
+    found = store.workflow(workflow_id)
+    whole = around(store, found)
+    owners = store.backend.read_owners({found.id, whole.id})
+    for run in (found, whole):
+        if run.status is WorkflowStatus.ACTIVE and run.id in owners and owners[run.id].alive:
+            return suggested("watch", run.id)
+    graph = () if APP in tags_of(store, whole) else ("MODULE:GRAPH",)
+    return suggested("resume", whole.id, *graph, options=options)
 
 
 FORK_POINT = re.compile(r"fork_from=\('([^']*)', (\d+)\)(\.$)?")  # in messages for Python

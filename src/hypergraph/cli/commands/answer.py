@@ -66,7 +66,7 @@ def answer(call: Call) -> Reply:
     }
     left = [question for question in after if not question["answered"]]
     header = [f"Workflow: {workflow_id}", plural(len(given), "answer"), plural(len(left), "open question")]
-    following = [resuming(workflow_id, store.workflow(workflow_id).tags)]
+    following = [resuming(store, workflow_id)]
     return Reply(document, lambda: [question_lines(left)] if left else [], header, following)
 
 

@@ -47,7 +47,7 @@ def send(call: Call) -> Reply:
         "name": jsonable(name),
         "signals": kept,
     }
-    following = [resuming(workflow_id, store.workflow(workflow_id).tags)]
+    following = [resuming(store, workflow_id)]
     return Reply(
         document, lambda: [signal_lines(kept)] if kept else [], [f"Workflow: {workflow_id}"], following
     )

@@ -1,0 +1,106 @@
+"""The commands that a command prints are accepted as they stand, for nested runs and items too."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hypergraph import Graph, SyncRunner, interrupt
+from hypergraph.cli import main
+
+DESK = """
+from hypergraph import Graph, interrupt, node
+
+
+@interrupt("ok")
+def ask(n: int) -> bool | None:
+    return None
+
+
+@node(output_name="m")
+def other(n: int) -> int:
+    return n
+
+
+one = Graph([ask], name="one")
+desk = Graph([one.as_node(name="each").map_over("n")], name="desk")
+third = Graph([other], name="third")
+"""
+Said = Callable[..., str]
+
+
+@pytest.fixture
+def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+    """Return a function that runs a command in a folder with graphs, and returns what it prints."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "desk_graphs.py").write_text(DESK)
+    sys.modules.pop("desk_graphs", None)
+
+    def run(*words: str) -> str:
+        capsys.readouterr()
+        main([*words, "--db", "runs.db"])
+        found = capsys.readouterr()
+        return found.out + found.err
+
+    return run
+
+
+def followed(said: Said, text: str) -> list[str]:
+    """Return the commands that a text ends with; each must be accepted."""
+    lines = text.rpartition("next:")[2].strip().splitlines()
+    commands = [shlex.split(line)[3:] for line in lines]  # without hypergraph --db runs.db
+    assert commands
+    for words in commands:
+        given = [word.replace("=...", "=true").replace("MODULE:GRAPH", "desk_graphs:desk") for word in words]
+        assert "hypergraph: " not in said(*given), given
+    return [" ".join(words) for words in commands]
+
+
+def test_next_steps_of_a_run_inside_another_one_name_the_outermost(said: Said) -> None:
+    for number, part in enumerate(("each", "each/item-1")):
+        said("run", "desk_graphs:desk", "n=[2, 4]", "--id", f"w{number}")
+        assert followed(said, said("show", f"w{number}/{part}"))[1] == f"resume w{number}"
+    said("run", "desk_graphs:desk", "n=[2, 4]", "--id", "v")
+    assert followed(said, said("answer", "v/each/item-1", "ok=true")) == ["resume v"]
+
+
+@interrupt("ok")
+def ask(n: int) -> bool | None:
+    return None
+
+
+def test_the_graph_is_asked_for_if_the_outermost_workflow_does_not_remember_it(said: Said) -> None:
+    desk = Graph([Graph([ask], name="one").as_node(name="each").map_over("n")], name="desk")
+    assert SyncRunner(checkpointer="runs.db").run(desk, n=[2], workflow_id="p").paused
+    assert followed(said, said("answer", "p/each/item-0", "ok=true")) == ["resume p MODULE:GRAPH"]
+
+
+def test_an_item_of_a_map_is_resumed_by_itself_and_what_is_inside_of_it_with_it(said: Said) -> None:
+    said("run", "desk_graphs:desk", "n=[[2, 4], [6]]", "--map-over", "n", "--id", "m")
+    assert followed(said, said("answer", "m/item-0/each/item-1", "ok=true")) == ["resume m/item-0"]
+    refused = said("resume", "m/item-0/each/item-0", "ok=true")
+    assert "'m/item-0/each/item-0' runs inside 'm/item-0': resume that" in refused
+
+
+def test_a_run_inside_another_one_is_not_resumed_without_a_graph_of_its_own(said: Said) -> None:
+    said("run", "desk_graphs:desk", "n=[2, 4]", "--id", "w")
+    of_desk = ["desk_graphs:desk"]
+    for more in ([], ["ok=true"], of_desk, [*of_desk, "--code-change", "rerun"]):
+        refused = said("resume", "w/each/item-1", *more)
+        assert "'w/each/item-1' runs inside 'w': resume that" in refused
+        assert "To do so: hypergraph --db runs.db resume w." in refused
+        assert "hypergraph --db runs.db resume w/each/item-1 MODULE:GRAPH" in refused
+    for more in ([], ["desk_graphs:one"]):  # not an item: it never runs by itself
+        refused = said("resume", "w/each", *more)
+        assert "'w/each' runs inside 'w': resume that" in refused
+        assert "MODULE:GRAPH" not in refused
+    other = said("resume", "w/each/item-1", "desk_graphs:third")
+    assert "It runs inside 'w': run that, or this one with graph 'one'." in other
+    assert "fork_from" not in other
+    assert "--code-change" not in other
+    assert "completed" in said("resume", "w/each/item-1", "desk_graphs:one", "ok=true")
