@@ -11,6 +11,7 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from hypergraph.checkpointers import Checkpointer, StreamChunk, WorkflowStatus
+from hypergraph.checkpointers.live import OwnerWatch
 from hypergraph.display import jsonable
 from hypergraph.exceptions import CheckpointError
 from hypergraph.ui.api import NUMBER, TEXT, number_of, parsed
@@ -40,25 +41,28 @@ async def events_of(
     limiter: anyio.CapacityLimiter,
     is_over: Callable[[], bool],
 ) -> AsyncIterator[bytes]:
-    """Yield the chunks of a node as events until the run has ended or the server stops."""
+    """Yield the chunks of a node as events until the run has ended, its process is gone, or the server stops."""
     workflow_id, node, offset = place
+    owner = OwnerWatch(store, workflow_id)
 
-    def look() -> tuple[bool, list[StreamChunk]]:
+    def look() -> tuple[bool, bool, list[StreamChunk]]:
         active = require_workflow(store, workflow_id).status is WorkflowStatus.ACTIVE
-        news = store.read_stream(workflow_id, node, offset=offset, follow=False)
-        return active, list(islice(news, _MOST))
+        news = list(islice(store.read_stream(workflow_id, node, offset=offset, follow=False), _MOST))
+        if news:
+            owner.reset()
+        return active, active and not news and owner.is_gone(), news
 
     yield b"retry: 1000\n\n"
     while not is_over():
         try:
-            active, found = await run_sync(look, limiter=limiter)
+            active, gone, found = await run_sync(look, limiter=limiter)
         except (CheckpointError, Problem):  # deleted, or damaged: the response has begun, its status is sent
-            active, found = False, []
+            active, gone, found = False, False, []
         for chunk in found:
             yield _event(chunk)
             offset = chunk.offset + (0 if chunk.kind == "gap" else 1)
-        if not found and not active:
-            yield b"event: end\ndata: {}\n\n"
+        if not found and (gone or not active):
+            yield b"event: end\ndata: " + (b'{"abandoned":true}' if gone else b"{}") + b"\n\n"
             return
         if not found:
             await anyio.sleep(_POLL)

@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, Progress, StreamChunk, Workflow
 from hypergraph.checkpointers.backend import START, Position, position_of
+from hypergraph.checkpointers.live import OwnerWatch
 from hypergraph.display import closest, jsonable
 from hypergraph.structure import readable_graph
 from hypergraph.views.inner import InnerStepView, unfinished
@@ -103,7 +104,7 @@ class StreamPage(TypedDict):
     schema: str  # hypergraph.stream/1
     workflow: str
     node: str
-    active: bool  # whether more may come
+    active: bool  # whether more may come: a process runs it
     items: list[FollowedChunk]
     next_offset: int  # of the chunk after these
 
@@ -122,7 +123,7 @@ def streamed(store: Checkpointer, wf: str, node: str, *, offset: int = 0, limit:
         "schema": "hypergraph.stream/1",
         "workflow": jsonable(wf),
         "node": jsonable(node),
-        "active": found.status.value == ACTIVE,
+        "active": found.status.value == ACTIVE and not OwnerWatch(store, wf).is_missing(),
         "items": items,
         "next_offset": reader.offset,
     }
