@@ -614,8 +614,8 @@ class Checkpointer:
             node: The name of the node; with the graphs and items around it from further out, as in
                 "each/item-3/write".
             offset: The first offset to read.
-            follow: Wait for more until the workflow has ended or paused, or its process is gone; False returns
-                what is there.
+            follow: Wait for more until the workflow has ended or paused, or its process is gone; False
+                returns what is there.
             timeout: Seconds without a chunk, after which reading ends.
 
         Raises:

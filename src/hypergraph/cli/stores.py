@@ -13,12 +13,12 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call
 from hypergraph.cli.output import located, suggested
 from hypergraph.cli.registry import module_of
+from hypergraph.cli.remembered import is_taken
 from hypergraph.display import escape, plural
 from hypergraph.views.problems import NOT_FOUND, REFUSED, Problem
 from hypergraph.views.stores import resolve, store_at
 
 WF = Option("WF", "a workflow: its id, a unique prefix, @last, @last-failed, parent/child", needed=True)
-APP = "hypergraph.app"  # the tag that holds the TARGET of a run
 
 
 YES = Option("--yes", "do not ask for confirmation", short="-y")
@@ -63,7 +63,8 @@ def tags_of(store: Checkpointer, found: Workflow) -> Mapping[str, str]:
 def resuming(store: Checkpointer, workflow_id: str, options: Sequence[str] = ()) -> str:
     """Return the command that continues a workflow, or the one that it runs inside of.
 
-    The graph is named unless the workflow remembers it. While a process runs it, this is `watch`.
+    The graph is to be named unless the one that the workflow remembers is taken. While a process runs the
+    workflow, it is the command that follows it.
     """
     found = store.workflow(workflow_id)
     whole = around(store, found)
@@ -71,7 +72,7 @@ def resuming(store: Checkpointer, workflow_id: str, options: Sequence[str] = ())
     for run in (found, whole):
         if run.status is WorkflowStatus.ACTIVE and run.id in owners and owners[run.id].alive:
             return suggested("watch", run.id)
-    graph = () if APP in tags_of(store, whole) else ("MODULE:GRAPH",)
+    graph = () if is_taken(tags_of(store, whole)) else ("MODULE:GRAPH",)
     return suggested("resume", whole.id, *graph, options=options)
 
 
@@ -80,7 +81,7 @@ FORK_POINT = re.compile(r"fork_from=\('([^']*)', (\d+)\)(\.$)?")  # in messages 
 
 def forking(call: Call, workflow_id: str, tags: Mapping[str, str]) -> str:
     """Return the command that forks a workflow, without values and superstep."""
-    own = suggested("fork", workflow_id) + ("" if APP in tags else " MODULE:GRAPH")
+    own = suggested("fork", workflow_id) + ("" if is_taken(tags) else " MODULE:GRAPH")
     return located(own, call.database)
 
 

@@ -41,7 +41,7 @@ async def events_of(
     limiter: anyio.CapacityLimiter,
     is_over: Callable[[], bool],
 ) -> AsyncIterator[bytes]:
-    """Yield the chunks of a node as events until the run has ended, its process is gone, or the server stops."""
+    """Yield the chunks of a node as events until the run, its process or the server has ended."""
     workflow_id, node, offset = place
     owner = OwnerWatch(store, workflow_id)
 

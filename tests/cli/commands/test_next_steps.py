@@ -104,3 +104,23 @@ def test_a_run_inside_another_one_is_not_resumed_without_a_graph_of_its_own(said
     assert "fork_from" not in other
     assert "--code-change" not in other
     assert "completed" in said("resume", "w/each/item-1", "desk_graphs:one", "ok=true")
+
+
+def test_a_graph_that_is_not_taken_from_the_store_is_to_be_named(said: Said, tmp_path: Path) -> None:
+    """A module that does not mention the package may be any script, and a store may come from anywhere."""
+    (tmp_path / "desk_variant.py").write_text("from desk_graphs import desk\n\nbound = desk.bind(n=[2])\n")
+    sys.modules.pop("desk_variant", None)
+    said("run", "desk_variant:bound", "--id", "b")
+    text = said("show", "b")
+    assert text.rstrip().endswith("resume b MODULE:GRAPH")
+    assert "fork b MODULE:GRAPH" in text or "To fork" not in text
+    for command in ("resume", "fork"):
+        refused = said(command, "b", "each.item-0.ok=true")
+        assert "is not taken: desk_variant.py does not mention hypergraph" in refused
+        assert f"name it: hypergraph --db runs.db {command} b desk_variant:bound" in refused
+    assert "completed" in said("resume", "b", "desk_variant:bound", "each.item-0.ok=true")
+    said("tag", "b", "hypergraph.app=nowhere:graph")
+    assert "is not taken: 'nowhere' is not in the current folder" in said("resume", "b")
+    (tmp_path / "pyproject.toml").write_text('[tool.hypergraph.graphs]\nbound = "desk_variant:bound"\n')
+    said("tag", "b", "hypergraph.app=desk_variant:bound")
+    assert "completed" in said("resume", "b")

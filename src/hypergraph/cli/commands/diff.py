@@ -135,16 +135,14 @@ def _verdict(each: InnerDifference) -> str:
 
 def _path(pairs: list[StepPair]) -> Table:
     """Return the steps of both, with the numbers under which `hypergraph step` shows them."""
-    rows = [
-        (_index(pair["a"]), _step(pair["a"]), "=" if pair["same"] else "≠", _index(pair["b"]), _step(pair["b"]))
-        for pair in pairs
-    ]
-    if any(None not in (a, b) and a != b for a, _, _, b, _ in rows):
-        cells = [tuple("" if cell is None else cell for cell in row) for row in rows]
-        return Table(("Step of A", "A", "", "Step of B", "B"), cells)
-    return Table(
-        ("Step", "A", "", "B"), [(b if a is None else a, left, sign, right) for a, left, sign, b, right in rows]
-    )
+    numbers = [(_index(pair["a"]), _index(pair["b"])) for pair in pairs]
+    steps = [(_step(pair["a"]), "=" if pair["same"] else "≠", _step(pair["b"])) for pair in pairs]
+    rows = [*zip(numbers, steps, strict=True)]
+    if all(None in both or both[0] == both[1] for both in numbers):
+        alike = [(b if a is None else a, *cells) for (a, b), cells in rows]
+        return Table(("Step", "A", "", "B"), alike)
+    apart = [("" if a is None else a, *cells[:2], "" if b is None else b, cells[2]) for (a, b), cells in rows]
+    return Table(("Step of A", "A", "", "Step of B", "B"), apart)
 
 
 def _step(step: Step | None) -> str:

@@ -74,7 +74,7 @@ def resume(call: Call) -> Reply:
 
 
 def _refuse_part(store: Checkpointer, stored: Workflow, graph: Graph | None) -> None:
-    """Raise Problem for a run inside another one, unless it is an item and not given the graph of that one."""
+    """Raise Problem for a run inside another one, unless it is an item that is given its own graph."""
     whole = around(store, stored)
     if whole.id == stored.id:
         return

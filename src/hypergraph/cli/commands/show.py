@@ -9,7 +9,8 @@ from hypergraph.checkpointers.overview import Overview
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, owned_status, quoted, suggested, when
-from hypergraph.cli.stores import APP, WF, answer, forking, resuming
+from hypergraph.cli.remembered import APP
+from hypergraph.cli.stores import WF, answer, forking, resuming
 from hypergraph.cli.tables import (
     ROWS,
     asked_table,
