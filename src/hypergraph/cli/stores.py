@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
@@ -74,9 +73,6 @@ def resuming(store: Checkpointer, workflow_id: str, options: Sequence[str] = ())
             return suggested("watch", run.id)
     graph = () if is_taken(tags_of(store, whole)) else ("MODULE:GRAPH",)
     return suggested("resume", whole.id, *graph, options=options)
-
-
-FORK_POINT = re.compile(r"fork_from=\('([^']*)', (\d+)\)(\.$)?")  # in messages for Python
 
 
 def forking(call: Call, workflow_id: str, tags: Mapping[str, str]) -> str:

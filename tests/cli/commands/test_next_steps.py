@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.cli import ENVIRONMENT
 
 from hypergraph import Graph, SyncRunner, interrupt
+from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.cli import main
+from hypergraph.cli.wording import as_command_line
 
 DESK = """
-from hypergraph import Graph, interrupt, node
+import asyncio
+import sys
+
+from hypergraph import AsyncRunner, Graph, interrupt, node
 
 
 @interrupt("ok")
@@ -29,6 +36,17 @@ def other(n: int) -> int:
 one = Graph([ask], name="one")
 desk = Graph([one.as_node(name="each").map_over("n")], name="desk")
 third = Graph([other], name="third")
+
+
+@node(output_name="k")
+async def slow(n: int) -> int:
+    await asyncio.to_thread(sys.stdin.readline)
+    return n
+
+
+both = Graph([ask, slow], name="both")
+if __name__ == "__main__":
+    asyncio.run(AsyncRunner(checkpointer="runs.db").run(both, n=2, workflow_id="live"))
 """
 Said = Callable[..., str]
 
@@ -124,3 +142,44 @@ def test_a_graph_that_is_not_taken_from_the_store_is_to_be_named(said: Said, tmp
     (tmp_path / "pyproject.toml").write_text('[tool.hypergraph.graphs]\nbound = "desk_variant:bound"\n')
     said("tag", "b", "hypergraph.app=desk_variant:bound")
     assert "completed" in said("resume", "b")
+
+
+def test_a_workflow_that_a_process_runs_is_watched_and_not_resumed(said: Said, tmp_path: Path) -> None:
+    pipe, command = subprocess.PIPE, [sys.executable, "desk_graphs.py"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdin=subprocess.PIPE, env=ENVIRONMENT, text=True
+    ) as process:
+        store = SqliteCheckpointer("runs.db")
+        while store.backend.read_workflow("live") is None or not store.questions("live"):
+            assert process.poll() is None
+        assert said("show", "live").rstrip().endswith("hypergraph --db runs.db watch live")
+        answered = said("answer", "live", "ok=true")
+        refused = said("resume", "live", "desk_graphs:both")
+        deleted = said("rm", "live", "--yes")
+        process.communicate("\n")
+    assert answered.rstrip().endswith("next: hypergraph --db runs.db watch live")
+    ways = "To follow it: hypergraph --db runs.db watch live; to stop it: hypergraph --db runs.db cancel live"
+    assert f"UTC.\n{ways}; to take it over: --force\n" in refused
+    assert f"UTC.\n{ways}\n" in deleted
+    for text in (refused, deleted):
+        assert "wait=True" not in text
+        assert "force=True" not in text
+    assert said("show", "live").rstrip().endswith("hypergraph --db runs.db resume live MODULE:GRAPH")
+
+
+@pytest.mark.parametrize(
+    ("python", "terminal"),
+    [
+        ("Use fork_from=('w', None) to start", "Use hypergraph fork w to start"),
+        ("question: fork_from=('w', 3).", "question: hypergraph fork w --at 3"),
+        ('fork_from=("it\'s", 3)', "hypergraph fork 'it'\"'\"'s' --at 3"),
+        ("fork: run(graph, x=..., fork_from=('w', None), workflow_id=...).", "fork: hypergraph fork w"),
+        ('or code_change="rerun" to', "or --code-change rerun to"),
+        ("and restart='item' runs", "and --restart item runs"),
+        ("fork_from=... with an earlier superstep", "hypergraph fork with an earlier superstep (--at)"),
+        ("Use another workflow_id", "Use another id"),
+        ("resume with force=True.", "resume with --force."),
+    ],
+)
+def test_messages_name_options_and_commands_in_place_of_parameters(python: str, terminal: str) -> None:
+    assert as_command_line(python) == terminal
