@@ -9,9 +9,8 @@ from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
-from hypergraph.checkpointers.names import outermost
 from hypergraph.checkpointers.questions import child_at
-from hypergraph.checkpointers.records import STREAM, Payload, Place
+from hypergraph.checkpointers.records import STREAM, Payload, Place, outermost
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.values.undecodable import Undecodable
 
@@ -106,7 +105,7 @@ def place_of(store: Checkpointer, workflow_id: str, node: str) -> tuple[str, str
     return workflow_id, name
 
 
-class OwnerWatch:
+class _OwnerWatch:
     """Whether the process that ran an active workflow is gone: it writes nothing, not even that."""
 
     def __init__(self, store: Checkpointer, workflow_id: str) -> None:
@@ -120,12 +119,9 @@ class OwnerWatch:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + _CHECK
-            self._misses = self._misses + 1 if self.is_missing() else 0
+            owners = self._store.backend.read_owners(self._ids)
+            self._misses = 0 if any(owner.alive for owner in owners.values()) else self._misses + 1
         return self._misses > 1
-
-    def is_missing(self) -> bool:
-        """Say whether there is no living owner at this moment."""
-        return not any(owner.alive for owner in self._store.backend.read_owners(self._ids).values())
 
     def reset(self) -> None:
         """Begin anew: something was written."""
@@ -140,7 +136,7 @@ class StreamReader:
     ) -> None:
         self.offset = offset  # the next one that is read
         self.is_abandoned = False  # it ended because the process that ran the workflow is gone
-        self._owner = OwnerWatch(store, place[0])
+        self._owner = _OwnerWatch(store, place[0])
         self._store = store
         self._place = place  # a workflow and a node
         self._follow = follow
@@ -192,10 +188,9 @@ class StreamReader:
         now = time.monotonic()
         if self._waits_since is None:
             self._waits_since = now
-        if not (is_active and self._follow and now - self._waits_since < self._timeout):
-            return False
-        self.is_abandoned = self._owner.is_gone()
-        return not self.is_abandoned
+        self.is_abandoned = is_active and self._follow and self._owner.is_gone()
+        is_patient = self._follow and now - self._waits_since < self._timeout
+        return is_active and is_patient and not self.is_abandoned
 
 
 def _next_offset(chunk: StreamChunk) -> int:

@@ -52,11 +52,6 @@ def _what_is_wrong(workflow_id: object, child: bool) -> str | None:
     return None
 
 
-def outermost(workflow_id: str) -> str:
-    """Return the id of the workflow inside of which a nested run or item is; of any other its own."""
-    return workflow_id.partition("/")[0]
-
-
 def moved(child: str, origin: str, workflow_id: str) -> str:
     """Return the id of a child of another workflow as that of the same child of this one."""
     return workflow_id + child.removeprefix(origin) if child.startswith(f"{origin}/") else child

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
 from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
-from hypergraph.checkpointers.names import outermost
+from hypergraph.checkpointers.records import outermost
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call
 from hypergraph.cli.output import located, suggested

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.names import outermost
 from hypergraph.checkpointers.questions import Question, began_by
-from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
+from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow, outermost
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import preview
 from hypergraph.durability.history import Stored, stored_in

@@ -16,7 +16,7 @@ import msgspec
 
 from hypergraph import AsyncRunner, EventProcessor, Graph
 from hypergraph.checkpointers import Checkpointer, Workflow
-from hypergraph.checkpointers.names import outermost
+from hypergraph.checkpointers.records import outermost
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.events.types import Event
 from hypergraph.exceptions import CheckpointError

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
 from anyio.to_thread import run_sync
 
 from hypergraph.checkpointers import Checkpointer, StreamChunk, WorkflowStatus
-from hypergraph.checkpointers.live import OwnerWatch
 from hypergraph.display import jsonable
 from hypergraph.exceptions import CheckpointError
 from hypergraph.ui.api import NUMBER, TEXT, number_of, parsed
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import Problem
+
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.live import StreamReader
 
 _POLL = 0.03  # seconds between looks at a stream that has nothing new
 _DEEP = 20  # levels of a chunk
@@ -43,14 +45,14 @@ async def events_of(
 ) -> AsyncIterator[bytes]:
     """Yield the chunks of a node as events until the run, its process or the server has ended."""
     workflow_id, node, offset = place
-    owner = OwnerWatch(store, workflow_id)
+    reader: StreamReader | None = None
 
     def look() -> tuple[bool, bool, list[StreamChunk]]:
+        nonlocal reader
         active = require_workflow(store, workflow_id).status is WorkflowStatus.ACTIVE
-        news = list(islice(store.read_stream(workflow_id, node, offset=offset, follow=False), _MOST))
-        if news:
-            owner.reset()
-        return active, active and not news and owner.is_gone(), news
+        reader = reader or store.read_stream(workflow_id, node, offset=offset, timeout=0)
+        news = list(islice(reader, _MOST))  # what is there: after its timeout a reader can be asked again
+        return active, reader.is_abandoned, news
 
     yield b"retry: 1000\n\n"
     while not is_over():
@@ -60,7 +62,6 @@ async def events_of(
             active, gone, found = False, False, []
         for chunk in found:
             yield _event(chunk)
-            offset = chunk.offset + (0 if chunk.kind == "gap" else 1)
         if not found and (gone or not active):
             yield b"event: end\ndata: " + (b'{"abandoned":true}' if gone else b"{}") + b"\n\n"
             return
