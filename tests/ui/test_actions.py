@@ -135,7 +135,7 @@ def test_a_workflow_is_deleted_with_its_children(server: Served) -> None:
         ("resume", {"id": "loop-1", "values": {"n": 1}, "new_turn": "yes"}, 400, "Expected `bool`"),
         ("resume", {"id": "loop-1", "new_turn": True}, 400, "none are given"),
         ("resume", {"id": "map-1"}, 409, "is a map"),
-        ("resume", {"id": "map-1/item-1"}, 409, "is part of 'map-1'"),
+        ("resume", {"id": "map-1/item-1"}, 409, "runs inside 'map-1'"),
         ("answer", {"id": "loop-1", "answer": 1}, 409, "does not wait for an answer: it is completed"),
         ("delete", {"id": "nobody"}, 404, "Workflow 'nobody' not found"),
     ],

@@ -34,7 +34,7 @@ class Divergence:
     """The first steps that differ; one is None where that workflow has no further step."""
 
     kind: Kind  # what differs: the path, how it ended, or a value
-    position: int  # the number of the step, from 0
+    position: int  # from 0, in the order of supersteps; the numbers of the steps are `a.index` and `b.index`
     a: StepRecord | None  # the step of one
     b: StepRecord | None  # the step of the other
     names: tuple[str, ...] = ()  # of the values that differ

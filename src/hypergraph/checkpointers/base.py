@@ -606,12 +606,16 @@ class Checkpointer:
         "restart" says that the node was called again, one of the kind "gap" that earlier
         chunks are gone: they were more than `CheckpointPolicy.stream_limit`, or ended too long ago.
 
+        If the process that runs the workflow is gone, reading ends after some seconds, and `is_abandoned` of
+        the result is True. Once the workflow is resumed, a new call reads on from `offset`.
+
         Args:
             workflow_id: The workflow, or the nested graph or item that the node is in.
             node: The name of the node; with the graphs and items around it from further out, as in
                 "each/item-3/write".
             offset: The first offset to read.
-            follow: Wait for more until the workflow has ended or paused; False returns what is there.
+            follow: Wait for more until the workflow has ended or paused, or its process is gone; False
+                returns what is there.
             timeout: Seconds without a chunk, after which reading ends.
 
         Raises:

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from hypergraph.checkpointers.questions import child_at
-from hypergraph.checkpointers.records import STREAM, Payload, Place
+from hypergraph.checkpointers.records import STREAM, Payload, Place, outermost
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.values.undecodable import Undecodable
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
 
 _POLL = 0.02  # seconds between looks at a stream that has nothing new
+_CHECK = 1.5  # seconds between looks at the owner of a workflow that shows nothing new
 _BATCHES = 16  # rows that are read at once, of about a megabyte at most
 _ENDLESS = float("inf")
 
@@ -104,6 +105,29 @@ def place_of(store: Checkpointer, workflow_id: str, node: str) -> tuple[str, str
     return workflow_id, name
 
 
+class _OwnerWatch:
+    """Whether the process that ran an active workflow is gone: it writes nothing, not even that."""
+
+    def __init__(self, store: Checkpointer, workflow_id: str) -> None:
+        self._store = store
+        self._ids = {workflow_id, outermost(workflow_id)}  # a nested run may have yet to be resumed
+        self._next = 0.0  # when to look again
+        self._misses = 0
+
+    def is_gone(self) -> bool:
+        """Say whether two looks in a row found no living owner; one may fall between two owners."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _CHECK
+            owners = self._store.backend.read_owners(self._ids)
+            self._misses = 0 if any(owner.alive for owner in owners.values()) else self._misses + 1
+        return self._misses > 1
+
+    def reset(self) -> None:
+        """Begin anew: something was written."""
+        self._next, self._misses = 0.0, 0
+
+
 class StreamReader:
     """The chunks of a node from an offset on, for `for` and for `async for`."""
 
@@ -111,6 +135,8 @@ class StreamReader:
         self, store: Checkpointer, place: tuple[str, str], offset: int, follow: bool, timeout: float | None
     ) -> None:
         self.offset = offset  # the next one that is read
+        self.is_abandoned = False  # it ended because the process that ran the workflow is gone
+        self._owner = _OwnerWatch(store, place[0])
         self._store = store
         self._place = place  # a workflow and a node
         self._follow = follow
@@ -157,11 +183,14 @@ class StreamReader:
         if first is not None and _next_offset(first) > self.offset:  # rows that are damaged may stay behind
             self._news = chain((first,), news)
             self._waits_since = None
+            self._owner.reset()
             return True
         now = time.monotonic()
         if self._waits_since is None:
             self._waits_since = now
-        return is_active and self._follow and now - self._waits_since < self._timeout
+        self.is_abandoned = is_active and self._follow and self._owner.is_gone()
+        is_patient = self._follow and now - self._waits_since < self._timeout
+        return is_active and is_patient and not self.is_abandoned
 
 
 def _next_offset(chunk: StreamChunk) -> int:

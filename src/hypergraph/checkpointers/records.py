@@ -597,6 +597,11 @@ class EncodedSignal(NamedTuple):
     taker: str = ""  # the visit of a node that received it; empty while it is kept
 
 
+def outermost(workflow_id: str) -> str:
+    """Return the id of the workflow inside of which a nested run or item is; of any other its own."""
+    return workflow_id.partition("/")[0]
+
+
 def locked(workflow_id: str, pid: int, host: str, since: datetime) -> WorkflowLockedError:
     """Return the error for a workflow whose owner lives."""
     return WorkflowLockedError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,9 +16,9 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import PAIRS, given_values
 from hypergraph.cli.output import duration, located, quoted, say, status, suggested, until
-from hypergraph.cli.stores import FORK_POINT
 from hypergraph.cli.tables import ROWS
 from hypergraph.cli.targets import SERVICES, graph_at, services_at, target_of
+from hypergraph.cli.wording import as_command_line, complaint
 from hypergraph.display import Table, escape, plural
 from hypergraph.events import EventProcessor
 from hypergraph.events.rich_progress import RichProgressProcessor
@@ -29,6 +28,7 @@ from hypergraph.exceptions import (
     MissingInputError,
     StoreError,
     WorkflowError,
+    WorkflowLockedError,
 )
 from hypergraph.runs.log import failed_inside, failed_status, stats_table, step_table
 from hypergraph.views.problems import REFUSED, USAGE, Problem
@@ -74,13 +74,6 @@ RESUME_OPTIONS = (
         choices=("node", "item"),
     ),
 )
-_AS_OPTIONS = {  # how messages for Python name an option, and its name here
-    "force=True": "--force",
-    "new_turn=True": "--new-turn",
-    'code_change="keep"': "--code-change keep",
-    'code_change="rerun"': "--code-change rerun",
-}
-_ONLY_PYTHON = re.compile(r"\s*Pass on_internal_override=[^.]*\.")
 
 
 class Order(NamedTuple):
@@ -93,6 +86,7 @@ class Order(NamedTuple):
     quiet: bool  # stdout is for the answer alone
     progress: bool = False  # print lines of progress without a terminal too
     database: str | None = None  # that --db gave
+    can_take_over: bool = False  # the command has the option --force
 
     @property
     def workflow_id(self) -> str | None:
@@ -109,10 +103,11 @@ class Order(NamedTuple):
         """Return the command that resumes it."""
         return self.command("resume", self.workflow_id or "", self.target, *more, options=options)
 
-    def forking(self, workflow_id: str, at: str) -> str:
+    def forking(self, workflow_id: str, at: str | None) -> str:
         """Return the command that forks a workflow with the values of the same names."""
         pairs = [f"{name}=..." for name in self.values]
-        return self.command("fork", workflow_id, self.target, *pairs, options=["--at", at])
+        options = [] if at is None else ["--at", at]
+        return self.command("fork", workflow_id, self.target, *pairs, options=options)
 
     def command(self, name: str, *places: object, options: Sequence[object] = ()) -> str:
         """Return another command about the same database."""
@@ -150,7 +145,9 @@ def new_order(
     """Return an order with what all commands that run a graph are given."""
     given = call.options
     quiet, progress = given.json or given.jsonl, getattr(given, "progress", False)
-    return Order(target, graph, values, options, quiet, progress, call.database)
+    return Order(
+        target, graph, values, options, quiet, progress, call.database, can_take_over=hasattr(given, "force")
+    )
 
 
 def options_of(given: Any) -> dict[str, Any]:
@@ -205,14 +202,15 @@ def outcome(
     except StoreError:
         raise
     except WorkflowError as error:
-        message = FORK_POINT.sub(lambda point: order.forking(point[1], point[2]), str(error))
-        raise Problem(REFUSED, _as_command_line(message)) from error
+        if isinstance(error, WorkflowLockedError):
+            raise complaint(error, can_take_over=order.can_take_over) from error
+        raise Problem(REFUSED, as_command_line(str(error), order.forking)) from error
     except Exception as error:
         found = NodeError.of(error)
         if found is not None and isinstance(found.map_result, MapResult):
             return found.map_result
         if found is None and isinstance(error, ValueError | TypeError | GraphConfigError):
-            raise Problem(USAGE, _as_command_line(" ".join(str(error).splitlines()))) from error
+            raise Problem(USAGE, as_command_line(" ".join(str(error).splitlines()))) from error
         raise
 
 
@@ -252,16 +250,9 @@ def _warnings_as_lines() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = lambda message, *_, **__: say(
-            f"warning: {escape(_as_command_line(str(message)))}"
+            f"warning: {escape(as_command_line(str(message)))}"
         )
         yield
-
-
-def _as_command_line(message: str) -> str:
-    """Return a message with the options of this command line in place of those of Python."""
-    for python, option in _AS_OPTIONS.items():
-        message = message.replace(python, option)
-    return _ONLY_PYTHON.sub("", message)
 
 
 def reply_to(result: RunResult | MapResult, order: Order, store: Checkpointer | None = None) -> Reply:

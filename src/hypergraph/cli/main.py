@@ -11,9 +11,10 @@ from hypergraph.cli.arguments import FOR_ALL, Option, parse
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import Screen
 from hypergraph.cli.registry import COMMANDS, READING, module_of, spelled
+from hypergraph.cli.wording import complaint
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import HypergraphError
-from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, REFUSED, STORE, USAGE, Problem, problem_of
+from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, REFUSED, STORE, USAGE, Problem
 
 _CODES = {NOT_FOUND: 1, AMBIGUOUS: 1, USAGE: 2, STORE: 3, REFUSED: 4}
 _MARGIN, _LEFT = 80, 24  # columns of a help text, and of the names in it
@@ -106,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except (Problem, HypergraphError) as error:
-        problem = problem_of(error)
+        problem = complaint(error)
         screen.complain(problem)
         return _CODES[problem.code]
     return code

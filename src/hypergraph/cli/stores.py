@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
-from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
+from hypergraph.checkpointers.records import outermost
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call
 from hypergraph.cli.output import located, suggested
 from hypergraph.cli.registry import module_of
+from hypergraph.cli.remembered import is_taken
 from hypergraph.display import escape, plural
 from hypergraph.views.problems import NOT_FOUND, REFUSED, Problem
 from hypergraph.views.stores import resolve, store_at
 
 WF = Option("WF", "a workflow: its id, a unique prefix, @last, @last-failed, parent/child", needed=True)
-APP = "hypergraph.app"  # the tag that holds the TARGET of a run
 
 
 YES = Option("--yes", "do not ask for confirmation", short="-y")
@@ -38,17 +38,46 @@ def asked(call: Call) -> tuple[Checkpointer, str]:
     return store, _resolved(store, call.options.wf)
 
 
-def resuming(workflow_id: str, tags: Mapping[str, str]) -> str:
-    """Return the command that resumes a workflow; the graph is named unless the workflow remembers it."""
-    return suggested("resume", workflow_id) + ("" if APP in tags else " MODULE:GRAPH")
+def around(store: Checkpointer, found: Workflow) -> Workflow:
+    """Return the workflow with which a nested run is resumed: the outermost one, or its item if it is a map.
+
+    Any other workflow is resumed by itself.
+    """
+    if found.parent_id is None:
+        return found
+    whole = outermost(found.id)
+    item = store.backend.read_workflow("/".join(found.id.split("/", 2)[:2]))
+    if item is not None and item.item is not None and item.parent_id == whole:
+        return item
+    return store.backend.read_workflow(whole) or found
 
 
-FORK_POINT = re.compile(r"fork_from=\('([^']*)', (\d+)\)(\.$)?")  # in messages for Python
+def tags_of(store: Checkpointer, found: Workflow) -> Mapping[str, str]:
+    """Return the tags of a workflow; of an item those of its map, which runs the same graph."""
+    is_item = found.item is not None and found.parent_id is not None
+    parent = store.backend.read_workflow(found.parent_id or "") if is_item else None
+    return found.tags if parent is None or parent.parent_id is not None else parent.tags
+
+
+def resuming(store: Checkpointer, workflow_id: str, options: Sequence[str] = ()) -> str:
+    """Return the command that continues a workflow, or the one that it runs inside of.
+
+    The graph is to be named unless the one that the workflow remembers is taken. While a process runs the
+    workflow, it is the command that follows it.
+    """
+    found = store.workflow(workflow_id)
+    whole = around(store, found)
+    owners = store.backend.read_owners({found.id, whole.id})
+    for run in (found, whole):
+        if run.status is WorkflowStatus.ACTIVE and run.id in owners and owners[run.id].alive:
+            return suggested("watch", run.id)
+    graph = () if is_taken(tags_of(store, whole)) else ("MODULE:GRAPH",)
+    return suggested("resume", whole.id, *graph, options=options)
 
 
 def forking(call: Call, workflow_id: str, tags: Mapping[str, str]) -> str:
     """Return the command that forks a workflow, without values and superstep."""
-    own = suggested("fork", workflow_id) + ("" if APP in tags else " MODULE:GRAPH")
+    own = suggested("fork", workflow_id) + ("" if is_taken(tags) else " MODULE:GRAPH")
     return located(own, call.database)
 
 

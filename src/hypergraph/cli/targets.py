@@ -14,8 +14,8 @@ from typing import Any
 
 from hypergraph import Graph
 from hypergraph.cli.arguments import Option
-from hypergraph.cli.call import settings
-from hypergraph.cli.stores import APP
+from hypergraph.cli.output import suggested
+from hypergraph.cli.remembered import APP, file_of, known_graphs, mentions_us, why_not
 from hypergraph.display import did_you_mean, first_line
 from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
 from hypergraph.views.stores import import_here
@@ -27,15 +27,11 @@ STORED_TARGET = TARGET._replace(
 SERVICES = Option(
     "--services", "clients for nodes: module:name of a dict, or of a function that returns one", "MODULE:NAME"
 )
-_SOURCE = 1_000_000  # bytes of a module that are looked at
 _PLACE = re.compile(r"([^:\s]+):([^:\s]+)")
 
 
-def target_of(given: str | None, tags: Mapping[str, str], workflow_id: str) -> str:
-    """Return the TARGET of a call, or else the one that started the workflow.
-
-    A name in a store counts only if its module is in the current folder and mentions this package, or if
-    `[tool.hypergraph.graphs]` lists it: a store must not decide which code is imported.
+def target_of(given: str | None, tags: Mapping[str, str], workflow_id: str, command: str = "resume") -> str:
+    """Return the TARGET of a call, or else the one that started the workflow, if it may be taken.
 
     Raises:
         Problem: neither is known.
@@ -46,26 +42,12 @@ def target_of(given: str | None, tags: Mapping[str, str], workflow_id: str) -> s
     if remembered is None:
         hint = "It was not started by `hypergraph run`, so give the graph: module:attribute"
         raise Problem(USAGE, f"Missing argument: TARGET of workflow {workflow_id!r}", hint)
-    known = known_graphs()
-    if remembered in known or remembered in known.values() or _is_of_graphs(remembered.partition(":")[0]):
+    reason = why_not(remembered)
+    if reason is None:
         return remembered
-    hint = f"To run code from elsewhere, name it: {remembered}"
-    why = "is not a module of graphs in the current folder"
-    raise Problem(USAGE, f"{remembered!r}, which started {workflow_id!r}, {why}", hint)
-
-
-def _is_of_graphs(module: str) -> bool:
-    """Return whether a module of the current folder mentions this package: other scripts are not imported."""
-    if not all(part.isidentifier() for part in module.split(".")):
-        return False
-    path = module.replace(".", os.sep)
-    for file in (f"{path}.py", os.path.join(path, "__init__.py")):
-        try:
-            with open(file, "rb") as opened:
-                return b"hypergraph" in opened.read(_SOURCE)
-        except OSError:
-            continue
-    return False
+    naming = suggested(command, workflow_id, remembered)
+    hint = f"A store must not choose what code is run. If this is your graph, name it: {naming}"
+    raise Problem(USAGE, f"{remembered!r}, which started {workflow_id!r}, is not taken: {reason}", hint)
 
 
 def graph_at(target: str) -> Graph:
@@ -113,20 +95,11 @@ def object_at(target: str) -> tuple[str, object]:
     return module_name, found
 
 
-def known_graphs() -> dict[str, str]:
-    """Return the names and places of `[tool.hypergraph.graphs]`. Raises Problem if it is malformed."""
-    graphs = settings().get("graphs", {})
-    if isinstance(graphs, dict) and all(isinstance(place, str) for place in graphs.values()):
-        return graphs
-    raise Problem(
-        USAGE, '[tool.hypergraph.graphs] in pyproject.toml must have entries NAME = "module:attribute"'
-    )
-
-
 def _unknown_name(target: str) -> Problem:
     known = known_graphs()
     module = target.removesuffix(".py").removeprefix("./")
-    if _is_of_graphs(module):
+    file = file_of(module)
+    if file is not None and mentions_us(file):
         hint = f"Name the graph in the module as well, as in {module}:graph"
     else:
         hint = did_you_mean(target, known) or "Give module:attribute, or a name from [tool.hypergraph.graphs]"

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.questions import Question, began_by
-from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
+from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow, outermost
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import preview
 from hypergraph.durability.history import Stored, stored_in
@@ -57,10 +57,18 @@ def refuse_other_graph(graph: Graph, workflow: Workflow, options: RunOptions) ->
         raise GraphChangedError(
             f"Workflow {workflow.id!r} was recorded with graph {workflow.graph_name or 'unnamed'!r} "
             f"(nodes {', '.join(before)}); you passed graph {graph.name or 'unnamed'!r} "
-            f"(nodes {', '.join(now)}). Use {_another(workflow, ', ')}, "
-            'or code_change="rerun" to continue it with this graph.',
+            f"(nodes {', '.join(now)}). {_remedy(workflow)}",
             workflow_id=workflow.id,
         )
+
+
+def _remedy(workflow: Workflow) -> str:
+    """Return what to do about another graph; what runs inside a workflow is continued with that one."""
+    if workflow.parent_id is not None:
+        own = f"graph {workflow.graph_name!r}" if workflow.graph_name else "its own graph"
+        return f"It runs inside {outermost(workflow.id)!r}: run that, or this one with {own}."
+    again = 'or code_change="rerun" to continue it with this graph.'
+    return f"Use {_another(workflow, ', ')}, {again}"
 
 
 def _another(workflow: Workflow, joint: str) -> str:

@@ -16,6 +16,7 @@ import msgspec
 
 from hypergraph import AsyncRunner, EventProcessor, Graph
 from hypergraph.checkpointers import Checkpointer, Workflow
+from hypergraph.checkpointers.records import outermost
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.events.types import Event
 from hypergraph.exceptions import CheckpointError
@@ -171,7 +172,8 @@ class Actions:
         if isinstance(action, Answer) and not self._can_run(found):
             return self._keep_answer(action)
         if found.parent_id is not None:
-            raise Problem(REFUSED, f"{action.id!r} is part of {found.parent_id!r}: resume that one")
+            whole = outermost(action.id)
+            raise Problem(REFUSED, f"{action.id!r} runs inside {whole!r}: resume that one")
         if isinstance(action, Answer) and self._can_keep(action):
             graph = self._graph_for(found, action.graph)
             self._keep_answer(action)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
@@ -16,6 +16,9 @@ from hypergraph.exceptions import CheckpointError
 from hypergraph.ui.api import NUMBER, TEXT, number_of, parsed
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import Problem
+
+if TYPE_CHECKING:
+    from hypergraph.checkpointers.live import StreamReader
 
 _POLL = 0.03  # seconds between looks at a stream that has nothing new
 _DEEP = 20  # levels of a chunk
@@ -40,25 +43,27 @@ async def events_of(
     limiter: anyio.CapacityLimiter,
     is_over: Callable[[], bool],
 ) -> AsyncIterator[bytes]:
-    """Yield the chunks of a node as events until the run has ended or the server stops."""
+    """Yield the chunks of a node as events until the run, its process or the server has ended."""
     workflow_id, node, offset = place
+    reader: StreamReader | None = None
 
-    def look() -> tuple[bool, list[StreamChunk]]:
+    def look() -> tuple[bool, bool, list[StreamChunk]]:
+        nonlocal reader
         active = require_workflow(store, workflow_id).status is WorkflowStatus.ACTIVE
-        news = store.read_stream(workflow_id, node, offset=offset, follow=False)
-        return active, list(islice(news, _MOST))
+        reader = reader or store.read_stream(workflow_id, node, offset=offset, timeout=0)
+        news = list(islice(reader, _MOST))  # what is there: after its timeout a reader can be asked again
+        return active, reader.is_abandoned, news
 
     yield b"retry: 1000\n\n"
     while not is_over():
         try:
-            active, found = await run_sync(look, limiter=limiter)
+            active, gone, found = await run_sync(look, limiter=limiter)
         except (CheckpointError, Problem):  # deleted, or damaged: the response has begun, its status is sent
-            active, found = False, []
+            active, gone, found = False, False, []
         for chunk in found:
             yield _event(chunk)
-            offset = chunk.offset + (0 if chunk.kind == "gap" else 1)
-        if not found and not active:
-            yield b"event: end\ndata: {}\n\n"
+        if not found and (gone or not active):
+            yield b"event: end\ndata: " + (b'{"abandoned":true}' if gone else b"{}") + b"\n\n"
             return
         if not found:
             await anyio.sleep(_POLL)

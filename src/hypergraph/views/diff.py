@@ -193,7 +193,7 @@ def _longer_brief(value: object) -> Brief:
 class StepPair(TypedDict):
     """The steps at one position of both histories; null where one has ended."""
 
-    position: int
+    position: int  # from 0, in the order of supersteps; the number of a step is its index
     same: bool  # node, status, decision and outputs
     a: Step | None
     b: Step | None
@@ -203,7 +203,7 @@ class FirstDifference(TypedDict):
     """The first position at which the histories differ."""
 
     kind: str  # path, status, decision or values
-    position: int
+    position: int  # from 0, in the order of supersteps; the number of a step is its index
     a: Step | None
     b: Step | None
     values: list[ValueChange]  # the outputs that differ there
@@ -227,6 +227,8 @@ class InnerDifference(TypedDict):
     b: str
     kind: str | None  # of the first difference: path, status, decision or values; null if all steps are alike
     position: int | None  # of the first difference among its steps
+    a_step: int | None  # the index of the step of a there; null if a has ended
+    b_step: int | None
     node: str | None  # that of the first difference
     values: list[str]  # names of the values that differ at the end, inputs included; the first 20
 
@@ -449,6 +451,8 @@ class _Inside:
                 "b": jsonable(theirs.id),
                 "kind": None if first is None else first.kind,
                 "position": None if first is None else first.position,
+                "a_step": None if first is None or first.a is None else first.a.index,
+                "b_step": None if first is None or first.b is None else first.b.index,
                 "node": None if step is None else jsonable(step.node_name),
                 "values": [jsonable(name) for name in names[:_NAMES]],
             }

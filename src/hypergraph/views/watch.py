@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, Progress, StreamChunk, Workflow
 from hypergraph.checkpointers.backend import START, Position, position_of
+from hypergraph.checkpointers.records import outermost
 from hypergraph.display import closest, jsonable
 from hypergraph.structure import readable_graph
 from hypergraph.views.inner import InnerStepView, unfinished
@@ -103,7 +104,7 @@ class StreamPage(TypedDict):
     schema: str  # hypergraph.stream/1
     workflow: str
     node: str
-    active: bool  # whether more may come
+    active: bool  # whether more may come: a process runs it
     items: list[FollowedChunk]
     next_offset: int  # of the chunk after these
 
@@ -122,10 +123,16 @@ def streamed(store: Checkpointer, wf: str, node: str, *, offset: int = 0, limit:
         "schema": "hypergraph.stream/1",
         "workflow": jsonable(wf),
         "node": jsonable(node),
-        "active": found.status.value == ACTIVE,
+        "active": found.status.value == ACTIVE and _is_run(store, wf),
         "items": items,
         "next_offset": reader.offset,
     }
+
+
+def _is_run(store: Checkpointer, wf: str) -> bool:
+    """Say whether a process runs a workflow, or the one that it is inside of and resumes it."""
+    owners = store.backend.read_owners({wf, outermost(wf)})
+    return any(owner.alive for owner in owners.values())
 
 
 def require_stream(store: Checkpointer, workflow: Workflow, node: str) -> None:

@@ -18,5 +18,8 @@ test("texts are joined, other chunks stand on lines of their own", () => {
   const shown = told.reduce((last, [kind, data]) => after(last, kind, data), NOTHING);
   assert.equal(shown.text, 'ab \n{"n":1}\n[2]\n\n── called again ──\nc');
   assert.deepEqual([shown.chunks, shown.over], [5, true]);
+  const left = after(shown, "end", { abandoned: true });
+  assert.match(left.note, /owner process is gone/);
+  assert.deepEqual(after(left, "chunk", { value: "d" }), { ...shown, text: `${shown.text}d`, chunks: 6, over: false });
   assert.match(after(NOTHING, "gap", { offset: 4 }).note, /gone/);
 });

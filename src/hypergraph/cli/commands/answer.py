@@ -11,8 +11,9 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import VALUES, json_of, literal, pairs_of
 from hypergraph.cli.output import quoted
-from hypergraph.cli.stores import FORK_POINT, WF, asked, forking, resuming
+from hypergraph.cli.stores import WF, asked, forking, resuming
 from hypergraph.cli.tables import question_lines
+from hypergraph.cli.wording import as_command_line
 from hypergraph.display import jsonable, plural
 from hypergraph.exceptions import InvalidAnswerError, StoreError, WorkflowError
 from hypergraph.views.problems import REFUSED, USAGE, Problem
@@ -53,8 +54,8 @@ def answer(call: Call) -> Reply:
     except WorkflowError as error:
         fork = forking(call, workflow_id, store.workflow(workflow_id).tags)
         command = " ".join((fork, *(quoted(f"{key}=...") for key in given)))
-        message = FORK_POINT.sub(lambda point: f"{command} --at {point[2]}", str(error))
-        raise Problem(REFUSED, message.replace("new_turn=True", "--new-turn")) from error
+        message = as_command_line(str(error), lambda _, at: command if at is None else f"{command} --at {at}")
+        raise Problem(REFUSED, message) from error
     except (ValueError, TypeError) as error:
         raise Problem(USAGE, str(error)) from error
     after = [question_view(question) for question in store.questions(workflow_id)]
@@ -66,7 +67,7 @@ def answer(call: Call) -> Reply:
     }
     left = [question for question in after if not question["answered"]]
     header = [f"Workflow: {workflow_id}", plural(len(given), "answer"), plural(len(left), "open question")]
-    following = [resuming(workflow_id, store.workflow(workflow_id).tags)]
+    following = [resuming(store, workflow_id)]
     return Reply(document, lambda: [question_lines(left)] if left else [], header, following)
 
 

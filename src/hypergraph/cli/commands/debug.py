@@ -23,7 +23,7 @@ from hypergraph.cli.execution import (
 )
 from hypergraph.cli.inputs import PAIRS, VALUES, fitted, given_values, literal, pair_of
 from hypergraph.cli.output import say
-from hypergraph.cli.stores import APP
+from hypergraph.cli.remembered import APP
 from hypergraph.cli.targets import SERVICES, TARGET, graph_at
 from hypergraph.display import Table, as_text, escape, preview
 from hypergraph.records import fresh_run_id

@@ -74,7 +74,7 @@ def _difference(view: DiffView) -> Iterator[Block]:
     first = view["first"]
     if first is not None:
         yield _first(first)
-        yield Table(("Step", "A", "", "B"), [_pair(pair) for pair in view["path"]])
+        yield _path(view["path"])
     yield _timing(view)
     if view["items"]:
         yield _values(view["items"], view["left_out"], ("A", "B", "Made in B by"))
@@ -92,7 +92,19 @@ _WHAT = {
 
 def _first(first: FirstDifference) -> list[str]:
     sides = [f"{side}: {_step(first[side])}" for side in ("a", "b")]
-    return [f"First difference at step {first['position']}: {_WHAT[first['kind']]}", *sides]
+    where = _numbers(_index(first["a"]), _index(first["b"]))
+    return [f"First difference at {where}: {_WHAT[first['kind']]}", *sides]
+
+
+def _numbers(a: int | None, b: int | None) -> str:
+    """Return the number of a step; after a crash, and where paths differ, each side has its own."""
+    if a is None or b is None or a == b:
+        return f"step {b if a is None else a}"
+    return f"step {a} of A, {b} of B"
+
+
+def _index(step: Step | None) -> int | None:
+    return None if step is None else step["index"]
 
 
 def _inside(view: DiffView) -> Iterator[Block]:
@@ -118,11 +130,19 @@ def _verdict(each: InnerDifference) -> str:
     if each["kind"] is None:
         return "steps are the same"
     node = "" if each["node"] is None else f" ({each['node']})"
-    return f"step {each['position']}{node}: {_WHAT[each['kind']]}"
+    return f"{_numbers(each['a_step'], each['b_step'])}{node}: {_WHAT[each['kind']]}"
 
 
-def _pair(pair: StepPair) -> tuple[object, ...]:
-    return pair["position"], _step(pair["a"]), "=" if pair["same"] else "≠", _step(pair["b"])
+def _path(pairs: list[StepPair]) -> Table:
+    """Return the steps of both, with the numbers under which `hypergraph step` shows them."""
+    numbers = [(_index(pair["a"]), _index(pair["b"])) for pair in pairs]
+    steps = [(_step(pair["a"]), "=" if pair["same"] else "≠", _step(pair["b"])) for pair in pairs]
+    rows = [*zip(numbers, steps, strict=True)]
+    if all(None in both or both[0] == both[1] for both in numbers):
+        alike = [(b if a is None else a, *cells) for (a, b), cells in rows]
+        return Table(("Step", "A", "", "B"), alike)
+    apart = [("" if a is None else a, *cells[:2], "" if b is None else b, cells[2]) for (a, b), cells in rows]
+    return Table(("Step of A", "A", "", "Step of B", "B"), apart)
 
 
 def _step(step: Step | None) -> str:

@@ -20,7 +20,8 @@ from hypergraph.cli.execution import (
 )
 from hypergraph.cli.inputs import PAIRS, VALUES, given_values
 from hypergraph.cli.output import suggested
-from hypergraph.cli.stores import APP, WF, asked, resuming
+from hypergraph.cli.remembered import APP
+from hypergraph.cli.stores import WF, asked, resuming
 from hypergraph.cli.targets import SERVICES, TARGET, graph_at, target_of
 from hypergraph.display import plural
 from hypergraph.durability.fork import Origin, begin
@@ -66,7 +67,7 @@ def fork(call: Call) -> Reply:
         raise Problem(REFUSED, f"Workflow {new!r} already exists; a fork needs a new id")
     if target is None and not pairs and given.values is None and not given.new_turn:
         return _only_created(store, (origin, given.at), new, keep_steps=given.keep_steps)
-    target = target_of(target, store.workflow(origin).tags, origin)
+    target = target_of(target, store.workflow(origin).tags, origin, "fork")
     graph = graph_at(target)
     options = {
         "workflow_id": new,
@@ -102,7 +103,7 @@ def _only_created(store: Checkpointer, point: tuple[str, int | None], new: str, 
         plural(made.step_count, "step"),
         f"forked from {point[0]}",
     ]
-    again = resuming(new, made.tags)
+    again = resuming(store, new)
     return Reply(
         document,
         lambda: ["Nothing has run in it yet; resume runs it."],

@@ -7,8 +7,9 @@ import os.path
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import suggested
+from hypergraph.cli.remembered import known_graphs
 from hypergraph.cli.stores import opened
-from hypergraph.cli.targets import TARGET, graph_at, known_graphs
+from hypergraph.cli.targets import TARGET, graph_at
 from hypergraph.display import plural
 from hypergraph.views.address import is_server
 from hypergraph.views.problems import USAGE, Problem

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from hypergraph import Graph
 from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
@@ -19,13 +19,13 @@ from hypergraph.cli.execution import (
     reply_to,
 )
 from hypergraph.cli.inputs import PAIRS, VALUES
-from hypergraph.cli.output import status
-from hypergraph.cli.stores import WF, asked, opened
+from hypergraph.cli.output import status, suggested
+from hypergraph.cli.stores import WF, around, asked, opened, resuming, tags_of
 from hypergraph.cli.targets import STORED_TARGET
 from hypergraph.display import Table, plural
 from hypergraph.durability.history import inputs_in
 from hypergraph.values.undecodable import Undecodable
-from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.problems import REFUSED, USAGE, Problem
 
 resume_options = (
     WF._replace(needed=False, help=f"{WF.help}; with --due a graph"),
@@ -50,7 +50,10 @@ def resume(call: Call) -> Reply:
         raise Problem(USAGE, "Missing argument: WF", "Name a workflow, or resume all that are due with --due")
     store, workflow_id = asked(call)
     stored = store.workflow(workflow_id)
-    order = order_of(call, stored, _tags(store, stored))
+    if call.options.target is None or "=" in call.options.target:
+        _refuse_part(store, stored, None)
+    order = order_of(call, stored, tags_of(store, stored))
+    _refuse_part(store, stored, order.graph)
     order.options["workflow_id"] = workflow_id
     if order.is_map or not store.backend.find_ids(f"{workflow_id}/item-", parent=workflow_id, limit=1):
         return reply_to(outcome(order, store), order, store)
@@ -70,11 +73,17 @@ def resume(call: Call) -> Reply:
     return reply
 
 
-def _tags(store: Checkpointer, stored: Workflow) -> Mapping[str, str]:
-    """Return the tags of a workflow; of an item those of its map, which runs the same graph."""
-    parent = None if stored.item is None or stored.parent_id is None else stored.parent_id
-    around = None if parent is None else store.backend.read_workflow(parent)
-    return stored.tags if around is None or around.parent_id is not None else around.tags
+def _refuse_part(store: Checkpointer, stored: Workflow, graph: Graph | None) -> None:
+    """Raise Problem for a run inside another one, unless it is an item that is given its own graph."""
+    whole = around(store, stored)
+    if whole.id == stored.id:
+        return
+    is_item = stored.item is not None
+    if is_item and graph is not None and graph.name not in {whole.graph_name} - {stored.graph_name}:
+        return  # the runner compares it with what is recorded
+    alone = f" To run this item by itself, name its graph: {suggested('resume', stored.id, 'MODULE:GRAPH')}"
+    hint = f"To do so: {resuming(store, stored.id)}{f'.{alone}' if is_item else ''}"
+    raise Problem(REFUSED, f"Workflow {stored.id!r} runs inside {whole.id!r}: resume that", hint)
 
 
 def _stored_list(store: Checkpointer, workflow_id: str, order: Order) -> dict[str, list[Any]] | None:

@@ -6,7 +6,7 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.execution import PROGRESS, RESUME_OPTIONS, RUN_OPTIONS, order_of, outcome, reply_to
 from hypergraph.cli.inputs import PAIRS, VALUES, pair_of
-from hypergraph.cli.stores import APP
+from hypergraph.cli.remembered import APP
 from hypergraph.cli.targets import TARGET
 from hypergraph.records import fresh_run_id
 from hypergraph.views.problems import REFUSED, USAGE, Problem

@@ -10,6 +10,7 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import literal
 from hypergraph.cli.stores import WF, asked, resuming
 from hypergraph.cli.tables import signal_lines
+from hypergraph.cli.wording import as_command_line
 from hypergraph.display import jsonable
 from hypergraph.exceptions import InvalidAnswerError, StoreError, WorkflowError
 from hypergraph.structure import signals_in
@@ -37,7 +38,7 @@ def send(call: Call) -> Reply:
     except StoreError:
         raise
     except WorkflowError as error:
-        raise Problem(REFUSED, str(error)) from error
+        raise Problem(REFUSED, as_command_line(str(error))) from error
     except (InvalidAnswerError, ValueError, TypeError) as error:
         raise Problem(USAGE, str(error)) from error
     kept = [signal_view(each) for each in store.signals(workflow_id) if each.received_by is None]
@@ -47,7 +48,7 @@ def send(call: Call) -> Reply:
         "name": jsonable(name),
         "signals": kept,
     }
-    following = [resuming(workflow_id, store.workflow(workflow_id).tags)]
+    following = [resuming(store, workflow_id)]
     return Reply(
         document, lambda: [signal_lines(kept)] if kept else [], [f"Workflow: {workflow_id}"], following
     )

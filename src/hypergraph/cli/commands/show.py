@@ -9,7 +9,8 @@ from hypergraph.checkpointers.overview import Overview
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, owned_status, quoted, suggested, when
-from hypergraph.cli.stores import APP, WF, answer, forking, resuming
+from hypergraph.cli.remembered import APP
+from hypergraph.cli.stores import WF, answer, forking, resuming
 from hypergraph.cli.tables import (
     ROWS,
     asked_table,
@@ -58,7 +59,7 @@ def show(call: Call) -> Reply:
         return _tree(answer(call, tree))
     if call.options.errors:
         return _failures(answer(call, failures))
-    read, steps, open_calls, said, questions = answer(call, _read)
+    read, steps, open_calls, said, questions, again = answer(call, _read)
     found = workflow_view(read, questions)
 
     def blocks() -> Iterator[Block]:
@@ -70,17 +71,19 @@ def show(call: Call) -> Reply:
         for name, seen in said.items():
             yield conversation_table(name, seen)
 
-    return Reply(found, blocks, header_of(found), _next(found))
+    return Reply(found, blocks, header_of(found), _next(found, again))
 
 
 def _read(
     store: Checkpointer, wf: str
-) -> tuple[Overview, list[Step], list[InnerStepView], dict[str, ValueView], list[AskedView]]:
+) -> tuple[Overview, list[Step], list[InnerStepView], dict[str, ValueView], list[AskedView], str]:
     read = overview(store, wf, steps=ROWS)
     steps, plain = [*map(shown_step, read.steps)], store.view(artifacts=False)
     add_inner(plain, wf, steps)
     said, questions = conversations(store, wf, limit=_SAID), asked(store, wf)
-    return read, steps, unfinished(plain, wf), said, questions
+    is_lacking = read.failed_inside and read.workflow.status is WorkflowStatus.COMPLETED and not read.outdated
+    again = resuming(store, wf, ("--restart", "node") if is_lacking else ())
+    return read, steps, unfinished(plain, wf), said, questions, again
 
 
 def header_of(found: WorkflowDetail) -> list[str]:
@@ -159,30 +162,30 @@ def _facts(found: WorkflowDetail) -> list[str]:
     return [f"{name}: {value}" for name, value in facts.items() if value]
 
 
-def _next(found: WorkflowDetail) -> list[str]:
+def _next(found: WorkflowDetail, again: str) -> list[str]:
+    """Return the commands that lead on; `again` is the one that continues the workflow."""
     error, wf = found["first_error"], found["id"]
     if error is not None and found["status"] in ("failed", "partial"):
         first = suggested("step", error["workflow"], error["index"])
         is_run = found["parent"] is None and not found["children"]["is_map"]
-        return [first, resuming(wf, found["tags"]) if is_run else suggested("state", error["workflow"])]
+        return [first, again if is_run else suggested("state", error["workflow"])]
     if found["outdated"] and found["parent"] is None and found["pause"] is None:
-        return [resuming(wf, found["tags"])]
+        return [again]
     if found["failed_inside"] and found["status"] == "completed":
-        again = resuming(wf, found["tags"]) + " --restart node"
         return [suggested("show", wf, options=["--errors"]), *([] if found["parent"] else [again])]
     if found["pause"] is not None:
         signal = found["pause"]["signal"]
         given = f"{suggested('answer', wf)} {_keys(found['pause'])}"
         return [
             given if signal is None else suggested("send", wf, signal, "VALUE"),
-            resuming(found["id"], found["tags"]),
+            again,
         ]
     if found["children"]["is_map"] and found["children"]["items"]:
         return [suggested("show", found["children"]["items"][0]["id"])]
     if found["questions"]:
-        return [resuming(found["id"], found["tags"])]
+        return [again]
     if found["alive"] is False:
-        return [resuming(found["id"], found["tags"]), suggested("state", wf)]
+        return [again, suggested("state", wf)]
     return [suggested("state", wf), suggested("steps", wf, options=["--values"])]
 
 

@@ -142,9 +142,15 @@ def _stream(store: Checkpointer, wf: str, call: Call) -> Reply:
         else:
             print(as_json(document["value"]))
         sys.stdout.flush()
-    if not (given.jsonl or given.json):
+    is_read = given.jsonl or given.json
+    if not is_read:
         print()
-    return Reply({"items": []})
+    if not found.is_abandoned:
+        return Reply({"items": []})
+    if is_read:
+        return Reply({"items": []}, code=1)
+    left = workflow(store, wf)
+    return Reply(left, header=header_of(left), next=[suggested("show", wf)], code=1)
 
 
 def escape_lines(text: str) -> str:

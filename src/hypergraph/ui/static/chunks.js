@@ -3,6 +3,8 @@
 
 const MOST = 200_000; // characters that are shown, the last ones
 
+const GONE = "The owner process is gone; resume continues the run";
+
 /** @typedef {{text: string, note: string, chunks: number, over: boolean}} Shown */
 
 /** @type {Shown} */
@@ -10,7 +12,8 @@ export const NOTHING = { text: "", note: "", chunks: 0, over: false };
 
 /** Return what is shown after one more event. @param {Shown} shown @param {string} kind @param {any} data @returns {Shown} */
 export function after(shown, kind, data) {
-  if (kind === "end") return { ...shown, over: true };
+  if (kind === "end") return { ...shown, over: true, note: data.abandoned ? GONE : shown.note };
+  if (shown.over) return after({ ...shown, over: false, note: shown.note === GONE ? "" : shown.note }, kind, data);
   if (kind === "gap") return { ...shown, note: "Earlier chunks are gone" };
   if (kind === "restart") return { ...shown, text: shown.text ? `${shown.text}\n── called again ──\n` : "", chunks: shown.chunks };
   const isText = typeof data.value === "string";

@@ -79,8 +79,14 @@ function StepCell({ step, workflow }) {
   if (!step) return html`<span class="note">ended before</span>`;
   const status = step.status === "completed" && step.replayed ? "skipped" : step.status === "completed" && step.cached ? "cached" : step.status;
   const decision = step.decision === null ? "" : ` → ${cut([step.decision].flat().join(", "), 40)}`;
-  return html`<i class="dot ${statusClass(status)}" title=${status}></i> <a class="node-name" href=${hrefOf(workflow, step.index)}>${cut(step.node, 40)}</a>
+  return html`<span class="num note" title="step ${step.index}">${step.index}</span> <i class="dot ${statusClass(status)}" title=${status}></i> <a class="node-name" href=${hrefOf(workflow, step.index)}>${cut(step.node, 40)}</a>
      <span class="note">${decision} ${step.error ? cut(step.error, 60) : ""}</span>`;
+}
+
+/** Return the numbers of the steps at a position: after a crash, and where paths differ, each side has its own. @param {any} pair */
+function numbers({ a, b }) {
+  if (a && b && a.index !== b.index) return `step ${a.index} of a, ${b.index} of b`;
+  return `step ${(a ?? b).index}`;
 }
 
 /** @param {{data: any}} props */
@@ -91,7 +97,7 @@ function First({ data }) {
     const text = data.same ? "Only times differ." : inside ? "They differ inside." : "All steps are the same; only the values below differ.";
     return html`<${Panel} title="first difference" class="first"><p class="empty">${text}</p><${Inside} data=${data} /><//>`;
   }
-  return html`<${Panel} title="first difference" note=${`step ${first.position}`} class="first">
+  return html`<${Panel} title="first difference" note=${numbers(first)} class="first">
     <div class="padded"><p><b>${WORDS[first.kind] ?? first.kind}</b></p>
       <div class="versus"><div><span class="letter">a</span> <${StepCell} step=${first.a} workflow=${data.a.id} /></div>
         <div><span class="letter">b</span> <${StepCell} step=${first.b} workflow=${data.b.id} /></div></div>
@@ -123,9 +129,9 @@ function Value({ item }) {
 /** @param {{data: any}} props */
 function Path({ data }) {
   return html`<${Panel} title="path" note="around the first difference" class="path">
-    <div class="scroll"><table class="plain-table" aria-label="Steps of both"><thead><tr><th scope="col" class="fit">#</th><th scope="col">a</th><th scope="col">b</th></tr></thead>
+    <div class="scroll"><table class="plain-table" aria-label="Steps of both"><thead><tr><th scope="col">a</th><th scope="col">b</th></tr></thead>
     <tbody>${data.path.map((/** @type {any} */ pair) => html`<tr key=${pair.position} class=${pair.same ? "" : "differs"} aria-current=${pair.position === data.first?.position ? "true" : undefined}>
-      <td class="fit num note">${pair.position}</td><td><${StepCell} step=${pair.a} workflow=${data.a.id} /></td><td><${StepCell} step=${pair.b} workflow=${data.b.id} /></td></tr>`)}</tbody></table></div>
+      <td><${StepCell} step=${pair.a} workflow=${data.a.id} /></td><td><${StepCell} step=${pair.b} workflow=${data.b.id} /></td></tr>`)}</tbody></table></div>
   <//>`;
 }
 

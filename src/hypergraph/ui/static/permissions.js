@@ -26,8 +26,8 @@ export function whyNoRun(workflow) {
 }
 
 /** @param {any} workflow */
-function whyNoResume({ parent, status }) {
-  if (parent) return `It is a part of ${plain(parent)}: resume that one`;
+function whyNoResume({ id, parent, status }) {
+  if (parent) return `It runs inside ${plain(id.split("/")[0])}: resume that one`;
   if (status === "completed") return "The workflow has completed";
   if (status === "paused") return "The workflow waits for an answer";
   return null;

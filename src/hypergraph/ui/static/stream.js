@@ -29,7 +29,7 @@ function useStream(id, node) {
         rest = found.rest;
         for (const { kind, data } of found.events) {
           if (typeof data.offset === "number") offset = kind === "gap" ? data.offset : data.offset + 1;
-          over ||= kind === "end";
+          over ||= kind === "end" && !data.abandoned; // what was left behind may be resumed
         }
         setShown((now) => found.events.reduce((last, { kind, data }) => after(last, kind, data), now));
       }
