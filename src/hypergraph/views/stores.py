@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import sys
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
@@ -13,7 +12,7 @@ from typing import Any
 
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
 from hypergraph.values.libraries import search_last
-from hypergraph.views.address import file_of, is_server, server_at
+from hypergraph.views.address import file_of, is_named, is_server, server_at
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, USAGE, Problem
 
 _SHOWN = 10  # matches listed
@@ -31,7 +30,7 @@ def store_at(address: str, *, create: bool = False) -> Checkpointer:
     """
     if is_server(address):
         return server_at(address, must_exist=not create)
-    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", address):
+    if is_named(address):
         return _named_store(address)
     return SqliteCheckpointer(file_of(address, must_exist=not create))
 

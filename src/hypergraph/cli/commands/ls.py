@@ -11,7 +11,7 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, how_soon, owned_status, quoted, suggested, when
 from hypergraph.cli.registry import module_of
 from hypergraph.display import Table, plural
-from hypergraph.views.address import is_server
+from hypergraph.views.address import is_named, is_server
 from hypergraph.views.workflows import WorkflowPage, workflows
 
 ls_options = (
@@ -37,7 +37,7 @@ def ls(call: Call) -> Reply:
         page = workflows(call.lists(), **filters, limit=given.limit or None, cursor=given.cursor or None)
     if any(item["status"] == "active" for item in page["items"]):
         page = module_of("ls_store").owned(call, page)
-    if is_server(call.address) and given.parent is None:
+    if (is_server(call.address) or is_named(call.address)) and given.parent is None:
         page = module_of("ls_store").queued_in(call, page)
     if not page["items"] and (every := workflows(call.lists(), limit=1)["total"]):
         return Reply(page, lambda: [_nothing(filters, every)], _header(page), [suggested("ls")])
