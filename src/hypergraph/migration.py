@@ -16,7 +16,12 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import NewWorkflow, Workflow
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.display import Block, Table, as_text, bounded, plural
-from hypergraph.durability.code_changes import node_hashes, recorded_structure, refuse_other_graph, with_version
+from hypergraph.durability.code_changes import (
+    node_hashes,
+    recorded_structure,
+    refuse_other_graph,
+    with_version,
+)
 from hypergraph.durability.history import stored_in
 from hypergraph.durability.resume import take_up
 from hypergraph.engine.admission import admit

@@ -37,7 +37,14 @@ if not store.workflows():
 # Each command, and its arguments: what follows may use what comes before.
 CALLS = {
     "ls": [
-        *([], ["--json"], ["--parent", "w"], ["--due"], ["--status", "paused"], ["--where", "duration > 1ms"]),
+        *(
+            [],
+            ["--json"],
+            ["--parent", "w"],
+            ["--due"],
+            ["--status", "paused"],
+            ["--where", "duration > 1ms"],
+        ),
         *(["--search", "ask"], ["--graph", "asks"], ["--limit", "1"]),
     ],
     "show": [["w"]],

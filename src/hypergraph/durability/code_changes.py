@@ -315,7 +315,7 @@ def refuse_changes(graph: Graph, workflow_id: str, paths: Mapping[str, Changes])
     if not paths:
         return
     shown = "\n".join(
-        f"-> {path}: {_difference(at.graph, at.stored, path.rpartition('/')[2])}"
+        f"-> {path if graph.renaming is None else graph.renaming.node(path)}: {_difference(at.graph, at.stored, path.rpartition('/')[2])}"
         for path, at in paths.items()
     )
     raise GraphChangedError(

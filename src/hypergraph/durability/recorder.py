@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -82,6 +83,7 @@ from hypergraph.exceptions import (
     CheckpointError,
     CrashLoopError,
     GraphVersionError,
+    HypergraphError,
     ItemChangedError,
     ValueUnreadableError,
     WorkflowError,
@@ -183,7 +185,10 @@ class WorkflowRecorder:
         What recorded steps produced is no input; a value given for it is an edit of the history.
         """
         try:
-            return given if workflow_id is None else self._merged(graph, workflow_id, given)
+            if workflow_id is None:
+                return given
+            with names_of_today(graph):
+                return self._merged(graph, workflow_id, given)
         except CheckpointError as error:
             if self.options.forks or not self.tolerate(error):
                 raise
@@ -318,6 +323,12 @@ class WorkflowRecorder:
 
         None says that another process runs it, and that the call waits for that.
         """
+        if run.admission.graph.renaming is None:  # as of most runs
+            return self._open(run)
+        with names_of_today(run.admission.graph):
+            return self._open(run)
+
+    def _open(self, run: Run) -> bool | None:
         if not self._keeps(run):
             return True
         fresh, stored = self._must_be_new(run), None
@@ -797,7 +808,8 @@ class WorkflowRecorder:
         if self.is_off:
             return
         try:
-            self.maps.open(map_run)
+            with names_of_today(map_run.admission.graph):
+                self.maps.open(map_run)
         except CheckpointError as error:
             if not self.tolerate(error):
                 raise
@@ -909,6 +921,17 @@ def _is_whole(store: Checkpointer, found: Workflow) -> bool:
         return False
     steps = store.steps(found.parent_id, node=found.node_name, values=False)
     return any(s.child_workflow_id == found.id and s.status is StepStatus.COMPLETED for s in steps)
+
+
+@contextmanager
+def names_of_today(graph: Graph) -> Iterator[None]:
+    """Put the names of today into errors about a run that is recorded under former names."""
+    try:
+        yield
+    except (HypergraphError, ValueError, TypeError) as error:
+        if graph.renaming is not None:
+            graph.renaming.error(error)
+        raise
 
 
 def _is_outermost(run: Run) -> bool:

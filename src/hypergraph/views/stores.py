@@ -111,7 +111,8 @@ def _latest(store: Checkpointer, text: str) -> str:
                 return str(fields["id"])
         if cursor is None:
             raise Problem(
-                NOT_FOUND, f"{text} not found: no workflow in this database has failed, or has failures inside"
+                NOT_FOUND,
+                f"{text} not found: no workflow in this database has failed, or has failures inside",
             )
 
 
