@@ -493,3 +493,48 @@ def test_the_command_says_what_it_would_do_and_does_it(cli: Cli) -> None:
     assert cli.json("fork", "order-1", "--id", "copy")["workflow"]["version"] == "2"
     refused = cli("migrate", "moved_shop:shorter", code=1)
     assert "its question is open, and it is not in the graph" in refused.out
+
+
+def test_a_dry_run_tells_of_the_completed_items_of_an_unfinished_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(REGISTERED, "_named", dict(REGISTERED._named))
+    calls: list[str] = []
+    made: list[Any] = []
+
+    def search(task: str) -> str:
+        calls.append(f"search {task}")
+        if task == "bad" and len(calls) < 3:
+            raise OSError
+        return task
+
+    def conclude(page: str) -> Any:
+        return made[-1](page)
+
+    def mail(page: str) -> str:
+        calls.append(f"mail {page}")
+        return "sent"
+
+    def graph(version: str, *more: Any) -> Graph:
+        nodes = [FunctionNode(search, "search", "page"), FunctionNode(conclude, "conclude", "found"), *more]
+        one = Graph(nodes, name="one").as_node(name="each", lift="found")
+        return Graph([one.map_over("task")], name="outer", version=version)
+
+    old = make_dataclass("Finding", [("spent", str)])
+    new = make_dataclass("Finding", [("cost", str)])
+    old.__module__ = new.__module__ = __name__
+    made.append(register(old))
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    runner.run(graph("1"), task=["ok", "bad"], workflow_id="w", error_handling="continue")
+    made.append(new)
+    register(new, version=2, upgrade={1: lambda fields: {"cost": fields["spent"]}})
+    found = only(migrate(store, graph("2"), dry_run=True))
+    assert (found.outcome, found.added) == ("moves", ())
+    assert found.upgraded == ("Finding from version 1 to 2",)
+    grown = graph("2", FunctionNode(mail, "mail", "mailed"))
+    found = only(migrate(store, grown, dry_run=True))
+    assert (found.outcome, found.added) == ("moves", ("each/mail",))
+    assert "each/mail" in found.runs_next
+    calls += ["", ""]
+    migrate(store, grown)
+    assert runner.run(grown, workflow_id="w")["found"] == [new("ok"), new("bad")]
+    assert calls[-3:] == ["mail ok", "search bad", "mail bad"]

@@ -335,8 +335,11 @@ class _Move:
             child for child in self.store.backend.children(workflow.id) if child.status in _UNFINISHED
         ]
         if stored.is_map:
-            for child in children:
-                self._restore(graph, child)
+            for child in self.store.backend.children(workflow.id):
+                if child.status in _UNFINISHED:
+                    self._restore(graph, child)
+                else:  # its results are read again, for the list of all
+                    self.store.state(child.id)
             return
         names = given_names(graph, stored)
         given = {name: stored.inputs[name][1] for name in names}

@@ -336,12 +336,12 @@ def test_a_graph_whose_names_are_recorded_is_not_copied() -> None:
     assert graph.recorded_as(None) is graph
 
 
-def _asking(key: str, node: str = "ask", more: str = "", **options: Any) -> Graph:
+def _asking(key: str, node: str = "ask", **options: Any) -> Graph:
     def ask(page: str) -> int | None:
         return None
 
     def send(page: str, grant: int) -> str:
-        return f"{page} {grant}{more}"
+        return f"{page} {grant}"
 
     sending = FunctionNode(send, "send", "sent").with_inputs(grant=key)
     return Graph([InterruptNode(ask, node, key), sending], name="g", **options)
@@ -388,10 +388,12 @@ def test_errors_about_a_recorded_run_have_the_names_of_today(on: Any) -> None:
     with pytest.raises(WorkflowError) as caught:
         run(new, {"allowance": 6}, workflow_id="grant")
     assert str(caught.value).startswith("'allowance' of workflow 'grant' has been answered already")
-    nodes = _asking("allowance", "request", "!").nodes
-    changed = Graph(
-        [nodes["request"], nodes["send"].with_name("post")], name="g", formerly={**names, "send": "post"}
-    )
+
+    def send(page: str, allowance: int) -> str:
+        return f"{allowance} for {page}"
+
+    post = FunctionNode(send, "post", "sent")
+    changed = Graph([new.nodes["request"], post], name="g", formerly={**names, "send": "post"})
     with pytest.raises(GraphChangedError) as refused:
         run(changed, workflow_id="grant", code_change="error")
     assert "'post'" in str(refused.value)

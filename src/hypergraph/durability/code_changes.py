@@ -89,8 +89,8 @@ def refuse_other_version(graph: Graph, workflow: Workflow) -> None:
     own = "has no version" if graph.version is None else f"is of version {graph.version!r}"
     raise GraphVersionError(
         f"Workflow {workflow.id!r} is pinned to version {workflow.version!r} of graph "
-        f"{workflow.graph_name or 'unnamed'!r} until it completes, and this code {own}. Run it with code of version "
-        f"{workflow.version!r}, move it here with `hypergraph migrate` after a --dry-run, or use "
+        f"{workflow.graph_name or 'unnamed'!r} until it completes, and this code {own}. Run it with code "
+        f"of version {workflow.version!r}, move it here with `hypergraph migrate` after a --dry-run, or use "
         f"{_another(workflow, ', or ')}.",
         workflow_id=workflow.id,
         pinned=workflow.version,
@@ -314,8 +314,9 @@ def refuse_changes(graph: Graph, workflow_id: str, paths: Mapping[str, Changes])
     """Raise GraphChangedError for code that has changed since it made recorded results."""
     if not paths:
         return
+    names = graph.renaming
     shown = "\n".join(
-        f"-> {path if graph.renaming is None else graph.renaming.node(path)}: {_difference(at.graph, at.stored, path.rpartition('/')[2])}"
+        f"-> {path if names is None else names.node(path)}: {_difference(at.graph, at.stored, path.rpartition('/')[2])}"
         for path, at in paths.items()
     )
     raise GraphChangedError(
