@@ -316,7 +316,8 @@ def refuse_changes(graph: Graph, workflow_id: str, paths: Mapping[str, Changes])
         return
     names = graph.renaming
     shown = "\n".join(
-        f"-> {path if names is None else names.node(path)}: {_difference(at.graph, at.stored, path.rpartition('/')[2])}"
+        f"-> {path if names is None else names.node(path)}: "
+        f"{_difference(at.graph, at.stored, path.rpartition('/')[2])}"
         for path, at in paths.items()
     )
     raise GraphChangedError(
@@ -439,8 +440,9 @@ def _difference(graph: Graph, stored: Stored, name: str) -> str:
         now.inputs,
         now.data_outputs,
     ):
+        today = str if graph.renaming is None else graph.renaming.value
         was, is_now = (
-            f"({', '.join(i)}) -> ({', '.join(o)})"
+            f"({', '.join(map(today, i))}) -> ({', '.join(map(today, o))})"
             for i, o in (
                 (before["inputs"], before["outputs"]),
                 (now.inputs, now.data_outputs),
