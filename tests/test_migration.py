@@ -119,6 +119,90 @@ def test_a_run_without_a_version_is_taken_by_any_and_pinned_then() -> None:
     assert store.workflow("w").version == "5"
 
 
+@pytest.mark.parametrize("on", [OnSync, OnAsync])
+@pytest.mark.parametrize("version", ["2", None])
+def test_a_completed_run_is_read_and_continued_by_any_version(
+    store: Any, on: Any, version: str | None
+) -> None:
+    runner = on(checkpointer=store)
+    assert runner.run(essay(version), workflow_id="done")["page"] == "on oats: True"
+    assert store.workflow("done").version == "1"  # what is only read stays as it is
+    assert runner.run(essay(version), topic="rice", workflow_id="done").paused
+    assert store.workflow("done").version == version  # the new turn is of the code that began it
+    if version is not None:
+        with pytest.raises(GraphVersionError) as caught:
+            runner.run(essay("1"), workflow_id="done", approved=True)
+        assert (caught.value.pinned, caught.value.version) == (version, "1")
+    assert runner.run(essay(version), workflow_id="done", approved=True)["page"] == "on rice: True"
+    assert runner.run(essay("1"), workflow_id="done")["page"] == "on rice: True"
+
+
+def test_a_chat_goes_on_with_the_next_release() -> None:
+    def reply(said: str) -> str:
+        return f"you said {said}"
+
+    def keep(text: str) -> str:
+        return text
+
+    def chat(version: str | None) -> Graph:
+        inner = Graph([FunctionNode(reply, "reply", "text")], name="inner")
+        nodes = [inner.as_node(), FunctionNode(keep, "keep", "messages", append=True)]
+        return Graph(nodes, name="chat", version=version)
+
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    for turn, version in enumerate(("1", "2", None, "3"), 1):
+        got = runner.run(chat(version), said=f"{turn}", workflow_id="ann", new_turn=True)["messages"]
+        assert len(got) == turn
+        assert store.workflow("ann").version == version
+        assert store.workflows(parent="ann")[0].version == version  # the newest
+
+
+def test_a_completed_map_grows_with_the_next_release() -> None:
+    def graph(version: str) -> Graph:
+        return Graph([FunctionNode(half, "half", "h")], name="halves", version=version)
+
+    def half(n: int) -> float:
+        if n in bad:
+            raise OSError(n)
+        return n / 2
+
+    bad: set[int] = set()
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    options: Any = {"map_over": "n", "key": str, "workflow_id": "m", "error_handling": "continue"}
+    options["key"] = lambda values: str(values["n"])
+    runner.map(graph("1"), {"n": [1, 2]}, **options)
+    assert runner.map(graph("2"), {"n": [1, 2]}, **options)["h"] == [0.5, 1.0]
+    assert store.workflow("m").version == "1"
+    bad.add(3)
+    assert runner.map(graph("2"), {"n": [1, 2, 3]}, **options).partial
+    versions = {name: store.workflow(name).version for name in ("m", "m/item-0", "m/item-2")}
+    assert versions == {"m": "2", "m/item-0": "1", "m/item-2": "2"}
+    with pytest.raises(GraphVersionError):
+        runner.map(graph("1"), {"n": [1, 2, 3]}, **options)
+    bad.clear()
+    # An item that has completed is a part of the unfinished work around it.
+    with pytest.raises(GraphVersionError, match="Workflow 'm' is pinned to version '2'"):
+        runner.run(graph("3"), n=5, workflow_id="m/item-0", new_turn=True)
+    assert runner.map(graph("2"), {"n": [1, 2, 3]}, **options).completed
+
+
+def test_a_map_without_a_version_is_pinned_by_the_code_that_resumes_it() -> None:
+    def fail(n: int) -> float:
+        raise OSError(n)
+
+    def graph(version: str | None) -> Graph:
+        return Graph([FunctionNode(fail, "half", "h")], name="halves", version=version)
+
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    options: Any = {"map_over": "n", "workflow_id": "m", "error_handling": "continue"}
+    runner.map(graph(None), {"n": [1]}, **options)
+    runner.map(graph("2"), {"n": [1]}, **options)
+    assert (store.workflow("m").version, store.workflow("m/item-0").version) == ("2", "2")
+
+
 def test_maps_items_and_nested_runs_have_the_version_of_the_whole() -> None:
     def half(n: int) -> float:
         if n == 3:
@@ -267,11 +351,17 @@ def test_a_missing_input_is_refused(store: Any) -> None:
     assert "key" in (run.reason or "")
 
 
-def test_histories_of_another_graph_and_completed_ones_are_refused(store: Any) -> None:
+def test_histories_of_another_graph_are_refused_and_completed_ones_stay(store: Any) -> None:
     other = Graph([FunctionNode(lambda a: a, "a", "b")], name="other")
     assert migrate(store, other).runs == ()
-    assert "was recorded with graph 'essay'" in (only(migrate(store, other, ["w"])).reason or "")
-    assert "it is completed" in (only(migrate(store, essay("2"), ["done"])).reason or "")
+    for name in ("w", "done"):
+        assert "was recorded with graph 'essay'" in (only(migrate(store, other, [name])).reason or "")
+    for accept in (False, True):
+        report = migrate(store, essay("2"), ["done"], accept=accept)
+        assert report.ok
+        assert (only(report).outcome, only(report).reason) == ("stays", None)
+        assert "1 run | 0 moved | 1 as it is | 0 refused" in str(report)
+        assert "has completed: any version reads its result and takes its next turn" in str(report)
 
 
 def test_a_pruned_history_is_refused_where_its_values_are_needed() -> None:
@@ -403,3 +493,48 @@ def test_the_command_says_what_it_would_do_and_does_it(cli: Cli) -> None:
     assert cli.json("fork", "order-1", "--id", "copy")["workflow"]["version"] == "2"
     refused = cli("migrate", "moved_shop:shorter", code=1)
     assert "its question is open, and it is not in the graph" in refused.out
+
+
+def test_a_dry_run_tells_of_the_completed_items_of_an_unfinished_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(REGISTERED, "_named", dict(REGISTERED._named))
+    calls: list[str] = []
+    made: list[Any] = []
+
+    def search(task: str) -> str:
+        calls.append(f"search {task}")
+        if task == "bad" and len(calls) < 3:
+            raise OSError
+        return task
+
+    def conclude(page: str) -> Any:
+        return made[-1](page)
+
+    def mail(page: str) -> str:
+        calls.append(f"mail {page}")
+        return "sent"
+
+    def graph(version: str, *more: Any) -> Graph:
+        nodes = [FunctionNode(search, "search", "page"), FunctionNode(conclude, "conclude", "found"), *more]
+        one = Graph(nodes, name="one").as_node(name="each", lift="found")
+        return Graph([one.map_over("task")], name="outer", version=version)
+
+    old = make_dataclass("Finding", [("spent", str)])
+    new = make_dataclass("Finding", [("cost", str)])
+    old.__module__ = new.__module__ = __name__
+    made.append(register(old))
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    runner.run(graph("1"), task=["ok", "bad"], workflow_id="w", error_handling="continue")
+    made.append(new)
+    register(new, version=2, upgrade={1: lambda fields: {"cost": fields["spent"]}})
+    found = only(migrate(store, graph("2"), dry_run=True))
+    assert (found.outcome, found.added) == ("moves", ())
+    assert found.upgraded == ("Finding from version 1 to 2",)
+    grown = graph("2", FunctionNode(mail, "mail", "mailed"))
+    found = only(migrate(store, grown, dry_run=True))
+    assert (found.outcome, found.added) == ("moves", ("each/mail",))
+    assert "each/mail" in found.runs_next
+    calls += ["", ""]
+    migrate(store, grown)
+    assert runner.run(grown, workflow_id="w")["found"] == [new("ok"), new("bad")]
+    assert calls[-3:] == ["mail ok", "search bad", "mail bad"]

@@ -480,7 +480,7 @@ class GraphChangedError(WorkflowError):
 
 
 class GraphVersionError(WorkflowError):
-    """The workflow is pinned to another version of the code; run it with that version, or migrate it."""
+    """Unfinished work is pinned to another version of the code; run it with that version, or migrate it."""
 
     def __init__(
         self,

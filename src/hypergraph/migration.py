@@ -16,7 +16,12 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import NewWorkflow, Workflow
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.display import Block, Table, as_text, bounded, plural
-from hypergraph.durability.code_changes import node_hashes, recorded_structure, refuse_other_graph
+from hypergraph.durability.code_changes import (
+    node_hashes,
+    recorded_structure,
+    refuse_other_graph,
+    with_version,
+)
 from hypergraph.durability.history import stored_in
 from hypergraph.durability.resume import take_up
 from hypergraph.engine.admission import admit
@@ -50,10 +55,10 @@ class Migrated:
 
     workflow_id: str  # the run
     status: str  # as it is stored
-    outcome: Outcome  # it moves to the new code, is of it already, or is refused
+    outcome: Outcome  # it moves to the new code, stays (it is of it already, or completed), or is refused
     reason: str | None = None  # why it is refused, the same for every run with this reason
     node: str | None = None  # where, as a path; None if it concerns the run as a whole
-    was: str | None = None  # the version that it is pinned to
+    was: str | None = None  # its version until now
     now: str | None = None  # the version of the new code
     renamed: tuple[str, ...] = ()  # former names that were matched, as "old -> new"
     upgraded: tuple[str, ...] = ()  # classes of values that were brought to today's version
@@ -67,6 +72,8 @@ class Migrated:
         """What happens to it, in a line that is the same for every run to which the same happens."""
         if self.outcome == "refused":
             return f"{self.node}: {self.reason}" if self.node else self.reason or ""
+        if self.status == WorkflowStatus.COMPLETED.value:
+            return "has completed: any version reads its result and takes its next turn"
         parts = [f"waits for {', '.join(self.asks)}"] if self.asks else []
         parts += [f"runs {', '.join(self.runs_next)}"] if self.runs_next else []
         text = [" and ".join(parts) or "has nothing left to run"]
@@ -106,8 +113,9 @@ class MigrationReport:
         to = f" to version {self.version}" if self.version is not None else ""
         title = f"{'Migration, dry run' if self.dry_run else 'Migration'}{to}: "
         stays = self.count("stays")
+        ended = any(run.status == WorkflowStatus.COMPLETED.value for run in self.runs)
         return [
-            title + plural(len(self.runs), "unfinished run"),
+            title + plural(len(self.runs), "run" if ended else "unfinished run"),
             moves,
             *([f"{stays} as {'it is' if stays == 1 else 'they are'}"] if stays else []),
             f"{self.count('refused')} refused",
@@ -269,28 +277,19 @@ class _Move:
 
     def _pin(self, child: Workflow) -> None:
         """Give a run inside of one that has moved the version of that."""
-        if child.version == self.graph.version:
+        code = with_version(child, self.graph.version)
+        if code is None:
             return
         claim = self.store.backend.claim(
             child.id, NewWorkflow(parent_id=child.parent_id), self.store.encoding
         )
         try:
-            code = NewWorkflow(
-                graph_hash=child.graph_hash,
-                graph=child.graph,
-                node_hashes=child.node_hashes,
-                version=self.graph.version,
-            )
             self.store.backend.write(self.store.encoding.commit(claim, code=code))
         finally:
             self.store.backend.release(claim)
 
     def _judged(self, workflow: Workflow, about: Migrated) -> Migrated:
         """Return what new code makes of a run; nothing is written."""
-        if workflow.status is WorkflowStatus.COMPLETED:
-            return replace(
-                about, outcome="refused", reason=f"it is {workflow.status.value}: nothing is left to run"
-            )
         try:
             return self._checked(workflow, about)
         except _Refusal as refusal:
@@ -304,6 +303,8 @@ class _Move:
     def _checked(self, workflow: Workflow, about: Migrated) -> Migrated:
         named = recorded_as(self.graph, workflow.graph)
         refuse_other_graph(named, workflow, RunOptions())
+        if workflow.status is WorkflowStatus.COMPLETED:  # no version keeps it
+            return replace(about, outcome="stays")
         walk = Walk(self.store, added=[])
         found = walk.run(self.graph, workflow)
         if found.first is not None and (found.first.kind == "refused" or not self.accept):
@@ -334,8 +335,11 @@ class _Move:
             child for child in self.store.backend.children(workflow.id) if child.status in _UNFINISHED
         ]
         if stored.is_map:
-            for child in children:
-                self._restore(graph, child)
+            for child in self.store.backend.children(workflow.id):
+                if child.status in _UNFINISHED:
+                    self._restore(graph, child)
+                else:  # its results are read again, for the list of all
+                    self.store.state(child.id)
             return
         names = given_names(graph, stored)
         given = {name: stored.inputs[name][1] for name in names}

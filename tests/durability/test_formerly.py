@@ -16,7 +16,7 @@ from support.stored import store_at
 
 from hypergraph import END, EventProcessor, FunctionNode, Graph, GraphConfigError, InterruptNode, RouteNode
 from hypergraph.checkpointers import AesGcmCodec, MemoryCheckpointer
-from hypergraph.exceptions import GraphChangedError, NodeError
+from hypergraph.exceptions import GraphChangedError, NodeError, WorkflowError
 from hypergraph.graph.structure import structure_of
 from hypergraph.testing import replay
 
@@ -334,3 +334,68 @@ def test_a_graph_whose_names_are_recorded_is_not_copied() -> None:
     graph = simple(formerly={"old": "new"})
     assert graph.recorded_as(structure_of(graph)) is graph
     assert graph.recorded_as(None) is graph
+
+
+def _asking(key: str, node: str = "ask", **options: Any) -> Graph:
+    def ask(page: str) -> int | None:
+        return None
+
+    def send(page: str, grant: int) -> str:
+        return f"{page} {grant}"
+
+    sending = FunctionNode(send, "send", "sent").with_inputs(grant=key)
+    return Graph([InterruptNode(ask, node, key), sending], name="g", **options)
+
+
+def _in_items(graph: Graph) -> Graph:
+    return Graph([graph.as_node(name="each").map_over("page")], name="around")
+
+
+@pytest.mark.parametrize("on", [OnSync, OnAsync])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_store_takes_answers_under_the_names_of_today_if_it_is_given_the_graph(
+    on: Any, nested: bool
+) -> None:
+    old, new = _asking("grant"), _asking("allowance", formerly={"grant": "allowance"})
+    given: Any = "p"
+    if nested:
+        old, new, given = _in_items(old), _in_items(new), ["p"]
+    store = MemoryCheckpointer()
+    run = on(checkpointer=store).run
+    run(old, {"page": given}, workflow_id="w")
+    key = run(new, workflow_id="w").pause.response_key
+    assert key.endswith("allowance")
+    with pytest.raises(WorkflowError, match="does not ask for 'alowance'") as caught:
+        store.answer("w", "alowance", 5, graph=new)
+    assert "allowance'" in str(caught.value)
+    assert "grant" not in str(caught.value)
+    if nested:
+        store.answer("w/each/item-0", "allowance", 5, graph=new)
+    else:
+        store.answer("w", key, 5, graph=new)
+    store.answer("w", key, 5, graph=new)  # once more changes nothing
+    result = run(new, workflow_id="w")
+    assert result["sent"] == (["p 5"] if nested else "p 5")
+
+
+@pytest.mark.parametrize("on", [OnSync, OnAsync])
+def test_errors_about_a_recorded_run_have_the_names_of_today(on: Any) -> None:
+    store = MemoryCheckpointer()
+    run = on(checkpointer=store).run
+    run(_asking("grant", "ask"), {"page": "p", "grant": 5}, workflow_id="grant")
+    names = {"grant": "allowance", "ask": "request"}
+    new = _asking("allowance", "request", formerly=names)
+    with pytest.raises(WorkflowError) as caught:
+        run(new, {"allowance": 6}, workflow_id="grant")
+    assert str(caught.value).startswith("'allowance' of workflow 'grant' has been answered already")
+
+    def send(page: str, allowance: int) -> str:
+        return f"{allowance} for {page}"
+
+    post = FunctionNode(send, "post", "sent")
+    changed = Graph([new.nodes["request"], post], name="g", formerly={**names, "send": "post"})
+    with pytest.raises(GraphChangedError) as refused:
+        run(changed, workflow_id="grant", code_change="error")
+    assert "'post'" in str(refused.value)
+    assert "-> post:" in str(refused.value)
+    assert "'send'" not in str(refused.value)

@@ -51,7 +51,7 @@ from hypergraph.checkpointers.records import (
     WorkflowList,
 )
 from hypergraph.checkpointers.status import WorkflowStatus
-from hypergraph.exceptions import CheckpointError, WorkflowError, WorkflowNotFoundError
+from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowError, WorkflowNotFoundError
 from hypergraph.records import InnerStep
 from hypergraph.values.codecs import Codec, CodecChain
 from hypergraph.values.graphs import Graphs, with_graphs
@@ -983,7 +983,14 @@ class Checkpointer:
         return self.backend.set_tags(workflow_id, changes)
 
     def answer(
-        self, workflow_id: str, key: str, value: Any, *, by: str | None = None, question: str | None = None
+        self,
+        workflow_id: str,
+        key: str,
+        value: Any,
+        *,
+        by: str | None = None,
+        question: str | None = None,
+        graph: Any = None,
     ) -> None:
         """Answer an open question without running anything; the next run of the workflow uses the answer.
 
@@ -994,6 +1001,8 @@ class Checkpointer:
             by: Who gives it; kept in the history.
             question: The `Question.id` of what is answered. A node that asks again, in the next round or
                 turn, asks under the same key; with the id, a late answer is refused.
+            graph: The graph of today, if it has `formerly`: the key may then be a name of today, as in
+                `result.pause`, while the store keeps the recorded one.
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist.
@@ -1015,7 +1024,7 @@ class Checkpointer:
             >>> runner.run(graph, workflow_id="offer")["approved"]
             True
         """
-        self.answer_all(workflow_id, {key: value}, by=by, question=question)
+        self.answer_all(workflow_id, {key: value}, by=by, question=question, graph=graph)
 
     def send(self, workflow_id: str, name: str, value: Any, *, by: str | None = None) -> None:
         """Send a value to a workflow; the next `receive` node of that name gets it.
@@ -1072,6 +1081,7 @@ class Checkpointer:
         *,
         by: str | None = None,
         question: str | None = None,
+        graph: Any = None,
     ) -> None:
         """Answer several open questions at once: all of the answers are kept, or none.
 
@@ -1083,6 +1093,7 @@ class Checkpointer:
             answers: The answers, by the `response_key` of each question.
             by: Who gives them; kept in the history.
             question: The `Question.id` if all of them belong to one question, as in `answer`.
+            graph: The graph of today, if it has `formerly`, as in `answer`.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, interrupt
@@ -1097,7 +1108,25 @@ class Checkpointer:
         """
         if self.backend.read_workflow(workflow_id) is None:
             raise self._not_found(workflow_id)
-        record_answers(self, workflow_id, answers, by, question)
+        names = None if graph is None else self._renaming(workflow_id, graph)
+        if names is None:
+            record_answers(self, workflow_id, answers, by, question)
+            return
+        try:
+            record_answers(self, workflow_id, names.recorded_inputs(answers), by, question)
+        except (HypergraphError, ValueError, TypeError) as error:
+            names.error(error)
+            raise
+
+    def _renaming(self, workflow_id: str, graph: Any) -> Any:
+        """Return how names of a workflow are called in a graph today; None if all are the same."""
+        path: list[str] = []
+        found = self.workflow(workflow_id)
+        while found.parent_id is not None:
+            path.insert(0, found.node_name or "" if found.item is None else f"item-{found.item}")
+            found = self.workflow(found.parent_id)
+        names = graph.recorded_as(found.graph).renaming
+        return None if names is None else names.inside(path)
 
     def save_step(self, record: StepRecord) -> None:
         """Record a step, in place of one of the same superstep and node; an unknown workflow is created.

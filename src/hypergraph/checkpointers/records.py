@@ -237,7 +237,7 @@ class Workflow:
     fingerprint: str | None = None  # of the inputs of an item
     crashes: dict[str, int] = field(default_factory=dict)  # node name -> how often it took the process along
     due: datetime | None = None  # the first deadline of its questions, or when its first timer fires
-    version: str | None = None  # of the code that it is pinned to
+    version: str | None = None  # of the code that ran it last; it is pinned to that until it has completed
     awaits: dict[str, int] = field(default_factory=dict)  # signal -> how many nodes wait for it
     # Given a superstep, or None for all: the steps up to it, without their values.
     load_steps: Callable[[int | None], Iterable[StepRecord]] | None = field(default=None, compare=False)

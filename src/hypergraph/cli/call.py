@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypergraph.cli.arguments import Namespace
+from hypergraph.cli.registry import module_of
 from hypergraph.display import Block
-from hypergraph.views.address import DEFAULT, is_server, lists_at, without_password
+from hypergraph.views.address import DEFAULT, is_named, is_server, lists_at, without_password
 from hypergraph.views.problems import USAGE, Problem
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ class Call:
 
     def lists(self) -> Lists:
         """Return a source of lists of workflows. Raises Problem if the database does not exist."""
+        if is_named(self.address):
+            lists: Lists = module_of("ls_store").opened(self).backend  # imports the code of the user
+            return lists
         return lists_at(self.address)
 
 
@@ -76,7 +80,7 @@ def settings() -> dict[str, Any]:
         )
     found: dict[str, Any] = _parsed(path, content).get("tool", {}).get("hypergraph", {})
     database = found.get("db")
-    if isinstance(database, str) and "://" not in database and not is_server(database):
+    if isinstance(database, str) and not ("://" in database or is_server(database) or is_named(database)):
         found["db"] = os.path.join(folder, database)
     return found
 

@@ -77,20 +77,28 @@ def _another(workflow: Workflow, joint: str) -> str:
     return f"another workflow_id{forking if workflow.step_count else ''}"
 
 
+def pinned_to(workflow: Workflow) -> str | None:
+    """Return the version that a workflow is pinned to: its own until it has completed, then any.
+
+    A version keeps other code from unfinished work. What has completed has none: its next turn is new work.
+    """
+    return None if workflow.status is WorkflowStatus.COMPLETED else workflow.version
+
+
 def serves(graph: Graph, workflow: Workflow) -> bool:
     """Say whether a graph has the name of a stored workflow, and the version it is pinned to."""
-    return graph.name == workflow.graph_name and workflow.version in (None, graph.version)
+    return graph.name == workflow.graph_name and pinned_to(workflow) in (None, graph.version)
 
 
 def refuse_other_version(graph: Graph, workflow: Workflow) -> None:
     """Raise GraphVersionError for a workflow that is pinned to another version of the code."""
-    if workflow.version is None or workflow.version == graph.version:
+    if pinned_to(workflow) in (None, graph.version):
         return
     own = "has no version" if graph.version is None else f"is of version {graph.version!r}"
     raise GraphVersionError(
         f"Workflow {workflow.id!r} is pinned to version {workflow.version!r} of graph "
-        f"{workflow.graph_name or 'unnamed'!r}, and this code {own}. Run it with code of version "
-        f"{workflow.version!r}, move it here with `hypergraph migrate` after a --dry-run, or use "
+        f"{workflow.graph_name or 'unnamed'!r} until it completes, and this code {own}. Run it with code "
+        f"of version {workflow.version!r}, move it here with `hypergraph migrate` after a --dry-run, or use "
         f"{_another(workflow, ', or ')}.",
         workflow_id=workflow.id,
         pinned=workflow.version,
@@ -314,8 +322,10 @@ def refuse_changes(graph: Graph, workflow_id: str, paths: Mapping[str, Changes])
     """Raise GraphChangedError for code that has changed since it made recorded results."""
     if not paths:
         return
+    names = graph.renaming
     shown = "\n".join(
-        f"-> {path}: {_difference(at.graph, at.stored, path.rpartition('/')[2])}"
+        f"-> {path if names is None else names.node(path)}: "
+        f"{_difference(at.graph, at.stored, path.rpartition('/')[2])}"
         for path, at in paths.items()
     )
     raise GraphChangedError(
@@ -337,8 +347,10 @@ def code_to_record(
     kept: Collection[str],
     settled: Collection[str] = (),
     reopened: Mapping[str, int] | None = None,
+    *,
+    version: str | None,
 ) -> NewWorkflow | None:
-    """Return the hashes to record, None if they are unchanged; kept results keep their old hash.
+    """Return the code to record, None if it is unchanged; kept results keep their old hash.
 
     A nested graph with a history of its own may then hold results of several codes: its hash says so, unless
     it is among the `settled`, all of whose results are of the present code. The hash of one that is
@@ -357,13 +369,24 @@ def code_to_record(
                 hashes[name] = f"{(known if keeps else now).partition('+')[0]}+{_SEVERAL}"
             elif keeps:
                 hashes[name] = known
-    version = graph.version or stored.workflow.version
     if hashes == before and version == stored.workflow.version:
         return None
     return NewWorkflow(
         graph_hash=graph.definition_hash,
         graph=recorded_structure(graph),
         node_hashes=hashes,
+        version=version,
+    )
+
+
+def with_version(workflow: Workflow, version: str | None) -> NewWorkflow | None:
+    """Return the code of a workflow with another version, None if it has that version already."""
+    if workflow.version == version:
+        return None
+    return NewWorkflow(
+        graph_hash=workflow.graph_hash,
+        graph=workflow.graph,
+        node_hashes=workflow.node_hashes,
         version=version,
     )
 
@@ -425,8 +448,9 @@ def _difference(graph: Graph, stored: Stored, name: str) -> str:
         now.inputs,
         now.data_outputs,
     ):
+        today = str if graph.renaming is None else graph.renaming.value
         was, is_now = (
-            f"({', '.join(i)}) -> ({', '.join(o)})"
+            f"({', '.join(map(today, i))}) -> ({', '.join(map(today, o))})"
             for i, o in (
                 (before["inputs"], before["outputs"]),
                 (now.inputs, now.data_outputs),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -56,6 +57,7 @@ from hypergraph.durability.code_changes import (
     refuse_rerun,
     reopened_nodes,
     warn_of_kept,
+    with_version,
 )
 from hypergraph.durability.history import Stored, active_time, inputs_in, is_other, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
@@ -80,6 +82,8 @@ from hypergraph.engine.run import RECORD_SIZE, CallContext, Run
 from hypergraph.exceptions import (
     CheckpointError,
     CrashLoopError,
+    GraphVersionError,
+    HypergraphError,
     ItemChangedError,
     ValueUnreadableError,
     WorkflowError,
@@ -181,7 +185,10 @@ class WorkflowRecorder:
         What recorded steps produced is no input; a value given for it is an edit of the history.
         """
         try:
-            return given if workflow_id is None else self._merged(graph, workflow_id, given)
+            if workflow_id is None:
+                return given
+            with names_of_today(graph):
+                return self._merged(graph, workflow_id, given)
         except CheckpointError as error:
             if self.options.forks or not self.tolerate(error):
                 raise
@@ -211,8 +218,7 @@ class WorkflowRecorder:
             if stored is not None:
                 refuse_map(stored)
                 self._refuse_empty_turn(given)
-                if not self._is_nested:  # else the version is that of the graph around it
-                    refuse_other_version(graph, stored.workflow)
+                self._refuse_other_version(graph, stored.workflow)
                 refuse_other_graph(graph, stored.workflow, self.options)
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
@@ -295,6 +301,21 @@ class WorkflowRecorder:
         """Whether the run of a nested graph, or an item of one, is resumed by itself."""
         return self.around is not None and (self.batch is None or "/" in self.batch)
 
+    def _refuse_other_version(self, graph: Graph, workflow: Workflow) -> None:
+        """Raise GraphVersionError for work of another version; an item is work of its map until that ends."""
+        if self._is_nested or workflow.version in (None, graph.version):  # nested: of the graph around it
+            return
+        refuse_other_version(graph, workflow)
+        around = None if self.batch is None else self.store.backend.read_workflow(self.batch)
+        if around is not None:
+            refuse_other_version(graph, around)
+
+    def _version(self, run: Run, stored: Workflow) -> str | None:
+        """Return the version to pin a run to that goes on: that of the outermost graph."""
+        if run.context.root is None and self._is_nested:
+            return stored.version  # the graph around is not known here
+        return (run.context.root or run).admission.graph.version
+
     # -- around a run -----------------------------------------------------------------------------------
 
     def open(self, run: Run) -> bool | None:
@@ -302,6 +323,12 @@ class WorkflowRecorder:
 
         None says that another process runs it, and that the call waits for that.
         """
+        if run.admission.graph.renaming is None:  # as of most runs
+            return self._open(run)
+        with names_of_today(run.admission.graph):
+            return self._open(run)
+
+    def _open(self, run: Run) -> bool | None:
         if not self._keeps(run):
             return True
         fresh, stored = self._must_be_new(run), None
@@ -423,7 +450,7 @@ class WorkflowRecorder:
                 refuse_changes(graph, source.id, changes.paths())
             at = reopened_nodes(graph, before)
             reopened = {name: at[name] for name in at if origin.upto is None or at[name] <= origin.upto}
-            code = code_to_record(changes, before.finished, reopened=reopened)
+            code = code_to_record(changes, before.finished, reopened=reopened, version=described.version)
             described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
         keep = {"force": self.options.force, "keep_steps": self.options.keep_steps}
         fork.begin(self.store, run.workflow_id or "", described, origin, **keep)
@@ -600,6 +627,8 @@ class WorkflowRecorder:
         stored = seen if is_current else self._stored(run)
         if stored is None:
             raise taken_over(claim.workflow_id)
+        if not is_current and _is_outermost(run):
+            self._refuse_other_version(run.admission.graph, stored.workflow)
         refuse_other_rules(run.admission.graph, stored.workflow)
         asked: list[Question] = []
         if _is_outermost(run) and self._has_answers(run, stored):
@@ -640,7 +669,7 @@ class WorkflowRecorder:
             warn_of_given_up(run, stored, asked_last, news, again)
         past = take_up(run, stored, given, outdated, self.store)
         reopened = {run.plan.steps[index].name: past.entry for index in past.reopened}
-        code = code_to_record(changes, kept, anew, reopened)
+        code = code_to_record(changes, kept, anew, reopened, version=self._version(run, stored.workflow))
         if outdated or again:
             self.reruns[run] = changes, reopened
         is_turn = bool(news or outdated) and not is_detached
@@ -771,14 +800,16 @@ class WorkflowRecorder:
         ran = {step.name for step, outcome in rows if outcome is None or outcome.error is None}
         settled = ran if self.options.code_change == "rerun" else ran - changes.begun
         left = {name: superstep for name, superstep in reopened.items() if name not in ran}
-        return code_to_record(changes, changes.stored.finished - ran, settled, left)
+        version = self._version(run, changes.stored.workflow)
+        return code_to_record(changes, changes.stored.finished - ran, settled, left, version=version)
 
     def open_map(self, map_run: MapRun) -> None:
         """Start or resume the history of a map."""
         if self.is_off:
             return
         try:
-            self.maps.open(map_run)
+            with names_of_today(map_run.admission.graph):
+                self.maps.open(map_run)
         except CheckpointError as error:
             if not self.tolerate(error):
                 raise
@@ -892,6 +923,17 @@ def _is_whole(store: Checkpointer, found: Workflow) -> bool:
     return any(s.child_workflow_id == found.id and s.status is StepStatus.COMPLETED for s in steps)
 
 
+@contextmanager
+def names_of_today(graph: Graph) -> Iterator[None]:
+    """Put the names of today into errors about a run that is recorded under former names."""
+    try:
+        yield
+    except (HypergraphError, ValueError, TypeError) as error:
+        if graph.renaming is not None:
+            graph.renaming.error(error)
+        raise
+
+
 def _is_outermost(run: Run) -> bool:
     return run.parent is None and run.map_run is None
 
@@ -944,6 +986,8 @@ class MapRecorder:
             map_run.workflow_id, new, self.store.encoding, force=self.options.force
         )
         map_run.fence = claim.fence
+        if claim.existing is not None and parent is None:
+            self._refuse_other_version(map_run, claim.existing)  # another process may have begun since
         if claim.existing is not None and shared:  # of other values than those of the first call are copies
             changed = inputs_in(self.store, claim.existing).news(shared)
             shared = {name: value for name, value in shared.items() if name not in changed}
@@ -955,8 +999,19 @@ class MapRecorder:
         if parent is None:
             count_spent(self.store, map_run.context, map_run.workflow_id)
         self.active_time[map_run] = active_time(claim.existing, items)
-        if claim.existing.status is not WorkflowStatus.ACTIVE:
-            self.store.backend.write(self.store.encoding.commit(claim, status=WorkflowStatus.ACTIVE))
+        code = with_version(claim.existing, new.version)
+        if code is not None or claim.existing.status is not WorkflowStatus.ACTIVE:
+            self.store.backend.write(
+                self.store.encoding.commit(claim, status=WorkflowStatus.ACTIVE, code=code)
+            )
+
+    def _refuse_other_version(self, map_run: MapRun, found: Workflow) -> None:
+        """Give a map back that is pinned to another version by now. Raises GraphVersionError then."""
+        try:
+            refuse_other_version(map_run.admission.graph, found)
+        except GraphVersionError:
+            self.store.backend.release(self.claims.pop(map_run))
+            raise
 
     def _shared(self, map_run: MapRun) -> dict[str, Any]:
         """Return the larger values that all items of an outermost map take: the map keeps them once.

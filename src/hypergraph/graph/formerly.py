@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
     from hypergraph.graph.wiring import Wiring
 
+_QUOTED = re.compile(r"(orkflow |raph |fork_from=\()?'([^'\s]+)'")  # in messages: ids, and names
 _ITEM = re.compile(r"item-(0|[1-9][0-9]*)")
 
 
@@ -182,6 +183,27 @@ class Renaming:
             values=pause.values and {names.get(n, n): v for n, v in pause.values.items()},
             schemas=pause.schemas and {names.get(n, n): v for n, v in pause.schemas.items()},
         )
+
+    def error(self, error: Exception) -> None:
+        """Put the names of today into an error about a recorded run: into its text and its attributes."""
+        if error.args and isinstance(error.args[0], str):
+            error.args = (self._text(error.args[0]), *error.args[1:])
+        for attribute, today in (("name", self.value), ("key", self.value), ("node_name", self.node)):
+            if isinstance(name := vars(error).get(attribute), str):
+                setattr(error, attribute, today(name))
+
+    def _text(self, text: str) -> str:
+        """Return a text whose quoted names are those of today; ids of workflows are no such names."""
+        here = {*self.nodes, *self.values}  # no name of today is translated once more
+
+        def today(quoted: re.Match[str]) -> str:
+            name = quoted[2]
+            if quoted[1] or name in here:
+                return quoted[0]
+            other = self.value(name)
+            return f"'{self.node(name) if other == name else other}'"
+
+        return _QUOTED.sub(today, text)
 
     def _walked(self, path: Iterable[str]) -> tuple[list[str], Renaming]:
         """Return a path of nodes under the other names, and the renaming at its end."""

@@ -77,7 +77,7 @@ class Graph(Frozen):
         name: the name in logs and stores; required to nest the graph
         strict_types: check the type annotations along every edge
         formerly: maps former names of nodes and values to those of today, for runs recorded under them
-        version: the version of the code; a stored run is continued only by code of the version it began with
+        version: the version of the code; an unfinished run is continued only by code of its version
     """
 
     name: str | None  # as given

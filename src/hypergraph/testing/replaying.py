@@ -322,12 +322,18 @@ class Walk:
             about.workflow_id, about.status, Deviation("refused", path or None, cause, workflow_id)
         )
 
-    def _run(self, graph: Graph, workflow_id: str, path: str, about: Replayed) -> Replayed:
+    def _run(
+        self, graph: Graph, workflow_id: str, path: str, about: Replayed, *, in_open_map: bool = False
+    ) -> Replayed:
         stored = stored_in(self.store, workflow_id)
         if stored is None:
             return about
         if stored.is_map:
-            items = [self._run(graph, each.id, path, about) for each in self._below(workflow_id)]
+            is_open = stored.workflow.status is not WorkflowStatus.COMPLETED
+            items = [
+                self._run(graph, each.id, path, about, in_open_map=is_open)
+                for each in self._below(workflow_id)
+            ]
             return _first_of(items, about)
         if not path:
             refuse_other_graph(graph, stored.workflow, RunOptions())
@@ -336,7 +342,7 @@ class Walk:
             admission = admit(graph, given_names(graph, stored), on_internal_override="ignore")
         except (HypergraphError, ValueError) as error:
             return self._refused(about, workflow_id, path, error)
-        found = list(self._deviations(admission, stored, path, about))
+        found = list(self._deviations(admission, stored, path, in_open_map))
         own = Replayed(
             about.workflow_id,
             about.status,
@@ -365,9 +371,9 @@ class Walk:
                 yield self._run(graph_inside(graph, node), child.id, f"{path}{node.name}/", about)
 
     def _deviations(
-        self, admission: Admission, stored: Stored, path: str, about: Replayed
+        self, admission: Admission, stored: Stored, path: str, in_open_map: bool
     ) -> Iterator[Deviation]:
-        """Yield all differences of one run."""
+        """Yield all differences of one run; new nodes run in all items of a map that is unfinished."""
         workflow, plan = stored.workflow, admission.plan
         done = [record for record in stored.records if record.status is StepStatus.COMPLETED]
 
@@ -403,9 +409,9 @@ class Walk:
         over = workflow.status is WorkflowStatus.COMPLETED
         unrecorded = {names[index]: superstep for index, superstep in watched.unrecorded.items()}
         new = [name for name in {**unrecorded, **dict.fromkeys(coming)} if before and name not in before]
-        if self.added is not None and not over:
+        if self.added is not None and (not over or in_open_map):
             self.added += (path + name for name in new)
-            new = []
+            new, over = [], over and not new
         for name in {*new, *(coming if over else ())}:
             superstep = unrecorded.get(name, last + 1) if name in new else last + 1
             yield deviation("course", name, "it did not run, and runs now", superstep)

@@ -21,6 +21,7 @@ _SERVER = r"(?i)\s*postgres(?:ql)?(?:\+\w+)?://"  # also as SQLAlchemy writes it
 _KEYWORDS = (  # "host=... dbname=...", and whatever else names a password
     r"(?is)\s*(?:host|hostaddr|port|dbname|user|service|sslmode|application_name|options)\s*=|.*password\s*="
 )
+_NAMED = r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*"
 _USER = r"(?s)^(\s*[A-Za-z][\w+.-]*://[^:@/?#]*):.*@"  # a password may contain any of these
 _WORD = r"(?is)\s*\b\w*password\s*=\s*(?:'(?:[^'\\]|\\.)*'?|(?:[^\s\\]|\\.)*)"
 _PAIR = r"(?s)\b\w+\s*=\s*(?:'(?:[^'\\]|\\.)*'?|(?:[^\s\\]|\\.)*)"
@@ -32,6 +33,8 @@ def file_of(address: str, *, must_exist: bool = True) -> str:
     Raises:
         Problem: the file does not exist, or the address is of another kind.
     """
+    if is_named(address) and not os.path.isfile(address):
+        raise Problem(USAGE, f"{address} names a store in Python code; give the path of a SQLite file")
     path = address.removeprefix("sqlite:///")
     scheme, separator, _ = path.partition("://")
     if separator and re.fullmatch(r"[\w+.-]+", scheme):
@@ -62,6 +65,11 @@ def is_server(address: str) -> bool:
     if "://" in address:
         return re.match(_SERVER, address) is not None
     return "=" in address and re.match(_KEYWORDS, address) is not None and not os.path.exists(address)
+
+
+def is_named(address: str) -> bool:
+    """Return whether an address names a store in Python code, as module:attribute."""
+    return ":" in address and re.fullmatch(_NAMED, address) is not None
 
 
 def without_password(address: str) -> str:
@@ -100,5 +108,8 @@ def server_at(address: str, *, must_exist: bool = True) -> Checkpointer:
 
 
 def lists_at(address: str) -> Lists:
-    """Return a source of lists of workflows. Raises Problem if the database does not exist."""
+    """Return a source of lists of workflows. Raises Problem if the database does not exist.
+
+    A store in Python code is none of these: `store_at` opens it, which takes longer.
+    """
     return server_at(address).backend if is_server(address) else SqliteLists(file_of(address))

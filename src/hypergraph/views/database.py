@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from typing import NamedTuple, TypeAlias, TypedDict
 
 from hypergraph.checkpointers import ArtifactRef, Checkpointer
+from hypergraph.checkpointers.artifacts import is_key
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
@@ -141,4 +142,5 @@ def _artifact_sizes(store: SqlStore) -> Iterator[int]:
     if os.path.islink(path + "-artifacts"):
         return
     for parent, _, names in os.walk(path + "-artifacts"):
-        yield from (os.lstat(os.path.join(parent, name)).st_size for name in names)
+        found = filter(is_key, names)  # there are also locks, and what was not written to its end
+        yield from (os.lstat(os.path.join(parent, name)).st_size for name in found)

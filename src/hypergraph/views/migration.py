@@ -19,10 +19,10 @@ class MigrationItem(TypedDict):
     workflow: str
     graph: str | None
     status: str  # as it is stored
-    outcome: str  # moves, stays (it is of this code already) or refused
+    outcome: str  # moves, stays (it is of this code already, or completed) or refused
     reason: str | None  # why it is refused
     node: str | None  # where, as a path; null if it concerns the run as a whole
-    was: str | None  # the version that it is pinned to
+    was: str | None  # its version until now
     now: str | None  # the version of the new code
     renamed: list[str]  # former names that were matched, as "old -> new"
     upgraded: list[str]  # classes of values that were brought to today's version

@@ -83,7 +83,9 @@ VIEWS: dict[str, dict[str, Column]] = {
         "forked_from": Column("the workflow whose history it began with", "t.forked_from"),
         "forked_at": Column("up to which superstep", "t.forked_at"),
         "tags": Column("as a JSON object", "coalesce(t.tags, '{}')"),
-        "version": Column("of the code that it is pinned to", "t.version"),
+        "version": Column(
+            "of the code that ran it last; it is pinned to that until it has completed", "t.version"
+        ),
     },
     "steps": {
         "workflow": Column("the id of the workflow", "w.id"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import sys
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
@@ -12,13 +11,15 @@ from types import ModuleType
 from typing import Any
 
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
+from hypergraph.checkpointers.query import parse
 from hypergraph.values.libraries import search_last
-from hypergraph.views.address import file_of, is_server, server_at
+from hypergraph.views.address import file_of, is_named, is_server, server_at
 from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, USAGE, Problem
+from hypergraph.views.workflows import failures_inside, has_failed
 
 _SHOWN = 10  # matches listed
 _RECENT = 500  # workflows searched for a close id
-_LATEST = {"@last": None, "@last-failed": "failed"}
+_LATEST = ("@last", "@last-failed")
 
 
 def store_at(address: str, *, create: bool = False) -> Checkpointer:
@@ -31,7 +32,7 @@ def store_at(address: str, *, create: bool = False) -> Checkpointer:
     """
     if is_server(address):
         return server_at(address, must_exist=not create)
-    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", address):
+    if is_named(address):
         return _named_store(address)
     return SqliteCheckpointer(file_of(address, must_exist=not create))
 
@@ -96,11 +97,23 @@ def resolve(store: Checkpointer, text: str) -> str:
 
 
 def _latest(store: Checkpointer, text: str) -> str:
-    newest = store.workflows(status=_LATEST[text], limit=1)
-    if not newest:
-        wanted = "failed workflow" if _LATEST[text] else "workflow"
-        raise Problem(NOT_FOUND, f"{text} not found: no {wanted} in this database")
-    return newest[0].id
+    """Return the newest workflow, or the newest that has failed or has failures inside. Raises Problem."""
+    if text == "@last":
+        if newest := store.workflows(limit=1):
+            return newest[0].id
+        raise Problem(NOT_FOUND, f"{text} not found: no workflow in this database")
+    cursor = None
+    while True:
+        found, _, cursor = store.backend.summaries(parse(limit=_RECENT, cursor=cursor))
+        failed = failures_inside(store.backend, found)
+        for fields in found:
+            if has_failed(fields) or fields["id"] in failed:
+                return str(fields["id"])
+        if cursor is None:
+            raise Problem(
+                NOT_FOUND,
+                f"{text} not found: no workflow in this database has failed, or has failures inside",
+            )
 
 
 def _unknown(store: Checkpointer, text: str, parent: str | None) -> Problem:

@@ -49,7 +49,7 @@ class WorkflowSummary(TypedDict):
     forked_at: int | None
     tags: dict[str, str]
     due: str | None  # of a paused one, the first deadline of its questions or time of its timers
-    version: str | None  # of the code that it is pinned to
+    version: str | None  # of the code that ran it last; it is pinned to that until it has completed
     failed_inside: int  # of a run that did not fail: how many items of maps in it, or else nested runs, did
     usage: dict[str, float]  # what was recorded with ctx.record; of one workflow, and in lists sorted by it
 
@@ -75,7 +75,7 @@ def workflows(lists: Lists, *, sort: str | None = None, **filters: Any) -> Workf
     """
     try:
         found, total, cursor = lists.summaries(parse(**filters)._replace(order=sort or ""))
-        failed = lists.count_failed([item["id"] for item in found if _may_hide(item)])
+        failed = failures_inside(lists, found)
     except ValueError as error:
         raise Problem(USAGE, str(error)) from error
     return {
@@ -125,10 +125,19 @@ def workflow_summary(found: Workflow, failed: int = 0) -> WorkflowSummary:
     return _summary({name: getattr(found, name) for name in _FIELDS}, failed)
 
 
-def _may_hide(fields: dict[str, Any]) -> bool:
-    """Say whether runs inside may have failed unseen; the status of a map is that of its items."""
-    status = getattr(fields["status"], "value", fields["status"])
-    return fields["step_count"] > 0 and status not in ("failed", "partial")
+def failures_inside(lists: Lists, found: Iterable[dict[str, Any]]) -> dict[str, int]:
+    """Return how many runs failed inside of workflows whose status does not show it.
+
+    The status of a map, which has no steps, is that of its items.
+    """
+    return lists.count_failed(
+        [fields["id"] for fields in found if fields["step_count"] > 0 and not has_failed(fields)]
+    )
+
+
+def has_failed(fields: dict[str, Any]) -> bool:
+    """Say whether a workflow has failed, or is a map with items that have."""
+    return getattr(fields["status"], "value", fields["status"]) in ("failed", "partial")
 
 
 def _summary(fields: dict[str, Any], failed: int = 0) -> WorkflowSummary:

@@ -98,3 +98,37 @@ def test_another_answer_to_an_item_of_a_first_map_is_refused_with_a_way_to_give_
     said("resume", "v/each/item-1", f"{__name__}:ASKED", "ok=false", "--new-turn")
     assert "[True, False]" in said("resume", "v", ASKING_HERE)
     assert "[True, True]" in said("resume", "w", ASKING_HERE)
+
+
+def test_the_last_failure_is_found_wherever_it_is(said: Said) -> None:
+    assert "@last-failed not found: no workflow in this database" in (
+        said("run", SHOP_HERE, "n=[2]", "--id", "good") and said("show", "@last-failed")
+    )
+    BAD.add(4)
+    said("run", SHOP_HERE, "n=[2, 4]", "--id", "inside")
+    assert said("show", "@last-failed").startswith("Workflow: inside")
+    many = ("--map-over", "n", "--error-handling", "continue")
+    said("run", f"{__name__}:ONE", "n=[2, 4]", "--id", "batch", *many)
+    assert said("show", "@last-failed").startswith("Workflow: batch")
+    said("run", f"{__name__}:ONE", "n=4", "--id", "own")
+    said("run", SHOP_HERE, "n=[2]", "--id", "better")
+    assert said("show", "@last-failed").startswith("Workflow: own")
+
+
+def test_a_list_of_failed_runs_tells_of_failures_that_it_does_not_list(said: Said) -> None:
+    BAD.add(4)
+    said("run", SHOP_HERE, "n=[2, 4]", "--id", "inside")
+    seen = said("ls", "--status", "failed")
+    assert "No workflow matches --status failed. There is 1 workflow." in seen
+    assert "1 other workflow with failures inside: hypergraph ls" in seen
+    many = ("--map-over", "n", "--error-handling", "continue")
+    said("run", f"{__name__}:ONE", "n=[2, 4]", "--id", "batch", *many)
+    assert "1 map with failed items: --status partial" in said("ls", "--status", "failed")
+    said("run", f"{__name__}:ONE", "n=4", "--id", "own")
+    assert "1 map with failed items: --status partial" in said("ls", "--status", "failed")
+    assert "with failed items" not in said("ls", "--status", "failed", "--graph", "shop")
+    both = said("ls", "--status", "failed", "--status", "partial")
+    assert "own" in both
+    assert "batch" in both
+    assert "with failed items" not in both
+    assert "No workflow matches --due. There are 3 workflows." in said("ls", "--due")

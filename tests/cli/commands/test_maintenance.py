@@ -113,6 +113,7 @@ def test_a_check_finds_damaged_values_rows_and_lost_artifacts(tmp_path: Path) ->
     store = SqliteCheckpointer(tmp_path / "x.db")
     SyncRunner(checkpointer=store).run(Graph([grow]), n=1, workflow_id="big")
     assert check(store)["items"] == []
+    assert (database(store)["artifacts"], check(store)["artifacts"]) == (1, 1)  # the lock is none
     with sqlite3.connect(store.backend.location) as connection:
         connection.execute("UPDATE vals SET data = x'00' WHERE name = 'n'")
         connection.execute("UPDATE steps SET versions = 'nonsense'")

@@ -20,6 +20,8 @@ from hypergraph.integrations.dbos.worker import graphs_by_name
 
 @node(output_name="doubled")
 def double(x: int) -> int:
+    if x == "?":
+        raise ValueError(x)
     return 2 * x
 
 
@@ -29,7 +31,9 @@ def graph(version: str | None, name: str = "g") -> Graph:
 
 def runs(*graphs: Graph) -> Runs:
     store: Any = MemoryCheckpointer()
-    SyncRunner(checkpointer=store).run(graph("1"), x=1, workflow_id="first")
+    runner = SyncRunner(checkpointer=store)
+    runner.run(graph("1"), x="?", workflow_id="first", error_handling="continue")  # unfinished
+    runner.run(graph("1"), x=1, workflow_id="done")
     nothing: Any = None
     return Runs(nothing, store, graphs_by_name(graphs), nothing)
 
@@ -61,6 +65,15 @@ def test_a_run_of_another_version_is_refused_with_what_to_do() -> None:
         graph_of(worker, Call("g", "first"))
     with pytest.raises(dbos.PortableWorkflowError, match="no graph 'h'"):
         graph_of(worker, Call("h", "first"))
+
+
+def test_a_completed_run_is_of_no_version_any_more() -> None:
+    one, two = graph("1"), graph("2")
+    assert graph_of(runs(two), Call("g", "done")) is two
+    both = runs(one, two)
+    assert graph_of(both, Call("g", "done")) is two  # as of a new run
+    assert graph_of(both, Call("g", "done", version="1")) is one
+    assert not serves(runs(two), Call("g", "done", version="1"))
 
 
 def test_graphs_need_different_names_or_versions() -> None:

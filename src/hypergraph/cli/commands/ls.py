@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 from hypergraph.checkpointers.query import FILTERS
 from hypergraph.cli.arguments import Option, number
@@ -11,8 +11,13 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, how_soon, owned_status, quoted, suggested, when
 from hypergraph.cli.registry import module_of
 from hypergraph.display import Table, plural
-from hypergraph.views.address import is_server
+from hypergraph.views.address import is_named, is_server
 from hypergraph.views.workflows import WorkflowPage, workflows
+
+if TYPE_CHECKING:
+    from hypergraph.views.workflows import Lists
+
+_RECENT = 500  # workflows looked into for failures that their status does not show
 
 ls_options = (
     *(Option(f"--{each.name}", each.help, each.value, many=each.many) for each in FILTERS),
@@ -37,19 +42,42 @@ def ls(call: Call) -> Reply:
         page = workflows(call.lists(), **filters, limit=given.limit or None, cursor=given.cursor or None)
     if any(item["status"] == "active" for item in page["items"]):
         page = module_of("ls_store").owned(call, page)
-    if is_server(call.address) and given.parent is None:
+    if (is_server(call.address) or is_named(call.address)) and given.parent is None:
         page = module_of("ls_store").queued_in(call, page)
     if not page["items"] and (every := workflows(call.lists(), limit=1)["total"]):
-        return Reply(page, lambda: [_nothing(filters, every)], _header(page), [suggested("ls")])
-    return Reply(page, lambda: [ls_table(page)] if page["items"] else [], _header(page), _next(page))
+        return Reply(
+            page,
+            lambda: [_nothing(filters, every), *_failed_beside(call.lists(), filters)],
+            _header(page),
+            [suggested("ls")],
+        )
+    return Reply(
+        page,
+        lambda: [ls_table(page), *_failed_beside(call.lists(), filters)] if page["items"] else [],
+        _header(page),
+        _next(page),
+    )
 
 
 def _nothing(filters: Mapping[str, object], every: int) -> str:
     """Return that no workflow matches the filters, and how many there are without them."""
     given = [(f"--{name}", value) for name, found in filters.items() for value in _each(found)]
-    asked = ", ".join(quoted(*pair) for pair in given)
+    asked = ", ".join(name if value is True else quoted(name, value) for name, value in given)
     there = "is 1 workflow" if every == 1 else f"are {every} workflows"
     return f"No workflow matches{' ' if asked else ''}{asked}. There {there}."
+
+
+def _failed_beside(lists: Lists, filters: Mapping[str, Any]) -> list[str]:
+    """Return lines about what --status failed does not list: runs that did not fail, of which parts did."""
+    wanted = _each(filters["status"])
+    if "failed" not in wanted or "partial" in wanted:
+        return []
+    partial = workflows(lists, **{**filters, "status": ["partial"]}, limit=1)["total"]
+    others = workflows(lists, **{**filters, "status": None}, limit=_RECENT)["items"]
+    inside = sum(item["failed_inside"] > 0 for item in others)
+    lines = [f"{plural(partial, 'map')} with failed items: --status partial"] if partial else []
+    lines += [f"{plural(inside, 'other workflow')} with failures inside: hypergraph ls"] if inside else []
+    return ["\n".join(lines)] if lines else []
 
 
 def _each(value: object) -> Sequence[object]:

@@ -27,7 +27,7 @@ from hypergraph import AsyncRunner, Graph, RunResult, SyncRunner
 from hypergraph.checkpointers import Checkpointer, PostgresCheckpointer, Workflow, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.display import did_you_mean, jsonable
-from hypergraph.durability.code_changes import node_hashes, recorded_structure
+from hypergraph.durability.code_changes import node_hashes, pinned_to, recorded_structure, with_version
 from hypergraph.durability.history import inputs_in
 from hypergraph.engine.nested import expand
 from hypergraph.engine.run import Run, graph_inside
@@ -343,8 +343,13 @@ def _send() -> Callable[[Sequence[Run]], list[Run]] | None:
 
 
 def _pinned(call: Call, stored: Workflow | None) -> str | None:
-    """Return the version that a run is pinned to: the stored one, or that of the submitted graph."""
-    return (stored.version if stored is not None else None) or call.version or None
+    """Return the version that a run is pinned to: the stored one, or that of the submitted graph.
+
+    A run inside of another one that has completed counts as a part of that one's work.
+    """
+    pinned = None if stored is None else pinned_to(stored)
+    inside = None if stored is None or stored.parent_id is None else stored.version
+    return pinned or call.version or inside or None
 
 
 def _inside(graph: Graph, names: Sequence[str]) -> Graph | None:
@@ -443,8 +448,15 @@ def _open_map(store: PostgresCheckpointer, graph: Graph, call: Call) -> _Items:
         node_hashes=node_hashes(graph),
         version=graph.version,
     )
-    if store.backend.read_workflow(batch) is None:
+    known = store.backend.read_workflow(batch)
+    if known is None:
         store.backend.create(batch, replace(code, tags=call.options.get("tags") or {}), store.encoding)
+    elif (other := with_version(known, graph.version)) is not None:
+        claim = store.backend.claim(batch, code, store.encoding)
+        try:
+            store.backend.write(store.encoding.commit(claim, status=WorkflowStatus.ACTIVE, code=other))
+        finally:
+            store.backend.release(claim)
     else:
         store.update_workflow_status(batch, WorkflowStatus.ACTIVE)
     stored = {child.item: child for child in store.backend.children(batch) if child.item is not None}

@@ -177,7 +177,7 @@ class RunTools:
             raise Problem(REFUSED, f"Workflow {origin.id!r} is part of another workflow", hint)
         named = [graph for graph in self._graphs if graph.name == origin.graph_name]
         if named:  # of several versions the one that it is pinned to; else the runner says what is wrong
-            return next((graph for graph in named if serves(graph, origin)), named[-1])
+            return next((graph for graph in reversed(named) if serves(graph, origin)), named[-1])
         names = [graph.name or "(unnamed graph)" for graph in self._graphs]
         raise Problem(
             REFUSED,
