@@ -112,18 +112,24 @@ def test_every_command_finds_a_store_that_is_named(capsys: pytest.CaptureFixture
     assert not Path("kept:store").exists()
 
 
-@pytest.mark.parametrize("where", ["environment", "settings"])
-def test_the_place_of_the_name_does_not_matter(
-    where: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.usefixtures("folder")
+def test_the_environment_names_a_store(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if where == "environment":
-        monkeypatch.setenv("HYPERGRAPH_DB", "kept:store")
-    else:
-        (folder / "pyproject.toml").write_text('[tool.hypergraph]\ndb = "kept:store"\n')
+    monkeypatch.setenv("HYPERGRAPH_DB", "kept:store")
     assert main(["ls", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {item["id"] for item in found["items"]} == {"w", "other", "old"}
     assert main(["show", "w"]) == 0
+
+
+def test_the_settings_of_a_folder_do_not(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "strange.py").write_text("open('ran', 'w').close()\nstore = None\n")
+    (folder / "pyproject.toml").write_text('[tool.hypergraph]\ndb = "strange:store"\n')
+    for words in (["ls"], ["show", "w"], ["db", "info"]):
+        assert main(words) == 2
+        assert "Give --db strange:store" in capsys.readouterr().err
+    assert not (folder / "ran").exists()
 
 
 @pytest.mark.usefixtures("folder")

@@ -38,9 +38,23 @@ class Call:
 
     @property
     def address(self) -> str:
-        """The address of the database: --db, HYPERGRAPH_DB, pyproject.toml, or ./runs.db."""
+        """The address of the database: --db, HYPERGRAPH_DB, pyproject.toml, or ./runs.db.
+
+        Raises:
+            Problem: the settings cannot be used. A folder may come from anywhere: to look at its runs must
+                not run its code, so only the user names a store in Python code.
+        """
         given: str | None = self.options.db or os.environ.get("HYPERGRAPH_DB")
-        return given or settings().get("db") or DEFAULT
+        if given:
+            return given
+        found: str = settings().get("db") or DEFAULT
+        if is_named(found):
+            raise Problem(
+                USAGE,
+                f"[tool.hypergraph] db in pyproject.toml names code ({found}), which is not run unasked",
+                f"Give --db {found}, or set HYPERGRAPH_DB",
+            )
+        return found
 
     @property
     def database(self) -> str | None:

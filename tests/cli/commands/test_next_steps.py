@@ -145,7 +145,7 @@ def test_a_graph_that_is_not_taken_from_the_store_is_to_be_named(said: Said, tmp
 
 
 def test_a_workflow_that_a_process_runs_is_watched_and_not_resumed(said: Said, tmp_path: Path) -> None:
-    pipe, command = subprocess.PIPE, [sys.executable, "desk_graphs.py"]
+    command = [sys.executable, "desk_graphs.py"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdin=subprocess.PIPE, env=ENVIRONMENT, text=True
     ) as process:
