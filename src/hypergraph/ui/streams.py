@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import msgspec
@@ -16,11 +17,10 @@ from hypergraph.exceptions import CheckpointError
 from hypergraph.ui.api import NUMBER, TEXT, number_of, parsed
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import Problem
-
-if TYPE_CHECKING:
-    from hypergraph.checkpointers.live import StreamReader
+from hypergraph.views.watch import is_run
 
 _POLL = 0.03  # seconds between looks at a stream that has nothing new
+_CHECK = 1.5  # seconds between looks at the process that runs the workflow
 _DEEP = 20  # levels of a chunk
 _MOST = 1000  # chunks that are read at once
 
@@ -45,14 +45,17 @@ async def events_of(
 ) -> AsyncIterator[bytes]:
     """Yield the chunks of a node as events until the run, its process or the server has ended."""
     workflow_id, node, offset = place
-    reader: StreamReader | None = None
+    misses, next_check = 0, 0.0  # looks in a row that found no process; one may fall between two of them
 
     def look() -> tuple[bool, bool, list[StreamChunk]]:
-        nonlocal reader
+        nonlocal misses, next_check
         active = require_workflow(store, workflow_id).status is WorkflowStatus.ACTIVE
-        reader = reader or store.read_stream(workflow_id, node, offset=offset, timeout=0)
-        news = list(islice(reader, _MOST))  # what is there: after its timeout a reader can be asked again
-        return active, reader.is_abandoned, news
+        news = list(islice(store.read_stream(workflow_id, node, offset=offset, follow=False), _MOST))
+        if news:
+            misses, next_check = 0, 0.0
+        elif active and time.monotonic() >= next_check:
+            misses, next_check = 0 if is_run(store, workflow_id) else misses + 1, time.monotonic() + _CHECK
+        return active, misses > 1, news
 
     yield b"retry: 1000\n\n"
     while not is_over():
@@ -62,6 +65,7 @@ async def events_of(
             active, gone, found = False, False, []
         for chunk in found:
             yield _event(chunk)
+            offset = chunk.offset + (0 if chunk.kind == "gap" else 1)
         if not found and (gone or not active):
             yield b"event: end\ndata: " + (b'{"abandoned":true}' if gone else b"{}") + b"\n\n"
             return

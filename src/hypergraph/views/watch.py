@@ -123,13 +123,13 @@ def streamed(store: Checkpointer, wf: str, node: str, *, offset: int = 0, limit:
         "schema": "hypergraph.stream/1",
         "workflow": jsonable(wf),
         "node": jsonable(node),
-        "active": found.status.value == ACTIVE and _is_run(store, wf),
+        "active": found.status.value == ACTIVE and is_run(store, wf),
         "items": items,
         "next_offset": reader.offset,
     }
 
 
-def _is_run(store: Checkpointer, wf: str) -> bool:
+def is_run(store: Checkpointer, wf: str) -> bool:
     """Say whether a process runs a workflow, or the one that it is inside of and resumes it."""
     owners = store.backend.read_owners({wf, outermost(wf)})
     return any(owner.alive for owner in owners.values())
