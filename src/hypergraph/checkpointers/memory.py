@@ -601,7 +601,9 @@ class Row:
     @classmethod
     def of(cls, key: int, workflow_id: str, new: NewWorkflow) -> Row:
         """Return the row of a new workflow; what is read of its graph later is a copy."""
-        structure = cache(lambda: json.dumps(new.graph))  # a text is read in an eighth of the time of a deep copy
+        structure = cache(
+            lambda: json.dumps(new.graph)
+        )  # a text is read in an eighth of the time of a deep copy
         workflow = Workflow(
             workflow_id,
             WorkflowStatus.ACTIVE,

@@ -285,7 +285,7 @@ def total_usage(steps: Iterable[NodeRecord]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NodeStats:
-    """The executions of one node in one call, added up: what was restored from a stored run is not among them."""
+    """The executions of one node in one call, added up. Steps restored from a stored run are none of them."""
 
     count: int = 0  # how many executions; 0 if all steps of the node were restored
     total_ms: float = 0.0  # how long they took together
@@ -363,7 +363,14 @@ def _inner_row(step: InnerStep) -> tuple[object, ...]:
 def stats_table(stats: dict[str, NodeStats]) -> Table:
     """Return a table with one row per node; one whose steps were all restored is "skipped"."""
     rows = [
-        (name, node.count or "skipped", run_time(node.total_ms), execution_time(node.avg_ms), node.errors, node.cached)
+        (
+            name,
+            node.count or "skipped",
+            run_time(node.total_ms),
+            execution_time(node.avg_ms),
+            node.errors,
+            node.cached,
+        )
         for name, node in stats.items()
     ]
     table = Table(("Node", "Runs", "Total", "Avg", "Errors", "Cached"), rows)
