@@ -207,6 +207,16 @@ def test_a_loop_that_failed_goes_on_in_the_same_round(
     assert store.state("w") == store.state("reference")
 
 
+def test_the_statistics_of_a_resumed_loop_count_what_ran_in_this_call(durable: On, bodies: Bodies) -> None:
+    graph, values = counting(bodies), {"count": 0, "limit": 4}
+    fail_once(durable, bodies, graph, "add 2", values=values, workflow_id="w")
+    result = durable.run(graph, workflow_id="w")
+    assert {name: stats.count for name, stats in result.log.node_stats.items()} == {"add": 2, "again": 2}
+    result = durable.run(graph, workflow_id="w")  # completed: nothing is left to do
+    assert {name: stats.count for name, stats in result.log.node_stats.items()} == {"add": 0, "again": 0}
+    assert [line.split()[1] for line in str(result.log).splitlines()[-2:]] == ["skipped", "skipped"]
+
+
 def test_a_loop_makes_again_what_its_gate_needs_and_nobody_kept(durable: On, bodies: Bodies) -> None:
     @node(output_name="log", persist=False)
     def grow(log: list[int] = ()) -> list[int]:  # type: ignore[assignment]

@@ -1,5 +1,6 @@
 """Graph.replace: other nodes in the places of those of a graph, nested ones by path."""
 
+import pickle
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypergraph import (
     FunctionNode,
     Graph,
     GraphConfigError,
+    NodeContext,
     SyncRunner,
     ifelse,
     interrupt,
@@ -128,6 +130,50 @@ def test_a_gate_takes_another_rule() -> None:
 
     with pytest.raises(GraphConfigError, match="cannot be a generator"):
         graph.replace({"gate": many})
+
+
+def greet_titled(name, ctx):  # type: ignore[no-untyped-def]
+    return f"hi {ctx.service('title')}{name}"
+
+
+def test_a_replacement_may_take_the_context_without_an_annotation_or_leave_it_out() -> None:
+    @node(output_name="greeting")
+    def greet(name: str, ctx: NodeContext) -> str:
+        return f"{name} {ctx.attempt}"
+
+    graph = Graph([greet.with_inputs(name="who")], name="g")
+    outer = Graph([graph.as_node()], name="outer")
+    fakes: list[Any] = [
+        lambda name: f"hi {name}",
+        lambda name, ctx: f"hi {ctx.service('title')}{name}",
+        lambda ctx, name: f"hi {ctx.service('title')}{name}",
+        lambda name, ctx=None: f"hi {ctx.service('title')}{name}",
+    ]
+    for fake in fakes:
+        for found in (graph.replace({"greet": fake}), outer.replace({"g/greet": fake})):
+            assert found.inputs.all == ("who",)
+            result = SyncRunner().run(found, who="Ada", services={"title": "Dr "})
+            assert result["greeting"] in {"hi Ada", "hi Dr Ada"}
+    copied = pickle.loads(pickle.dumps(graph.nodes["greet"].with_function(greet_titled)))  # type: ignore[attr-defined]
+    assert SyncRunner().run(Graph([copied]), who="Ada", services={"title": "Dr "})["greeting"] == "hi Dr Ada"
+
+
+def test_a_replacement_with_other_parameters_names_those_of_the_function_and_the_context() -> None:
+    @node(output_name="greeting")
+    def greet(name: str, ctx: NodeContext) -> str:
+        return name
+
+    def typed(name: str, ctx: int) -> str:
+        return name
+
+    graph = Graph([greet])
+    said = r"\(who, ctx: NodeContext\), the one it replaces \(name, ctx: NodeContext\); ctx may be left out"
+    with pytest.raises(GraphConfigError, match=said):
+        graph.replace({"greet": lambda who, ctx: who})
+    with pytest.raises(GraphConfigError, match=r"takes \(name, context\), the one it replaces"):
+        graph.replace({"greet": lambda name, context: name})
+    with pytest.raises(GraphConfigError, match=r"takes \(name, ctx\), the one it replaces"):
+        graph.replace({"greet": typed})
 
 
 @pytest.mark.parametrize(

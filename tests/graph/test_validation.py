@@ -16,6 +16,7 @@ from hypergraph import (
     Graph,
     GraphConfigError,
     GraphWarning,
+    SyncRunner,
     ifelse,
     interrupt,
     node,
@@ -531,6 +532,38 @@ def test_a_cycle_that_passes_the_gate_by_is_a_warning_that_names_the_node_to_put
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Graph([model, wants, approve, allowed, book])
+
+
+def appending(name: str, *params: str) -> Any:
+    return node(output_name="messages", append=True)(make(name, *params, out="said").func)
+
+
+THINK, REPLY = make("think", "messages", out="tokens"), appending("reply", "tokens")
+
+
+def test_a_way_back_by_appended_items_alone_is_no_cause_for_a_warning() -> None:
+    decide = route(targets=["weather", END], name="decide")(lambda tokens: END)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Graph([THINK, REPLY])
+        Graph([REPLY, THINK])  # begins at think: reply needs what it makes
+        Graph([appending("listen", "said"), THINK, REPLY])
+        Graph([THINK, REPLY, decide, appending("weather", "tokens")])
+    result = SyncRunner().run(Graph([THINK, REPLY]), messages=[])
+    assert [step.node_name for step in result.log.steps] == ["think", "reply"]
+
+
+def test_a_value_that_comes_back_beside_the_list_is_a_cause_for_a_warning() -> None:
+    again = make("think", "messages", "hint=''", out="tokens")
+    plan = make("plan", "goal, hint", out="goal_text")
+    hint = make("hint_of", "goal_text, messages", out="hint")
+    for nodes in (
+        [again, REPLY, make("hint_of", "tokens", out="hint")],  # the hint comes back to where it begins
+        [FunctionNode(lambda tokens="": tokens, "first", "messages", append=True), THINK],  # the tokens do
+        [THINK, REPLY, plan, hint],  # two cycles; only plan and hint_of go round
+    ):
+        with pytest.warns(GraphWarning, match="feed each other and no gate ends the loop"):
+            Graph(nodes)
 
 
 def test_a_loop_with_a_gate_is_no_cause_for_a_warning() -> None:

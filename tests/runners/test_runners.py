@@ -458,6 +458,29 @@ def test_a_run_goes_on_only_as_far_as_somebody_asks(on: On) -> None:
     assert isinstance(result.error, CancellationError)
 
 
+def test_what_is_refused_after_leaving_a_loop_says_that_aclose_waits_for_the_end() -> None:
+    @node(output_name="c")
+    async def slow(b: int) -> int:
+        await asyncio.sleep(0.01)
+        return b
+
+    async def awaited() -> RunResult:
+        runner = AsyncRunner(checkpointer=MemoryCheckpointer())
+        iterator = runner.iter(Graph([slow]), {"b": 1}, workflow_id="w")
+        async for event in iterator:
+            if isinstance(event, NodeStartEvent):
+                break
+        with pytest.raises(RuntimeError, match="`await aclose\\(\\)` stops the run and waits for its end"):
+            _ = iterator.result
+        with pytest.raises(WorkflowLockedError, match=r"It is this process: .* await aclose\(\)"):
+            await runner.run(Graph([slow]), workflow_id="w")
+        await iterator.aclose()
+        assert iterator.result.workflow_id == "w"
+        return await runner.run(Graph([slow]), workflow_id="w")
+
+    assert asyncio.run(awaited())["c"] == 1
+
+
 @pytest.mark.parametrize("rounds", range(4))
 def test_a_loop_that_was_left_can_be_closed_at_any_time(rounds: int) -> None:
     troubles: list[Any] = []

@@ -222,6 +222,20 @@ def test_node_stats_know_their_average() -> None:
         stats.count = 4  # type: ignore[misc]
 
 
+def test_statistics_count_what_this_call_executed_and_not_what_it_restored() -> None:
+    book, check = record("book", 0, 0, "skipped"), record("check", 1, 0, "skipped")
+    log = run_log(book, check, record("book", 2, 30), record("book", 4, 50, "cached"))
+    assert {name: (node.count, node.avg_ms) for name, node in log.node_stats.items()} == {
+        "book": (2, 40.0),
+        "check": (0, 0.0),
+    }
+    told = [line.split() for line in str(log).splitlines()[-2:]]
+    assert told == [["book", "2", "80ms", "40ms", "0", "1"], ["check", "skipped", "0ms", "0ms", "0", "0"]]
+    assert "skipped" in log._repr_html_()
+    mapped = MapLog("g", 1, (run_log(book), run_log(book)))
+    assert str(mapped).splitlines()[-1].split()[:2] == ["book", "skipped"]
+
+
 def test_logs_are_frozen_sequences_of_rounded_times() -> None:
     log = RunLog("g", "r", 1.23456, [READ])  # type: ignore[arg-type]
     assert (log.total_duration_ms, log.steps) == (1.235, (READ,))

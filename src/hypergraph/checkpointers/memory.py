@@ -677,7 +677,7 @@ class Row:
     def refuse_if_owned(self) -> None:
         """Raise WorkflowLockedError when the workflow has an owner."""
         if self.owner_since is not None:
-            raise locked(self.workflow.id, os.getpid(), HOST, self.owner_since)
+            raise locked(self.workflow.id, os.getpid(), HOST, self.owner_since, own=True)
 
     def set_status(
         self,

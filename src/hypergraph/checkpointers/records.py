@@ -602,11 +602,15 @@ def outermost(workflow_id: str) -> str:
     return workflow_id.partition("/")[0]
 
 
-def locked(workflow_id: str, pid: int, host: str, since: datetime) -> WorkflowLockedError:
-    """Return the error for a workflow whose owner lives."""
+def locked(workflow_id: str, pid: int, host: str, since: datetime, *, own: bool) -> WorkflowLockedError:
+    """Return the error for a workflow whose owner lives; `own` says that it is this process."""
+    left = (
+        " It is this process: after leaving `async for` early, await aclose() of the iterator." if own else ""
+    )
     return WorkflowLockedError(
         f"Workflow {workflow_id!r} is being run by process {pid} on {host} since {since:%Y-%m-%d %H:%M:%S} "
-        "UTC. Pass wait=True to wait for its result, stop it, or take the workflow over with force=True.",
+        "UTC. Pass wait=True to wait for its result, stop it, or take the workflow over with force=True."
+        + left,
         workflow_id=workflow_id,
         pid=pid,
         host=host,

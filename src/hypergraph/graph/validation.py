@@ -8,7 +8,7 @@ from __future__ import annotations
 import keyword
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +66,7 @@ def validate_graph(
 
 
 def _free_cycles(wiring: Wiring) -> Iterator[str]:
-    """Yield a text for each cycle that passes no gate."""
+    """Yield a text for each cycle that passes no gate and can go round all the same."""
     for cycle in wiring.cycles:
         chosen = {t for name in cycle if name in wiring.gates for t in wiring.gates[name].target_names}
         plain = [name for name in cycle if name not in wiring.gates and name not in chosen]
@@ -81,6 +81,8 @@ def _free_cycles(wiring: Wiring) -> Iterator[str]:
                     "behind a gate: make it a target of @route or @ifelse."
                 )
                 continue
+            if not _goes_round(wiring, names, cycle):
+                continue
             yield (
                 f"{' → '.join(names)} feed each other and no gate ends the loop. It begins at {names[0]!r}, "
                 "if that has its inputs, and ends only when its values stop changing. Add a @route or "
@@ -92,6 +94,86 @@ def _is_fed(wiring: Wiring, name: str, sources: set[str]) -> bool:
     """Say whether one of the sources makes an input of a node, other than by appending."""
     params = (param for param in wiring.nodes[name].inputs if param not in wiring.lists)
     return any(not sources.isdisjoint(wiring.feeders(name, param)) for param in params)
+
+
+def _goes_round(wiring: Wiring, names: list[str], around: Collection[str]) -> bool:
+    """Say whether nodes that feed each other can make themselves run again without a gate.
+
+    The way back into the node where they begin counts, and only values count: there, appended items are not
+    new, and a signal is no reason to run. What is a cycle without that way goes round by itself, or not.
+    """
+    values, flow, ways = _inside(wiring, names)
+    places = [place for place in flow if place not in values]
+    left = [(names, set(around))]  # not recursive: there may be a cycle in a cycle for each node
+    while left:
+        names, others = left.pop()
+        if not any(values[name].intersection(names) for name in names):
+            continue
+        scope = [*names, *places]
+        own = {name: flow[name] for name in scope}
+        together = {name: found for found in map(set, cyclic_components(scope, own)) for name in found}
+        for begin in _beginnings(wiring, names, others):
+            if values[begin] & together.get(begin, set()):
+                return True
+            rest = {name: ways[name] for name in scope if name != begin}
+            for found in map(set, cyclic_components(rest, rest)):
+                inner = [name for name in names if name in found]
+                if len(inner) > 1:
+                    left.append((inner, set(inner)))
+    return False
+
+
+_Links = dict[str, set[str]]
+
+
+def _inside(wiring: Wiring, names: list[str]) -> tuple[_Links, _Links, _Links]:
+    """Return what feeds each of these nodes by values, what each leads to by data, and by signals as well."""
+    inside = set(names)
+    values: _Links = {name: set() for name in names}  # what feeds it, other than by appending
+    flow: _Links = {name: set() for name in names}
+    for name in names:
+        node = wiring.nodes[name]
+        for param in node.inputs:
+            makers = inside.intersection(wiring.feeders(name, param)) - {name}
+            through = makers
+            if param not in wiring.lists:
+                values[name] |= makers
+            elif not wiring.explicit:  # all who append lead to all who read: a place between them is enough
+                through = {f"[{param}]"}
+                flow.setdefault(f"[{param}]", set())
+            for source in through:
+                flow[source].add(name)
+    for name in names:
+        flow[name] |= flow.keys() & {f"[{output}]" for output in wiring.nodes[name].append}
+    ways = {source: {*targets} for source, targets in flow.items()}
+    for name in names:
+        for awaited in wiring.nodes[name].wait_for:
+            for source in inside.intersection(wiring.producers.get(awaited, ())):
+                ways[source].add(name)
+    return values, flow, ways
+
+
+def _beginnings(wiring: Wiring, names: list[str], around: set[str]) -> list[str]:
+    """Return where such nodes begin: at the first that needs none of the others, else anywhere."""
+    for others in (around, set(names)):  # where the loop around begins, if it begins among them
+        for name in names:
+            if _needs_none_of(wiring, name, others):
+                return [name]
+    return names
+
+
+def _needs_none_of(wiring: Wiring, name: str, others: set[str]) -> bool:
+    """Say whether a node can run before the others: lists, defaults and other nodes give what it takes."""
+    node = wiring.nodes[name]
+    needed = [
+        *(
+            wiring.feeders(name, p)
+            for p in node.inputs
+            if p not in wiring.lists and not node.has_default_for(p)
+        ),
+        *(wiring.producers.get(awaited, ()) for awaited in node.wait_for),
+    ]
+    return all(not makers or not others.issuperset(makers) for makers in needed)
 
 
 def _beside_loops(wiring: Wiring) -> Iterator[str]:

@@ -7,7 +7,7 @@ its original parameter names.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cached_property, reduce
 from types import FunctionType
@@ -164,23 +164,29 @@ class CallableNode(Frozen, HyperNode, Generic[P, R_co]):
         >>> add.with_function(lambda a, b: 0).inputs
         ('price', 'b')
 
+        A parameter for the NodeContext may be left out, and needs no annotation if it has the same name.
+
         Raises ValueError if the function has other parameters, TypeError if it is not callable or has no
         readable signature.
         """
-        read = _read(func)
+        contexts = tuple(param.name for param in self.signature.parameters if param.is_context)
+        read = _read(func, contexts)
         names = {param.name: name for param, name in zip(self.params, self.inputs, strict=True)}
         given = [param.name for param in read["params"]]
         if set(given) != set(names):
+            optional = f"; {' and '.join(contexts)} may be left out" if contexts else ""
             raise ValueError(
-                f"The function for node {self.name!r} takes ({', '.join(given)}), "
-                f"the one it replaces ({', '.join(names)})"
+                f"The function for node {self.name!r} takes ({read['signature'].listed}), "
+                f"the one it replaces ({self.signature.listed}){optional}"
             )
         declared = dict(self.signature.declared)
         if self.is_generator and "return" in declared:
             declared["return"] = collected_type(declared["return"])
         declared |= read["signature"].declared
         read["signature"] = replace(read["signature"], declared=declared)
-        changed = self._copy(**read, func=func, inputs=tuple(names[name] for name in given))
+        changed = self._copy(
+            **read, func=func, _contexts=contexts, inputs=tuple(names[name] for name in given)
+        )
         changed.__dict__.pop("_hash", None)
         return changed
 
@@ -212,12 +218,12 @@ class CallableNode(Frozen, HyperNode, Generic[P, R_co]):
         return {**state, "func": portable(self.func)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(_read(state["func"]), **state)
+        self.__dict__.update(_read(state["func"], state.get("_contexts", ())), **state)
 
 
-def _read(func: Any) -> dict[str, Any]:
-    """Return the attributes of a node that follow from its function alone."""
-    signature = read_signature(func)
+def _read(func: Any, contexts: Collection[str] = ()) -> dict[str, Any]:
+    """Return the attributes of a node that follow from its function, and from the names of its contexts."""
+    signature = read_signature(func).with_contexts(contexts)
     return {
         "signature": signature,
         "params": signature.inputs,

@@ -19,12 +19,13 @@ from collections.abc import (
     AsyncIterable,
     AsyncIterator,
     Callable,
+    Collection,
     Generator,
     Iterable,
     Iterator,
     Sequence,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import urandom
 from typing import Any
 
@@ -68,6 +69,21 @@ class Signature:
     def inputs(self) -> tuple[Parameter, ...]:
         """The parameters that are graph inputs: all except the context."""
         return tuple(p for p in self.parameters if not p.is_context)
+
+    @property
+    def listed(self) -> str:
+        """The parameters for messages, as in "name, ctx: NodeContext"."""
+        return ", ".join(p.name + ": NodeContext" * p.is_context for p in self.parameters)
+
+    def with_contexts(self, names: Collection[str]) -> Signature:
+        """Return the same where parameters with these names are the context, unless they have a type."""
+        parameters = (
+            replace(p, is_context=True)
+            if p.name in names and p.name not in self.declared and not p.stars
+            else p
+            for p in self.parameters
+        )
+        return replace(self, parameters=tuple(parameters))
 
 
 def read_signature(func: Callable[..., Any]) -> Signature:

@@ -174,5 +174,8 @@ class RunIterator:
 def finished(run: Run, is_over: bool) -> RunResult:
     """Return the result of a run. Raises RuntimeError before its end."""
     if not is_over:
-        raise RuntimeError("The run has not ended: the result is available after the last event.")
+        raise RuntimeError(
+            "The run has not ended: the result is available after the last event, or after close(); "
+            "with AsyncRunner, `await aclose()` stops the run and waits for its end."
+        )
     return result_of(run)

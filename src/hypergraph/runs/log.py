@@ -285,9 +285,9 @@ def total_usage(steps: Iterable[NodeRecord]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NodeStats:
-    """All executions of one node, added up."""
+    """The executions of one node in one call, added up. Steps restored from a stored run are none of them."""
 
-    count: int = 0  # how many executions
+    count: int = 0  # how many executions; 0 if all steps of the node were restored
     total_ms: float = 0.0  # how long they took together
     errors: int = 0  # how many failed
     cached: int = 0  # how many came from the cache
@@ -311,10 +311,12 @@ class NodeStats:
 
 
 def add_up(steps: Iterable[NodeRecord]) -> dict[str, NodeStats]:
-    """Return the statistics of each node, in order of first execution."""
+    """Return the statistics of each node, in order of first execution; restored steps have not run."""
     by_name: dict[str, list[NodeRecord]] = {}
     for step in steps:
-        by_name.setdefault(step.node_name, []).append(step)
+        ran = by_name.setdefault(step.node_name, [])
+        if step.status != "skipped":
+            ran.append(step)
     return {
         name: NodeStats(
             count=len(group),
@@ -359,9 +361,16 @@ def _inner_row(step: InnerStep) -> tuple[object, ...]:
 
 
 def stats_table(stats: dict[str, NodeStats]) -> Table:
-    """Return a table with one row per node."""
+    """Return a table with one row per node; one whose steps were all restored is "skipped"."""
     rows = [
-        (name, node.count, run_time(node.total_ms), execution_time(node.avg_ms), node.errors, node.cached)
+        (
+            name,
+            node.count or "skipped",
+            run_time(node.total_ms),
+            execution_time(node.avg_ms),
+            node.errors,
+            node.cached,
+        )
         for name, node in stats.items()
     ]
     table = Table(("Node", "Runs", "Total", "Avg", "Errors", "Cached"), rows)

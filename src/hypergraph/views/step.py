@@ -28,6 +28,7 @@ from hypergraph.views.values import (
     is_at_hand,
     is_list,
     is_unreadable,
+    last_part,
     name_makers,
     part_at,
     size_of,
@@ -289,7 +290,7 @@ def _inputs(store: Checkpointer, found: StepRecord, limits: Limits) -> list[Step
         problem = None if is_at_hand(payload) else payload.format[1:] if payload.data is None else NOT_FETCHED
         view = None if problem else describe(store.encoding.value(wf, payload), **limits)
         stored = payload.data is not None
-        made_by = makers.of(_last_part(payload))
+        made_by = makers.of(last_part(payload))
         taken.append(_step_value(name, version, made_by, problem, view, stored=stored))
     return taken
 
@@ -297,12 +298,7 @@ def _inputs(store: Checkpointer, found: StepRecord, limits: Limits) -> list[Step
 def _newest(store: Checkpointer, wf: str, before: int) -> Mapping[tuple[str, int], Payload]:
     """Return the newest values before a superstep, by name and version."""
     found = [*store.backend.read_outputs(wf, upto=before - 1), *store.backend.read_inputs(wf, upto=before)]
-    return {(payload.name, _last_part(payload).version): payload for payload in found}
-
-
-def _last_part(payload: Payload) -> Payload:
-    """Return what was added to a list last, by a step that may have begun earlier; else the value itself."""
-    return max((*payload.parts, payload), key=lambda part: part.version) if payload.is_added else payload
+    return {(payload.name, last_part(payload).version): payload for payload in found}
 
 
 def _from_history(history: History, found: StepRecord, name: str, version: int, limits: Limits) -> StepValue:

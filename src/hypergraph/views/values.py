@@ -479,6 +479,11 @@ class Makers:
         return {"index": index, "node": jsonable(page[0].node_name), "superstep": superstep}
 
 
+def last_part(payload: Payload) -> Payload:
+    """Return what was added to a list last, by a step that may have begun earlier; else the value itself."""
+    return max((*payload.parts, payload), key=lambda part: part.version) if payload.is_added else payload
+
+
 def stored_value(
     store: Checkpointer,
     wf: str,
@@ -494,7 +499,9 @@ def stored_value(
         "type": None,
         "size": None,
         "bytes": _bytes(payload),
-        "version": payload.version,
+        "version": last_part(
+            payload
+        ).version,  # what stands last in a list may have been there before the rest
         "made_by": made_by,
         "earlier_turn": earlier_turn,
         "stored": payload.data is not None,

@@ -271,7 +271,8 @@ def refuse_if_owned(locks: Locks, workflow_id: str, row: Row) -> None:
     key, _, fence, pid, address, since, _ = row
     if pid is None or not locks.lives(key, fence, pid, address):
         return
-    raise locked(workflow_id, pid, address.partition(" ")[0], time_of(since) or EPOCH)
+    own = (pid, address) == (os.getpid(), locks.address)
+    raise locked(workflow_id, pid, address.partition(" ")[0], time_of(since) or EPOCH, own=own)
 
 
 def release(connection: Connection, claim: Ownership) -> None:

@@ -95,6 +95,14 @@ class Run {
     return this.made.findLast((one) => one.name === name && one.version <= version);
   }
 
+  /** Return the version of a value: of an appended list that of what was added last, wherever it stands. @param {Entry} entry */
+  versionOf(entry) {
+    const rows = (this.told.lists?.[entry.name] ?? []).map((/** @type {any[]} */ [, all]) => all).find((/** @type {any[][]} */ all) => all.some(([index]) => index === entry.index)) ?? [];
+    const added = new Set(rows.map((/** @type {any[]} */ [index]) => index));
+    const parts = this.made.filter((one) => one.name === entry.name && added.has(one.index) && byPlace(one, entry) <= 0);
+    return Math.max(entry.version, ...parts.map((one) => one.version));
+  }
+
   /** Return the lines that a step added to a list, null for other values. @param {string} name @param {number} index @returns {string[] | null} */
   addedBy(name, index) {
     for (const [, rows] of this.told.lists?.[name] ?? []) {
@@ -202,7 +210,7 @@ export class Archive {
     const items = [...run.stateAt(at).values()].map((entry) => {
       const tree = run.treeOf(entry);
       return {
-        name: entry.name, type: tree?.t ?? null, size: tree?.n ?? null, bytes: null, version: entry.version, made_by: run.makerOf(entry), earlier_turn: run.hasLeft(entry, at),
+        name: entry.name, type: tree?.t ?? null, size: tree?.n ?? null, bytes: null, version: run.versionOf(entry), made_by: run.makerOf(entry), earlier_turn: run.hasLeft(entry, at),
         stored: tree !== null || entry.outside, artifact: entry.outside, preview: tree?.s ?? null, problem: run.problemOf(entry),
       };
     });
