@@ -417,7 +417,7 @@ async def _attempt(run: Run, step: Step, superstep: int, outcome: StepOutcome, a
     except Expired:
         outcome.cut_off = True
         if clock() >= run.context.halt_at:
-            raise run.context.halt_error(run.path_of(step.name), was_executing=True) from None
+            raise run.context.halt_error(run.path_of(step.name), was_executing=outcome.called) from None
         raise NodeTimeoutError(run.path_of(step.name), timeout or 0.0) from None
     if timeout is not None and clock() - started - (outcome.waited - before) > timeout:
         raise NodeTimeoutError(run.path_of(step.name), timeout)
@@ -428,7 +428,9 @@ def _earlier(timeout: float | None, remaining: float | None) -> float | None:
     return min((seconds for seconds in (timeout, remaining) if seconds is not None), default=None)
 
 
-def _begun(work: Callable[[], Awaitable[Any]], watch: CallWatch, start: Callable[[], None]) -> Awaitable[Any]:
+def _begun(
+    work: Callable[[], Awaitable[Any]], watch: CallWatch, start: Callable[[float], None]
+) -> Awaitable[Any]:
     watch.start = start
     return work()
 

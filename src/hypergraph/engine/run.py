@@ -179,13 +179,13 @@ class CallWatch:
         self.asked = clock()
         self.began: float | None = None
         self.spent: float | None = None  # seconds in the worker, if it tells
-        self.start: Callable[[], None] | None = None  # starts the timeout
+        self.start: Callable[[float], None] | None = None  # starts the timeout
 
-    def begin(self) -> None:
-        """Note that a worker has taken the call; may be called from any thread."""
-        self.began, self.outcome.called = clock(), True
+    def begin(self, ago: float = 0.0) -> None:
+        """Note that a worker began the call so many seconds ago; may be called from any thread."""
+        self.began, self.outcome.called = clock() - ago, True
         if self.start is not None:
-            self.start()
+            self.start(ago)
 
     def ended(self) -> None:
         """Add the time of waiting to the outcome."""
