@@ -137,6 +137,20 @@ def test_no_marks_of_calls_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_item_does_not_count_its_wait_for_a_worker() -> None:
+    inner = Graph([FunctionNode(slow, "slow", "y")], name="inner")
+    graph = Graph([inner.as_node(), FunctionNode(lambda y: slow(y), "slower", "z")], name="g")
+    store = MemoryCheckpointer()
+    with ThreadPoolExecutor(1) as pool:
+        runner = SyncRunner(checkpointer=store, executor=pool)
+        found = runner.map(graph, x=[1, 2, 3, 4, 5], map_over="x", workflow_id="w")
+    times = [item.log.total_duration_ms for item in found]
+    assert min(times) >= 200
+    assert sum(times) < 2 * found.total_duration_ms  # one after another; with the waits 3 times
+    stored = [store.workflow(f"w/item-{number}").duration_ms or 0.0 for number in range(5)]
+    assert sum(stored) < 2 * found.total_duration_ms
+
+
 def test_earlier_items_are_finished_first() -> None:
     calls: list[str] = []
 

@@ -23,7 +23,7 @@ from hypergraph.engine.kernel import (
     original,
 )
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of, refuse_replace
-from hypergraph.engine.run import CallWatch, Run, StepOutcome, clock, monotonic
+from hypergraph.engine.run import CallWatch, Run, StepOutcome, clock, idle_time, monotonic
 from hypergraph.engine.scheduler import ASKED, differs
 from hypergraph.exceptions import (
     CancellationError,
@@ -223,6 +223,8 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
         raise
     finally:
         run.stopped_at = now if run.failure is None else clock()  # failing takes time, and so do siblings
+        if run.calls is not None:  # an item does not work while it waits for the workers of its siblings
+            run.stopped_at -= idle_time(run.calls)
         if run.failure is not None or not run.fixed:
             run.close()
 
@@ -453,7 +455,7 @@ async def _result(
             try:
                 return await kernel.within_begun(partial(_begun, work, watch), *seconds)
             finally:
-                watch.ended()
+                watch.ended(run)
     outcome.called = True
     if step.is_async:
         call_async = _collect_async if node.is_generator else step.invoke

@@ -187,13 +187,32 @@ class CallWatch:
         if self.start is not None:
             self.start(ago)
 
-    def ended(self) -> None:
-        """Add the time of waiting to the outcome."""
+    def ended(self, run: Run) -> None:
+        """Add the time of waiting to the outcome, and the call to the items of maps that it belongs to."""
         now = clock()
         if self.spent is not None:
-            self.outcome.waited += max(now - self.asked - self.spent, 0.0)
+            waited = max(now - self.asked - self.spent, 0.0)
         else:
-            self.outcome.waited += (now if self.began is None else self.began) - self.asked
+            waited = (now if self.began is None else self.began) - self.asked
+        self.outcome.waited += waited
+        around: Run | None = run
+        while around is not None:
+            if around.map_run is not None:
+                around.calls = [] if around.calls is None else around.calls
+                around.calls.append((self.asked, self.asked + waited, now))
+            around = around.map_run.parent if around.map_run is not None else around.parent
+
+
+def idle_time(calls: Iterable[tuple[float, float, float]]) -> float:
+    """Return the seconds in which calls only waited for workers, given when each was asked, began and ended."""
+    changes = [
+        change for asked, began, ended in calls for change in ((asked, 1, 0), (began, -1, 1), (ended, 0, -1))
+    ]
+    idle, waiting, working, last = 0.0, 0, 0, 0.0
+    for moment, waits, works in sorted(changes):
+        idle += moment - last if waiting and not working else 0.0
+        waiting, working, last = waiting + waits, working + works, moment
+    return idle
 
 
 def own_list(name: str, value: Any) -> list[Any]:
@@ -225,6 +244,7 @@ class Run:
     connections: dict[str, Any] | None = None  # of nodes with a transaction, by node
     inner: dict[str, Visit] | None = None  # visits whose function uses its context, by node
     started = stopped_at = 0.0
+    calls: list[tuple[float, float, float]] | None = None  # of an item, by executors: asked, begun, ended
     answers: dict[str, Any]
     landed: list[tuple[Step, Any]]
     lists = Lists()  # those that steps append to
