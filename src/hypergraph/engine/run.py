@@ -204,7 +204,7 @@ class CallWatch:
 
 
 def idle_time(calls: Iterable[tuple[float, float, float]]) -> float:
-    """Return the seconds in which calls only waited for workers, given when each was asked, began and ended."""
+    """Return the seconds in which calls only waited; of each: when it was asked for, began and ended."""
     changes = [
         change for asked, began, ended in calls for change in ((asked, 1, 0), (began, -1, 1), (ended, 0, -1))
     ]
@@ -257,6 +257,7 @@ class Run:
     failure: NodeError | None = None
     rank = (0, 0)  # of the failure that counts: superstep and index of the step
     asked: tuple[tuple[tuple[int, int], PauseInfo], ...] = ()  # open questions, each with superstep and node
+    left_open: tuple[tuple[tuple[int, int], PauseInfo], ...] = ()  # the same of a run that failed or stopped
 
     def __init__(self, context: CallContext, admission: Admission, given: Mapping[str, Any]) -> None:
         self.context = context
@@ -491,11 +492,14 @@ class Run:
 
     def ask(self, step: Step, superstep: int, pauses: Iterable[PauseInfo]) -> None:
         """Record the open questions of a step; a failure counts before any."""
+        place = (superstep, step.index)
+        others = (asked for asked in (self.asked or self.left_open) if asked[0] != place)  # open before
+        found = (*others, *((place, pause) for pause in pauses))
+        in_order = tuple(sorted(found, key=lambda pair: pair[0]))
         if self.failure is None:
-            place = (superstep, step.index)
-            others = (asked for asked in self.asked if asked[0] != place)  # those that were open before
-            found = (*others, *((place, pause) for pause in pauses))
-            self.status, self.asked = RunStatus.PAUSED, tuple(sorted(found, key=lambda pair: pair[0]))
+            self.status, self.asked = RunStatus.PAUSED, in_order
+        else:
+            self.left_open = in_order
 
     def fail(
         self, step: Step, superstep: int, error: BaseException, duration: float, outcome: StepOutcome
@@ -544,7 +548,8 @@ class Run:
         """Record the end; the first in graph order of the earliest superstep counts."""
         rank = (evidence.superstep, index)
         if self.failure is None or rank < self.rank:
-            self.status, self.error, self.failure, self.asked, self.rank = status, error, evidence, (), rank
+            self.status, self.error, self.failure, self.rank = status, error, evidence, rank
+            self.left_open, self.asked = self.asked or self.left_open, ()
 
     def halt(self, step: Any, superstep: int, was_executing: bool = False) -> None:
         """End the run before or during a step or group, because of a stop request or the deadline."""
