@@ -139,7 +139,7 @@ def test_no_marks_of_calls_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_an_item_does_not_count_its_wait_for_a_worker() -> None:
     inner = Graph([FunctionNode(slow, "slow", "y")], name="inner")
-    graph = Graph([inner.as_node(), FunctionNode(lambda y: slow(y), "slower", "z")], name="g")
+    graph = Graph([inner.as_node(), FunctionNode(slow, "slower", "z").with_inputs(x="y")], name="g")
     store = MemoryCheckpointer()
     with ThreadPoolExecutor(1) as pool:
         runner = SyncRunner(checkpointer=store, executor=pool)

@@ -553,10 +553,9 @@ def payments(*more: Any, spend: str = "query, grant") -> list[Any]:
 def test_a_node_that_a_loop_runs_again_on_an_old_answer_is_a_warning(
     nodes: list[Any], node_name: str, answer: str
 ) -> None:
-    match = f"'{node_name}' takes '{answer}', which comes from the question 'ask', and '.*chooses '(rewrite|spend)'"
-    with pytest.warns(
-        GraphWarning, match=match + f".*Put '{node_name}' behind a gate that takes only '{answer}'"
-    ):
+    told = f"'{node_name}' takes '{answer}', which comes from the question 'ask', and 'query'"
+    advice = f"Put '{node_name}' behind a gate that takes only '{answer}'"
+    with pytest.warns(GraphWarning, match=f"{told}.* chooses '(rewrite|spend)'.*{advice}"):
         Graph(nodes)
 
 
