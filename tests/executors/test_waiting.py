@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gc
+import multiprocessing
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hypergraph import FunctionNode, Graph, RunStatus, SyncRunner
+from hypergraph.checkpointers import MemoryCheckpointer
 from hypergraph.testing import FakeClock
 
 
@@ -72,6 +77,78 @@ def test_calls_that_wait_for_a_process_do_not_time_out() -> None:
         spent = 1000 * (time.perf_counter() - began)
     assert found["y"] == list(range(8))
     assert found.log.node_stats["slow"].total_ms < 2 * spent  # one after another; with the waits 4.5 times
+
+
+def note(x: int, path: str) -> int:
+    Path(path).touch()
+    return x
+
+
+def late(x: int) -> int:
+    time.sleep(30 if x else 0)
+    return x
+
+
+def cold(seconds: float) -> ProcessPoolExecutor:
+    """Return a pool whose process takes so long to start."""
+    context = multiprocessing.get_context("fork")
+    return ProcessPoolExecutor(1, mp_context=context, initializer=time.sleep, initargs=(seconds,))
+
+
+def test_the_start_of_a_process_is_no_part_of_a_timeout(tmp_path: Path) -> None:
+    graph = Graph([FunctionNode(note, "note", "y", timeout=0.5)], name="g")
+    with cold(1.2) as pool:
+        result = SyncRunner(executor=pool).run(graph, x=1, path=str(tmp_path / "called"))
+    assert result["y"] == 1
+    assert result.log.steps[0].duration_ms < 500
+
+
+def test_a_call_in_a_process_that_began_times_out() -> None:
+    graph = Graph([FunctionNode(late, "late", "y", timeout=0.2)], name="g")
+    with cold(0.5) as pool:
+        began = time.perf_counter()
+        result = SyncRunner(executor=pool).run(graph, x=1, error_handling="continue")
+        spent = time.perf_counter() - began
+        (process,) = pool._processes.values()
+        process.kill()  # else the end of the pool waits for the call
+    assert type(result.error).__name__ == "NodeTimeoutError"
+    assert spent < 20
+
+
+@pytest.mark.parametrize("repeatable", [True, False])
+def test_a_call_that_was_given_up_before_it_began_does_not_run(tmp_path: Path, repeatable: bool) -> None:
+    called, store = tmp_path / "called", MemoryCheckpointer()
+    graph = Graph([FunctionNode(note, "note", "y", repeatable=repeatable)], name="g")
+    with cold(1.0) as pool:
+        runner = SyncRunner(checkpointer=store, executor=pool)
+        given = {"x": 1, "path": str(called)}
+        result = runner.run(graph, given, workflow_id="w", timeout=0.2, error_handling="continue")
+        assert result.status is not RunStatus.COMPLETED
+    assert not called.exists()
+    assert SyncRunner(checkpointer=store).run(graph, workflow_id="w")["y"] == 1  # it is not ambiguous
+
+
+def test_no_marks_of_calls_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    graph = Graph([FunctionNode(slow, "slow", "y")], name="g")
+    with ProcessPoolExecutor(1) as pool:
+        assert SyncRunner(executor=pool).map(graph, x=[1, 2], map_over="x")["y"] == [1, 2]
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_item_does_not_count_its_wait_for_a_worker() -> None:
+    inner = Graph([FunctionNode(slow, "slow", "y")], name="inner")
+    graph = Graph([inner.as_node(), FunctionNode(slow, "slower", "z").with_inputs(x="y")], name="g")
+    store = MemoryCheckpointer()
+    with ThreadPoolExecutor(1) as pool:
+        runner = SyncRunner(checkpointer=store, executor=pool)
+        found = runner.map(graph, x=[1, 2, 3, 4, 5], map_over="x", workflow_id="w")
+    times = [item.log.total_duration_ms for item in found]
+    assert min(times) >= 200
+    assert sum(times) < 2 * found.total_duration_ms  # one after another; with the waits 3 times
+    stored = [store.workflow(f"w/item-{number}").duration_ms or 0.0 for number in range(5)]
+    assert sum(stored) < 2 * found.total_duration_ms
 
 
 def test_earlier_items_are_finished_first() -> None:

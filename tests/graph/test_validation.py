@@ -566,6 +566,57 @@ def test_a_value_that_comes_back_beside_the_list_is_a_cause_for_a_warning() -> N
             Graph(nodes)
 
 
+def payments(*more: Any, spend: str = "query, grant") -> list[Any]:
+    """A loop that asks before it spends, or rewrites the query."""
+    asking = interrupt("grant")(make("ask", "query", out="grant").func)
+    judge = route(targets=["ask", "rewrite", END], name="judge")(lambda query: END)
+    begin, rewrite = make("begin", "topic", out="query"), make("rewrite", "query", out="query")
+    return [begin, judge, asking, make("spend", spend, out="query"), rewrite, *more]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "node_name", "answer"),
+    [
+        (payments(), "spend", "grant"),
+        (payments(make("parse", "grant", out="sum"), spend="query, sum"), "spend", "sum"),
+        (payments(route(targets=["spend", END], name="may")(lambda grant, query: END)), "may", "grant"),
+    ],
+    ids=["direct", "derived", "gate"],
+)
+def test_a_node_that_a_loop_runs_again_on_an_old_answer_is_a_warning(
+    nodes: list[Any], node_name: str, answer: str
+) -> None:
+    told = f"'{node_name}' takes '{answer}', which comes from the question 'ask', and 'query'"
+    advice = f"Put '{node_name}' behind a gate that takes only '{answer}'"
+    with pytest.warns(GraphWarning, match=f"{told}.* chooses '(rewrite|spend)'.*{advice}"):
+        Graph(nodes)
+
+
+def test_an_old_answer_inside_of_a_nested_graph_counts_as_well() -> None:
+    asking = Graph([interrupt("grant")(make("ask_inside", "query", out="grant").func)], name="ask").as_node()
+    nodes = [asking if n.name == "ask" else n for n in payments()]
+    with pytest.warns(GraphWarning, match="'spend' takes 'grant', which comes from the question 'ask'"):
+        Graph(nodes)
+
+
+def test_an_answer_that_is_asked_for_anew_or_is_chosen_for_is_no_cause_for_a_warning() -> None:
+    write, ask = make("write", "topic, critique=''", out="draft"), make("ask", "draft", out="critique")
+    again = ifelse(when_true=END, when_false="write", name="again")(lambda draft, critique: True)
+    model = make("model", "said, rain='', answer=''", out="calls")
+    dispatch = route(targets=["weather", "reply", END], name="dispatch")(lambda calls: END)
+    reply = interrupt("answer")(make("reply", "calls", out="answer").func)
+    price = make("price", "grant", out="cost")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Graph(payments(route(targets=["spend", END], name="may")(lambda grant: END)))
+        Graph([write, interrupt("critique")(ask.func), again])  # it is asked about every draft
+        Graph(
+            [model, dispatch, make("weather", "calls", out="rain"), reply]
+        )  # it runs without an answer, too
+        only_asks = [n for n in payments(price, spend="cost, grant") if n.name not in ("rewrite", "judge")]
+        Graph([*only_asks, route(targets=["ask", END], name="judge")(lambda query: END)])
+
+
 def test_a_loop_with_a_gate_is_no_cause_for_a_warning() -> None:
     @route(targets=["ask", END])
     def gate(b: int) -> str:

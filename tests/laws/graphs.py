@@ -13,6 +13,7 @@ import hashlib
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -118,15 +119,24 @@ class Case:
 # -------------------------------------------------------------------- the real graph
 
 
-def build(net: Net, record: Record, name: str = "laws", prefix: str = "", *, is_async: bool = False) -> Graph:
-    """Make the real graph of a description; every call of a body is recorded.
+def build(
+    net: Net,
+    record: Record,
+    name: str = "laws",
+    prefix: str = "",
+    *,
+    is_async: bool = False,
+    quiet: bool = True,
+) -> Graph:
+    """Make the real graph of a description; every call of a body is recorded, and warnings are left out.
 
     Async bodies let others run in between, so that siblings end in another order than they start.
     """
     nodes = [_real(part, record, prefix, is_async) for part in net.parts]
     edges = None if net.declared is None else list(net.declared)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings() if quiet else nullcontext():
+        if quiet:
+            warnings.simplefilter("ignore")
         graph = Graph(nodes, edges=edges, name=name)
         if net.bound:
             graph = graph.bind(**net.bound)

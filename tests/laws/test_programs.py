@@ -107,6 +107,45 @@ def test_a_payment_waits_for_its_gate_in_every_turn(call: Call) -> None:
     assert paid == ["PAY:pay 5"]
 
 
+def test_a_grant_behind_a_gate_pays_once(call: Call) -> None:
+    paid: list[tuple[str, int]] = []
+
+    @node(output_name=("query", "rounds"))
+    def begin(topic: str) -> tuple[str, int]:
+        return topic, 0
+
+    @route(targets=["ask_human", "rewrite", END])
+    def judge(query: str, rounds: int) -> Any:
+        return ["ask_human", "rewrite", "ask_human", END][rounds]
+
+    @interrupt("grant")
+    def ask_human(query: str, rounds: int) -> int | None:
+        return None
+
+    @ifelse(when_true="spend", when_false=END)
+    def granted(grant: int) -> bool:
+        return grant > 0
+
+    @node(output_name=("query", "rounds"))
+    def spend(query: str, rounds: int, grant: int) -> tuple[str, int]:
+        paid.append((query, grant))
+        return query + "$", rounds + 1
+
+    @node(output_name=("query", "rounds"))
+    def rewrite(query: str, rounds: int) -> tuple[str, int]:
+        return query + "+", rounds + 1
+
+    with pytest.warns(GraphWarning, match="'spend' takes 'grant', which comes from the question 'ask_human'"):
+        Graph([begin, judge, ask_human, spend, rewrite])
+    graph = Graph([begin, judge, ask_human, granted, spend, rewrite], name="sub_agent")
+    call(graph, topic="rice", workflow_id="w")
+    asked = call(graph, grant=7, workflow_id="w")
+    assert paid == [("rice", 7)]
+    assert asked.pause.values == {"query": "rice$+", "rounds": 2}
+    assert call(graph, grant=8, workflow_id="w").status is RunStatus.COMPLETED
+    assert paid == [("rice", 7), ("rice$+", 8)]
+
+
 def test_a_message_after_a_turn_that_was_cut_off_is_kept(call: Call) -> None:
     down = True
 

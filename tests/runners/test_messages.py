@@ -160,8 +160,25 @@ def test_a_value_without_a_name_comes_with_the_call_to_write(on: On) -> None:
 def test_a_value_for_a_computed_output_says_what_computes_it(on: On) -> None:
     text = message(on.run, COUNTING, text="a", words=["b"], error=ValueError)
     assert text.startswith(
-        "You passed 'words', but node 'split' would compute it from 'text'. Pass only one of them."
+        "You passed 'words', but node 'split' would compute it from 'text'. Pass only one of them, "
+        "or leave out 'split': graph.with_entrypoint('"
     )
+
+
+def test_the_way_to_leave_out_a_node_whose_input_others_take_is_named(on: On) -> None:
+    @node(output_name="prices")
+    def fetch_prices(shop: str) -> list[float]:
+        raise ConnectionError
+
+    @node(output_name="bill")
+    def add_up(shop: str, prices: list[float]) -> str:
+        return f"{shop}: {sum(prices)}"
+
+    graph = Graph([fetch_prices, add_up], name="bill")
+    for values in ({"shop": "corner", "prices": [1.0]}, {"prices": [1.0]}):
+        text = message(on.run, graph, values, on_internal_override="ignore", error=Exception)
+        assert "graph.with_entrypoint('add_up')" in text
+    assert on.run(graph.with_entrypoint("add_up"), shop="a", prices=[1.0])["bill"] == "a: 1.0"
 
 
 @pytest.mark.parametrize(("value", "shown"), [("a b", "text=['a b']"), (7, "text=[7]")])

@@ -22,9 +22,11 @@ from hypergraph import (
     AsyncRunner,
     BaseRunner,
     CancellationError,
+    FunctionNode,
     Graph,
     GraphConfigError,
     InfiniteLoopError,
+    InterruptNode,
     MissingInputError,
     NodeContext,
     NodeEndEvent,
@@ -40,6 +42,7 @@ from hypergraph import (
     route,
 )
 from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph.engine.options import RunOptions
 from hypergraph.exceptions import WorkflowLockedError
 from hypergraph.runners import MapHandle, PauseExecution, RunHandle, RunnerCapabilities
 
@@ -214,6 +217,22 @@ def test_options_a_call_does_not_have_are_refused_by_all_its_variants() -> None:
     for map_call in (runner.map, runner.map_iter, runner.start_map):
         with pytest.raises(ValueError, match="reserved runner options: run_id"):
             map_call(LINE, {"a": [1]}, map_over="a", run_id="r")
+
+
+@pytest.mark.parametrize("name", sorted(RunOptions.__annotations__))
+def test_an_input_called_like_any_option_is_told_where_it_goes(on: On, name: str) -> None:
+    scope: dict[str, Any] = {}
+    exec(f"def uses({name}): return {name}", scope)
+    graph = Graph([FunctionNode(scope["uses"], "uses", "y")])
+    assert on.run(graph, {name: 7})["y"] == 7
+    with pytest.raises(ValueError, match=f"reserved runner options: {name}.*pass it in `values`"):
+        on.run(graph, **{name: 7})
+
+
+def test_an_answer_called_like_an_option_is_told_where_it_goes(on: On) -> None:
+    graph = Graph([InterruptNode(lambda x: None, name="ask", output_name="budget")])
+    with pytest.raises(ValueError, match="reserved runner options: budget"):
+        on.run(graph, x=1, budget=7)
 
 
 def test_an_input_called_like_an_option_is_given_in_values(on: On) -> None:

@@ -438,3 +438,30 @@ def test_attempts_and_spans_are_part_of_the_record(run: Runs) -> None:
     record = run(Graph([f]), {"x": 1}, event_processors=[heard]).log.steps[0]
     assert (record.attempt, record.superstep, seen) == (1, 0, [0])
     assert re.fullmatch("[0-9a-f]{16}", record.span_id)
+
+
+@pytest.mark.parametrize("first", ["question", "failure"])
+def test_a_failed_run_has_its_open_questions(first: str) -> None:
+    @interrupt("ok")
+    def ask(x: int) -> bool | None:
+        return None
+
+    @node(output_name="y")
+    def boom(x: int) -> int:
+        if x == 2:
+            raise ValueError("no")
+        return x
+
+    nodes = [ask, boom] if first == "question" else [boom, ask]
+    inner, store = Graph(nodes, name="b"), MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    alone = runner.run(inner, x=2, workflow_id="a", error_handling="continue")
+    each = Graph([inner.as_node(name="each").map_over("x")], name="c")
+    inside = runner.run(each, x=[1, 2], workflow_id="c", error_handling="continue")
+    mapped = runner.map(inner, x=[1, 2], map_over="x", workflow_id="m", error_handling="continue")
+    for result, workflow_id in ((alone, "a"), (inside, "c"), (mapped, "m")):
+        asked = [question.pause.response_key for question in store.questions(workflow_id)]
+        assert [pause.response_key for pause in result.pauses] == asked
+        assert asked
+    assert alone.status is inside.status is RunStatus.FAILED
+    assert alone.pause is alone.pauses[0]

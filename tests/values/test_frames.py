@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -12,7 +13,7 @@ import polars
 import pyarrow
 import pytest
 
-from hypergraph import Graph, SyncRunner, node
+from hypergraph import FunctionNode, Graph, SyncRunner, node
 from hypergraph.checkpointers import JsonSerializer, MsgpackSerializer, SqliteCheckpointer
 from hypergraph.values import frames
 
@@ -98,6 +99,21 @@ def test_a_table_comes_back_as_it_was(serializer: Any, name: str) -> None:
 def test_a_table_that_would_change_is_refused(serializer: Any, name: str) -> None:
     with pytest.raises(TypeError, match="DataFrame"):
         serializer.serialize(BAD[name])
+
+
+@serializers
+@pytest.mark.parametrize("library", [pandas, polars])
+def test_a_table_without_pyarrow_names_the_extra(
+    serializer: Any, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = library.DataFrame({"a": [1]})
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(TypeError, match=r'pyarrow is not installed: pip install "hypergraph\[arrays\]"'):
+        serializer.serialize(frame)
+    store = SqliteCheckpointer(":memory:", serializer=serializer)
+    graph = Graph([FunctionNode(lambda x: frame, "load", "table")])
+    with pytest.warns(UserWarning, match=r"pip install \"hypergraph\[arrays\]"):
+        SyncRunner(checkpointer=store).run(graph, x=1, workflow_id="w")
 
 
 @serializers

@@ -203,9 +203,20 @@ def _refuse_conflicts(request: Request, internal: Sequence[str]) -> None:
                 hint = "" if key is None else f" To answer a question inside of it, pass {key!r}."
                 raise ValueError(
                     f"You passed {output!r}, but node {producer!r} would compute it"
-                    f"{' from ' + ', '.join(map(repr, sources)) if sources else ''}. Pass only one of them."
-                    f"{hint} (Invalid internal override configuration: Cannot mix compute and inject.)"
+                    f"{' from ' + ', '.join(map(repr, sources)) if sources else ''}. Pass only one of them"
+                    f"{_begin_after(request, output, producer)}.{hint} "
+                    "(Invalid internal override configuration: Cannot mix compute and inject.)"
                 )
+
+
+def _begin_after(request: Request, output: str, producer: str) -> str:
+    """Return the advice to begin with the nodes that take a value, if others take what makes it, too."""
+    takers = [
+        n for n in request.graph.wiring.consumers.get(output, ()) if n in request.scope and n != producer
+    ]
+    if not takers:
+        return ""
+    return f", or leave out {producer!r}: graph.with_entrypoint({', '.join(map(repr, takers))})"
 
 
 def _runnable(request: Request) -> set[str]:
@@ -670,6 +681,16 @@ def _missing_text(graph: Graph, missing: Sequence[str], given: Iterable[str], sp
         if name == "self":  # decorated inside its class, so the method never got an object
             hint = "; a method becomes a node together with its object: node(an_object.method, ...)"
         lines.append(f"-> {name!r} is needed by {consumers}{hint}")
+    lines += [
+        f"-> you passed {passed!r} in place of node {producer!r}, which takes {name!r}, too. To leave "
+        "it out, pass both to a graph that begins after it: "
+        f"graph.with_entrypoint({', '.join(map(repr, takers))})"
+        for name in missing
+        for passed in given
+        for producer in graph.wiring.data_producers.get(passed, ())
+        if name in graph.wiring.nodes[producer].inputs
+        and (takers := [taker for taker in graph.wiring.consumers.get(passed, ()) if taker != producer])
+    ]
     lines += [
         f"-> node {node.name!r} returns a value but has no output_name, so the value is dropped; "
         f"add output_name={node.name if node.name in missing else '...'!r} to make it an input of other nodes"

@@ -84,21 +84,24 @@ class AsyncKernel:
             raise
 
     async def within_begun(
-        self, call: Callable[[Callable[[], None]], Awaitable[T]], seconds: float | None, latest: float | None
+        self,
+        call: Callable[[Callable[[float], None]], Awaitable[T]],
+        seconds: float | None,
+        latest: float | None,
     ) -> T:
-        """Await a call with a timeout from when it says, from any thread, that it has begun.
+        """Await a call with a timeout from when it says, from any thread, that it began so many seconds ago.
 
         Raises Expired.
         """
         loop, limit = asyncio.get_running_loop(), asyncio.timeout(latest)
 
-        def start() -> None:
-            when, now = limit.when(), loop.time()
+        def start(ago: float) -> None:
+            when, now = limit.when(), loop.time() - ago
             if seconds is not None and not is_over and (when is None or now + seconds < when):
                 limit.reschedule(now + seconds)
 
-        def begun() -> None:
-            loop.call_soon_threadsafe(start)
+        def begun(ago: float) -> None:
+            loop.call_soon_threadsafe(start, ago)
 
         is_over = False
         try:
@@ -126,12 +129,27 @@ class AsyncKernel:
             await asyncio.wait([settling])
             raise
 
-    async def until(self, future: Future[Any], context: CallContext | None) -> bool:
+    async def until(
+        self,
+        future: Future[Any],
+        context: CallContext | None,
+        look: Callable[[], float | None] | None = None,
+    ) -> bool:
         """Wait for a future of an executor; with a context, until a stop request at the latest.
 
         Returns whether it is done. Cancelling the caller cancels the future.
         """
-        sleeper = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        sleeper = loop.create_future()
+
+        timer: asyncio.TimerHandle | None = None
+
+        def look_again() -> None:
+            nonlocal timer
+            seconds = look() if look is not None else None
+            timer = None if seconds is None else loop.call_later(seconds, look_again)
+
+        look_again()
         future.add_done_callback(lambda _: _end(sleeper))
         if context is not None:
             self._sleepers.add(sleeper)
@@ -143,6 +161,8 @@ class AsyncKernel:
             raise
         finally:
             self._sleepers.discard(sleeper)
+            if timer is not None:
+                timer.cancel()
         return future.done()
 
     async def limited(self, call: Callable[[], Awaitable[T]]) -> T:

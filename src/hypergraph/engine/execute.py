@@ -23,7 +23,7 @@ from hypergraph.engine.kernel import (
     original,
 )
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of, refuse_replace
-from hypergraph.engine.run import CallWatch, Run, StepOutcome, clock, monotonic
+from hypergraph.engine.run import CallWatch, Run, StepOutcome, clock, idle_time, monotonic
 from hypergraph.engine.scheduler import ASKED, differs
 from hypergraph.exceptions import (
     CancellationError,
@@ -223,6 +223,8 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
         raise
     finally:
         run.stopped_at = now if run.failure is None else clock()  # failing takes time, and so do siblings
+        if run.calls is not None:  # an item does not work while it waits for the workers of its siblings
+            run.stopped_at -= idle_time(run.calls)
         if run.failure is not None or not run.fixed:
             run.close()
 
@@ -417,7 +419,7 @@ async def _attempt(run: Run, step: Step, superstep: int, outcome: StepOutcome, a
     except Expired:
         outcome.cut_off = True
         if clock() >= run.context.halt_at:
-            raise run.context.halt_error(run.path_of(step.name), was_executing=True) from None
+            raise run.context.halt_error(run.path_of(step.name), was_executing=outcome.called) from None
         raise NodeTimeoutError(run.path_of(step.name), timeout or 0.0) from None
     if timeout is not None and clock() - started - (outcome.waited - before) > timeout:
         raise NodeTimeoutError(run.path_of(step.name), timeout)
@@ -428,7 +430,9 @@ def _earlier(timeout: float | None, remaining: float | None) -> float | None:
     return min((seconds for seconds in (timeout, remaining) if seconds is not None), default=None)
 
 
-def _begun(work: Callable[[], Awaitable[Any]], watch: CallWatch, start: Callable[[], None]) -> Awaitable[Any]:
+def _begun(
+    work: Callable[[], Awaitable[Any]], watch: CallWatch, start: Callable[[float], None]
+) -> Awaitable[Any]:
     watch.start = start
     return work()
 
@@ -451,7 +455,7 @@ async def _result(
             try:
                 return await kernel.within_begun(partial(_begun, work, watch), *seconds)
             finally:
-                watch.ended()
+                watch.ended(run)
     outcome.called = True
     if step.is_async:
         call_async = _collect_async if node.is_generator else step.invoke

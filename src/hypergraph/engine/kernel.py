@@ -96,7 +96,7 @@ class Kernel(Protocol):
 
     async def within_begun(
         self,
-        call: Callable[[Callable[[], None]], Awaitable[Any]],
+        call: Callable[[Callable[[float], None]], Awaitable[Any]],
         seconds: float | None,
         latest: float | None,
     ) -> Any:
@@ -111,8 +111,16 @@ class Kernel(Protocol):
     async def settle(self, call: Callable[[], Any]) -> Any:
         """Make a blocking call outside the event loop; a cancelled caller still waits for its end."""
 
-    async def until(self, future: Future[Any], context: CallContext | None) -> bool:
-        """Wait for a future of an executor, or for a stop request; return whether it is done."""
+    async def until(
+        self,
+        future: Future[Any],
+        context: CallContext | None,
+        look: Callable[[], float | None] | None = None,
+    ) -> bool:
+        """Wait for a future of an executor, or for a stop request; return whether it is done.
+
+        Meanwhile `look` is called; it returns after how many seconds it wants to be called again.
+        """
 
     async def limited(self, call: Callable[[], Awaitable[Any]]) -> Any:
         """Await a leaf call under the concurrency limit."""
@@ -168,7 +176,10 @@ class SyncKernel:
         return await call
 
     async def within_begun(
-        self, call: Callable[[Callable[[], None]], Awaitable[T]], seconds: float | None, latest: float | None
+        self,
+        call: Callable[[Callable[[float], None]], Awaitable[T]],
+        seconds: float | None,
+        latest: float | None,
     ) -> T:
         """Raise HypergraphError: a sync run without an executor has no calls that wait for a worker."""
         raise HypergraphError("A sync run without an executor has no calls that wait for a worker.")
@@ -181,7 +192,12 @@ class SyncKernel:
         """Call right here."""
         return call()
 
-    async def until(self, future: Future[Any], context: CallContext | None) -> bool:
+    async def until(
+        self,
+        future: Future[Any],
+        context: CallContext | None,
+        look: Callable[[], float | None] | None = None,
+    ) -> bool:
         """Raise HypergraphError: a sync run without an executor has no futures."""
         raise HypergraphError("A sync run without an executor has no futures to wait for.")
 

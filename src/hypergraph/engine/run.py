@@ -179,21 +179,40 @@ class CallWatch:
         self.asked = clock()
         self.began: float | None = None
         self.spent: float | None = None  # seconds in the worker, if it tells
-        self.start: Callable[[], None] | None = None  # starts the timeout
+        self.start: Callable[[float], None] | None = None  # starts the timeout
 
-    def begin(self) -> None:
-        """Note that a worker has taken the call; may be called from any thread."""
-        self.began, self.outcome.called = clock(), True
+    def begin(self, ago: float = 0.0) -> None:
+        """Note that a worker began the call so many seconds ago; may be called from any thread."""
+        self.began, self.outcome.called = clock() - ago, True
         if self.start is not None:
-            self.start()
+            self.start(ago)
 
-    def ended(self) -> None:
-        """Add the time of waiting to the outcome."""
+    def ended(self, run: Run) -> None:
+        """Add the time of waiting to the outcome, and the call to the items of maps that it belongs to."""
         now = clock()
         if self.spent is not None:
-            self.outcome.waited += max(now - self.asked - self.spent, 0.0)
+            waited = max(now - self.asked - self.spent, 0.0)
         else:
-            self.outcome.waited += (now if self.began is None else self.began) - self.asked
+            waited = (now if self.began is None else self.began) - self.asked
+        self.outcome.waited += waited
+        around: Run | None = run
+        while around is not None:
+            if around.map_run is not None:
+                around.calls = [] if around.calls is None else around.calls
+                around.calls.append((self.asked, self.asked + waited, now))
+            around = around.map_run.parent if around.map_run is not None else around.parent
+
+
+def idle_time(calls: Iterable[tuple[float, float, float]]) -> float:
+    """Return the seconds in which calls only waited; of each: when it was asked for, began and ended."""
+    changes = [
+        change for asked, began, ended in calls for change in ((asked, 1, 0), (began, -1, 1), (ended, 0, -1))
+    ]
+    idle, waiting, working, last = 0.0, 0, 0, 0.0
+    for moment, waits, works in sorted(changes):
+        idle += moment - last if waiting and not working else 0.0
+        waiting, working, last = waiting + waits, working + works, moment
+    return idle
 
 
 def own_list(name: str, value: Any) -> list[Any]:
@@ -225,6 +244,7 @@ class Run:
     connections: dict[str, Any] | None = None  # of nodes with a transaction, by node
     inner: dict[str, Visit] | None = None  # visits whose function uses its context, by node
     started = stopped_at = 0.0
+    calls: list[tuple[float, float, float]] | None = None  # of an item, by executors: asked, begun, ended
     answers: dict[str, Any]
     landed: list[tuple[Step, Any]]
     lists = Lists()  # those that steps append to
@@ -237,6 +257,7 @@ class Run:
     failure: NodeError | None = None
     rank = (0, 0)  # of the failure that counts: superstep and index of the step
     asked: tuple[tuple[tuple[int, int], PauseInfo], ...] = ()  # open questions, each with superstep and node
+    left_open: tuple[tuple[tuple[int, int], PauseInfo], ...] = ()  # the same of a run that failed or stopped
 
     def __init__(self, context: CallContext, admission: Admission, given: Mapping[str, Any]) -> None:
         self.context = context
@@ -471,11 +492,14 @@ class Run:
 
     def ask(self, step: Step, superstep: int, pauses: Iterable[PauseInfo]) -> None:
         """Record the open questions of a step; a failure counts before any."""
+        place = (superstep, step.index)
+        others = (asked for asked in (self.asked or self.left_open) if asked[0] != place)  # open before
+        found = (*others, *((place, pause) for pause in pauses))
+        in_order = tuple(sorted(found, key=lambda pair: pair[0]))
         if self.failure is None:
-            place = (superstep, step.index)
-            others = (asked for asked in self.asked if asked[0] != place)  # those that were open before
-            found = (*others, *((place, pause) for pause in pauses))
-            self.status, self.asked = RunStatus.PAUSED, tuple(sorted(found, key=lambda pair: pair[0]))
+            self.status, self.asked = RunStatus.PAUSED, in_order
+        else:
+            self.left_open = in_order
 
     def fail(
         self, step: Step, superstep: int, error: BaseException, duration: float, outcome: StepOutcome
@@ -524,7 +548,8 @@ class Run:
         """Record the end; the first in graph order of the earliest superstep counts."""
         rank = (evidence.superstep, index)
         if self.failure is None or rank < self.rank:
-            self.status, self.error, self.failure, self.asked, self.rank = status, error, evidence, (), rank
+            self.status, self.error, self.failure, self.rank = status, error, evidence, rank
+            self.left_open, self.asked = self.asked or self.left_open, ()
 
     def halt(self, step: Any, superstep: int, was_executing: bool = False) -> None:
         """End the run before or during a step or group, because of a stop request or the deadline."""

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import hashlib
 import inspect
 import os
 import pickle
+import shutil
 import sys
+import time
+import weakref
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent import futures
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
+from itertools import count
+from tempfile import mkdtemp
 from types import FunctionType
 from typing import Any
 
@@ -21,15 +34,17 @@ from hypergraph.engine.run import CallWatch, Run
 from hypergraph.exceptions import NotPicklableError, RemoteError, WorkerLostError, safe_text
 from hypergraph.executors.worker import (
     DONE,
+    GIVEN_UP,
     REPEATED,
     UNKNOWN,
     UNLOADABLE,
     UNPICKLABLE,
     Reply,
+    Timed,
     call_function,
     load_function,
     pickled,
-    timed,
+    took_mark,
 )
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.callable_node import portable
@@ -125,7 +140,7 @@ class Payload:
             name=name,
         )
 
-    async def call(self, run: Run, send: Send, arguments: bytes, claim: str) -> Reply:
+    async def call(self, run: Run, send: Send, arguments: bytes, claim: str, mark: str | None) -> Reply:
         """Call the function in a worker. A large one is sent only to workers that do not have it."""
         collects = self.step.node.is_generator
         code = self.code if len(self.code) <= INLINE_LIMIT else None
@@ -133,12 +148,12 @@ class Payload:
             await self._upload(run, send)
         for _ in range(_MAX_ATTEMPTS):
             uploads = self._uploads
-            reply = await send(call_function, self.key, code, arguments, collects, claim)
+            reply = await send(call_function, self.key, code, arguments, collects, claim, mark)
             if reply[0] != UNKNOWN:
                 return reply
             if uploads == self._uploads:
                 await self._upload(run, send)
-        return await send(call_function, self.key, self.code, arguments, collects, claim)
+        return await send(call_function, self.key, self.code, arguments, collects, claim, mark)
 
     async def _upload(self, run: Run, send: Send) -> None:
         """Send the function to a worker, one copy at a time: it may be large."""
@@ -192,6 +207,7 @@ class NodeExecutors:
         self._by_path: Mapping[str, Executor] = {} if isinstance(executor, Executor) else executor
         self._payloads: dict[str, Payload] = {}
         self._limits: dict[int, Any] = {}  # by executor
+        self._marks = Marks()
         self._timed = isinstance(graph, Graph) and _has_timeouts(graph)
         given = [executor] if isinstance(executor, Executor) else executor.values()
         if any(not isinstance(one, ThreadPoolExecutor) or isinstance(one, _INTERPRETERS) for one in given):
@@ -247,10 +263,12 @@ class NodeExecutors:
             payload = self._payloads[path] = Payload(run, step)
         claim = "" if step.node.on_worker_loss == "rerun" else f"hypergraph-{os.urandom(16).hex()}"
 
-        async def send(function: Callable[..., Reply], *given: Any) -> Reply:
+        mark = self._marks.new(watch, step.node.timeout) if _is_local(executor) else None
+
+        async def send(function: Callable[..., Timed], *given: Any) -> Reply:
             try:
-                future = usable_executor(executor).submit(timed, function, *given, os.urandom(8))
-                found: tuple[float, Reply] = (await _finished(run, step, future)).result()
+                future = usable_executor(executor).submit(function, *given, os.urandom(8))
+                found: Timed = (await _finished(run, step, future, mark)).result()
                 watch.spent, reply = found
                 return reply
             except Exception as error:
@@ -261,8 +279,14 @@ class NodeExecutors:
 
         async with self._turns(executor, run).turn(_rank(run)):
             arguments = payload.arguments(run, superstep)
-            watch.begin()
-            reply = await payload.call(run, send, arguments, claim)
+            if mark is not None:
+                try:
+                    reply = await payload.call(run, send, arguments, claim, mark.path)
+                finally:
+                    mark.end()
+            if mark is None or reply[0] == GIVEN_UP:  # the marks were removed under the run
+                watch.begin()  # nothing tells when a worker of a cluster begins
+                reply = await payload.call(run, send, arguments, claim, None)
         return _result_of(reply, path, step)
 
     def _turns(self, executor: Executor, run: Run) -> Any:
@@ -280,15 +304,81 @@ class NodeExecutors:
         return self._limits[id(executor)]
 
 
-async def _finished(run: Run, step: Step, future: Future[Any]) -> Future[Any]:
+class Mark:
+    """A file by which a call in another process of this machine says that it has begun.
+
+    A pool does not tell: for it, a call runs while the process that is to make it still starts. The call
+    and the run both try to create the file. If the run is first, the call is given up.
+    """
+
+    def __init__(self, path: str, watch: CallWatch, timeout: float | None) -> None:
+        self.path, self._watch, self._timeout = path, watch, timeout
+        self._is_given_up = False
+
+    def look(self) -> float | None:
+        """Start the timeout of a call that has begun; return the seconds until the next look, if any.
+
+        A call that has not begun by now cannot be late before its whole timeout has passed.
+        """
+        if self._timeout is None:
+            return None
+        try:
+            since = time.time() - os.stat(self.path).st_mtime
+        except OSError:
+            return self._timeout
+        self._watch.begin(min(max(since, 0.0), self._timeout))
+        return None
+
+    def give_up(self) -> bool:
+        """Keep the call from beginning; return whether it has not begun."""
+        self._is_given_up = self._is_given_up or took_mark(self.path)
+        return self._is_given_up
+
+    def end(self) -> None:
+        """Note whether the call has begun. One that has not never will."""
+        if not self.give_up():
+            self._watch.outcome.called = True
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+
+
+class Marks:
+    """The marks of the calls of a run, in a directory that is removed when the run is over."""
+
+    def __init__(self) -> None:
+        self._folder: str | None = None
+        self._numbers = count()
+
+    def new(self, watch: CallWatch, timeout: float | None) -> Mark:
+        """Return the mark of one call."""
+        if self._folder is None:
+            self._folder = mkdtemp(prefix="hypergraph-calls-")
+            weakref.finalize(self, _remove, self._folder, os.getpid())
+        return Mark(os.path.join(self._folder, str(next(self._numbers))), watch, timeout)
+
+
+def _remove(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # not in a fork of the process
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_local(executor: Executor) -> bool:
+    """Return whether the workers of an executor see the files of this process."""
+    kinds = (ProcessPoolExecutor, *((_INTERPRETERS,) if _INTERPRETERS else ()))
+    return isinstance(executor, kinds) or _loky(executor) is not None
+
+
+async def _finished(run: Run, step: Step, future: Future[Any], mark: Mark | None = None) -> Future[Any]:
     """Wait for a call to end. A repeatable call is abandoned when the run is asked to stop.
 
     Raises CancellationError for an abandoned call.
     """
     context = run.context
-    if await context.kernel.until(future, context if step.node.repeatable else None):
+    look = None if mark is None else mark.look
+    if await context.kernel.until(future, context if step.node.repeatable else None, look):
         return future
-    raise context.halt_error(run.path_of(step.name), was_executing=not future.cancel())
+    is_dropped = future.cancel() or (mark is not None and mark.give_up())
+    raise context.halt_error(run.path_of(step.name), was_executing=not is_dropped)
 
 
 def _result_of(reply: Reply, path: str, step: Step) -> Any:

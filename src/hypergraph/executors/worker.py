@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 import threading
@@ -20,7 +21,9 @@ UNKNOWN = "unknown"  # this worker does not have the function
 UNLOADABLE = "unloadable"  # "function" or "arguments", type name, text
 UNPICKLABLE = "unpicklable"  # the part of the result, reason
 REPEATED = "repeated"  # the call was claimed before
+GIVEN_UP = "given up"  # the run did not want the call any more when it was its turn
 Reply = tuple[Any, ...]
+Timed = tuple[float, Reply]  # how many seconds the call took, and the reply
 _MAX_FUNCTIONS = 64  # functions kept in a worker; evicted ones are sent again
 
 _functions: dict[str, Callable[..., Any]] = {}
@@ -40,15 +43,12 @@ def pickled(value: Any) -> bytes:
     return data
 
 
-def timed(function: Callable[..., Reply], *given: Any) -> tuple[float, Reply]:
-    """Call one of the functions below; return how many seconds it took, and its reply."""
-    started = perf_counter()
-    reply = function(*given)
-    return perf_counter() - started, reply
-
-
-def load_function(key: str, code: bytes, nonce: bytes = b"") -> Reply:
+def load_function(key: str, code: bytes, nonce: bytes = b"") -> Timed:
     """Load a function for later calls. The nonce makes each submission unique: Dask merges equal ones."""
+    return 0.0, _load(key, code)
+
+
+def _load(key: str, code: bytes) -> Reply:
     try:
         function = pickle.loads(code)  # noqa: S301 - a client of this executor can run any code here anyway
     except BaseException as error:
@@ -61,21 +61,38 @@ def load_function(key: str, code: bytes, nonce: bytes = b"") -> Reply:
 
 
 def call_function(  # noqa: PLR0917 - executors differ in whether they pass keywords on
-    key: str, code: bytes | None, arguments: bytes, collects: bool, claim: str, nonce: bytes = b""
-) -> Reply:
-    """Call a function; a generator is collected into a list."""
+    key: str,
+    code: bytes | None,
+    arguments: bytes,
+    collects: bool,
+    claim: str,
+    mark: str | None,
+    nonce: bytes = b"",
+) -> Timed:
+    """Call a function; a generator is collected into a list. Loading it is no part of the time it takes.
+
+    The file `mark` says that the call has begun; if the run has made it, the call is not wanted any more.
+    """
     function = _functions.get(key)
     if function is None:
         if code is None:
-            return (UNKNOWN,)
-        reply = load_function(key, code)
+            return 0.0, (UNKNOWN,)
+        reply = _load(key, code)
         if reply[0] is not DONE:
-            return reply
+            return 0.0, reply
         function = _functions[key]
     try:
         args, kwargs = pickle.loads(arguments)  # noqa: S301 - as above
     except BaseException as error:
-        return UNLOADABLE, "arguments", type(error).__qualname__, safe_text(error)
+        return 0.0, (UNLOADABLE, "arguments", type(error).__qualname__, safe_text(error))
+    if mark is not None and not took_mark(mark):
+        return 0.0, (GIVEN_UP,)
+    started = perf_counter()
+    reply = _called(function, args, kwargs, collects, claim)
+    return perf_counter() - started, reply
+
+
+def _called(function: Callable[..., Any], args: Any, kwargs: Any, collects: bool, claim: str) -> Reply:
     try:
         if claim and not claim_call(claim):
             return (REPEATED,)
@@ -85,6 +102,20 @@ def call_function(  # noqa: PLR0917 - executors differ in whether they pass keyw
     except BaseException as error:
         return _failure_reply(error)
     return _result_reply(result)
+
+
+def took_mark(mark: str) -> bool:
+    """Make the file that says that a call has begun, or that it was given up; return whether it is new.
+
+    Only one of the two can make it. When the run is over, its directory is gone.
+    """
+    try:
+        os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except (FileExistsError, FileNotFoundError):
+        return False
+    except OSError:  # a full disk is no reason not to call
+        return True
+    return True
 
 
 def claim_call(claim: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import keyword
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,8 @@ def validate_graph(
     findings = [text for rule in (_NAME_RULES if repeated else RULES) for text in rule(draft)]
     if findings:
         raise GraphConfigError.from_findings(findings)
-    for text in (*_free_cycles(draft.wiring), *_beside_loops(draft.wiring)):
+    wiring = draft.wiring
+    for text in (*_free_cycles(wiring), *_old_answers(wiring), *_beside_loops(wiring)):
         warnings.warn(text, GraphWarning, stacklevel=3)  # at the call of Graph()
     return draft.wiring
 
@@ -174,6 +175,71 @@ def _needs_none_of(wiring: Wiring, name: str, others: set[str]) -> bool:
         *(wiring.producers.get(awaited, ()) for awaited in node.wait_for),
     ]
     return all(not makers or not others.issuperset(makers) for makers in needed)
+
+
+def _old_answers(wiring: Wiring) -> Iterator[str]:
+    """Yield a text for each node that a loop can run again on an answer that has been used.
+
+    A node that no gate of the loop controls runs for every new input. If it needs the answer of a question,
+    each choice that brings it something new must have the question asked again, or bring another answer.
+    """
+    for cycle in wiring.cycles:
+        asking = [name for name in cycle if _asks(wiring.nodes[name])]
+        if not asking:
+            continue
+        chosen = {t for name in cycle if name in wiring.gates for t in wiring.gates[name].target_names}
+        free = [name for name in cycle if name not in chosen]
+        after = {name: _run_after(wiring, name, set(free)) for name in (*asking, *chosen.intersection(cycle))}
+        for name in free:
+            found = _old_answer(wiring, name, asking, {c: after[c] for c in cycle if c in chosen}, after)
+            if found:
+                question, answer, cause, value = found
+                yield (
+                    f"{name!r} takes {answer!r}, which comes from the question {question!r}, and {value!r}, "
+                    f"which is new when a gate chooses {cause!r}. Then {name!r} runs again on the old answer "
+                    f"and {question!r} is not asked again. Put {name!r} behind a gate that takes only "
+                    f"{answer!r}: make it a target of @route or @ifelse."
+                )
+
+
+def _old_answer(
+    wiring: Wiring,
+    name: str,
+    asking: Iterable[str],
+    causes: Mapping[str, set[str]],
+    after: Mapping[str, set[str]],
+) -> tuple[str, str, str, str] | None:
+    """Return a question, its answer, the choice that does not ask it, and what this brings to a node."""
+    node = wiring.nodes[name]
+    for question in asking:
+        for cause, anew in causes.items():
+            if name not in anew or question in anew:
+                continue
+            others = anew - {name}
+            new = [param for param in node.inputs if not others.isdisjoint(wiring.feeders(name, param))]
+            old = after[question] - anew
+            for param in node.inputs if new else ():
+                feeders = wiring.feeders(name, param)
+                needed = param not in wiring.lists and not node.has_default_for(param)
+                if needed and param not in new and name not in feeders and not old.isdisjoint(feeders):
+                    return question, param, cause, new[0]
+    return None
+
+
+def _asks(node: HyperNode) -> bool:
+    """Say whether a node asks a question, or has one inside."""
+    return node.is_interrupt or (node.nested_graph is not None and node.nested_graph.has_interrupts)
+
+
+def _run_after(wiring: Wiring, name: str, free: set[str]) -> set[str]:
+    """Return a node, and all that run because of its values, without another choice of a gate."""
+    found, coming = {name}, [name]
+    while coming:
+        for other in wiring.value_flow[coming.pop()]:
+            if other in free and other not in found:
+                found.add(other)
+                coming.append(other)
+    return found
 
 
 def _beside_loops(wiring: Wiring) -> Iterator[str]:

@@ -341,7 +341,7 @@ class AsyncRunner(BaseRunner):
     ) -> RunResult:
         if line is not None:  # warnings of other threads and tasks need it
             CALLED_AT.set(line)
-        options, inputs = split_keywords(keywords, RUN_OPTIONS)
+        options, inputs = split_keywords(keywords, RUN_OPTIONS, graph, values)
         known, store = None, self.checkpointer
         if options.workflow_id is not None and store is not None and store.backend.is_locked():
             known = await asyncio.to_thread(self._known, graph, values, inputs, options)
@@ -373,7 +373,7 @@ class AsyncRunner(BaseRunner):
     ) -> MapResult:
         if line is not None:
             CALLED_AT.set(line)
-        options, inputs = split_keywords(keywords, MAP_OPTIONS)
+        options, inputs = split_keywords(keywords, MAP_OPTIONS, graph, values)
         map_run, dispatcher = self._begin_map(graph, values, inputs, options)
         await self._drive(map_run, dispatcher)
         return self._conclude_map(map_run, options.error_handling)
@@ -388,7 +388,7 @@ class AsyncRunner(BaseRunner):
         With `step=True`, iterate over stops instead, one before each node: see `NodeStop`.
         """
         step, keywords = split_step(graph, keywords)
-        options, inputs = split_keywords(keywords, RUN_OPTIONS)
+        options, inputs = split_keywords(keywords, RUN_OPTIONS, graph, values)
         if step:
             return self._debug(graph, Call(values, inputs, options))
         dispatcher, events = EventDispatcher(options.event_processors), Handover["Event"]()
@@ -436,7 +436,7 @@ class AsyncRunner(BaseRunner):
         Takes the parameters of `map` and raises the same errors, failures after the last item that ran.
         Leaving the loop early stops the map.
         """
-        options, inputs = split_keywords({"map_over": map_over, **keywords}, MAP_OPTIONS)
+        options, inputs = split_keywords({"map_over": map_over, **keywords}, MAP_OPTIONS, graph, values)
         map_run, dispatcher = self._begin_map(graph, values, inputs, options)
         finished = Handover[tuple[int, RunResult]]()
 
@@ -460,7 +460,7 @@ class AsyncRunner(BaseRunner):
 
         Errors found before a node runs are raised at once, all others by `await handle.result()`.
         """
-        options, inputs = split_keywords(keywords, RUN_OPTIONS)
+        options, inputs = split_keywords(keywords, RUN_OPTIONS, graph, values)
         run, dispatcher = self._begin(graph, values, inputs, options)
         beginning = Beginning(run)
 
@@ -485,7 +485,7 @@ class AsyncRunner(BaseRunner):
 
         Errors found before a node runs are raised at once, all others by `await handle.result()`.
         """
-        options, inputs = split_keywords({"map_over": map_over, **keywords}, MAP_OPTIONS)
+        options, inputs = split_keywords({"map_over": map_over, **keywords}, MAP_OPTIONS, graph, values)
         map_run, dispatcher = self._begin_map(graph, values, inputs, options)
         beginning = Beginning(map_run)
 

@@ -92,20 +92,30 @@ class IterMethod(Protocol[P, R_co, D_co]):
     def __get__(self, instance: Any, owner: Any = None) -> BoundIter[P, R_co, D_co]: ...
 
 
-def split_keywords(keywords: dict[str, Any], own: Collection[str]) -> tuple[RunOptions, dict[str, Any]]:
+def split_keywords(
+    keywords: dict[str, Any], own: Collection[str], graph: Any, values: Any
+) -> tuple[RunOptions, dict[str, Any]]:
     """Return the options and the inputs among the keywords of a call whose options are `own`.
 
-    Raises ValueError or TypeError for wrong options, and for an option of other calls.
+    Raises ValueError or TypeError for wrong options, for an option of other calls, and for an input of the
+    graph that is called like an option and is not in the values.
     """
     if RESERVED.isdisjoint(keywords):
         return DEFAULTS, keywords
+    if isinstance(graph, Graph) and (ambiguous := _ambiguous(graph)):
+        _refuse_inputs(keywords, ambiguous.difference(values if isinstance(values, Mapping) else ()))
     given, inputs = {}, {}
     for name, value in keywords.items():
         if name in own:
             default = _DEFAULTS[name]
             if value is not default and value != default:
                 if name in _CHECKS:
-                    _CHECKS[name](value)
+                    try:
+                        _CHECKS[name](value)
+                    except (TypeError, ValueError):
+                        if isinstance(graph, Graph) and name in graph.outputs:  # an answer is meant
+                            refuse_reserved([name])
+                        raise
                 given[name] = value
         elif name in _ORIGINS and "map_over" in own:
             raise ValueError(
@@ -202,6 +212,17 @@ def merged_inputs(
     if twice:
         raise ValueError(f"Inputs given in both values and kwargs: {', '.join(twice)}. Give each once.")
     return {**(values or {}), **inputs}
+
+
+def _refuse_inputs(keywords: Mapping[str, Any], ambiguous: Collection[str]) -> None:
+    """Raise ValueError for inputs that are called like options, before they are checked as options."""
+    refuse_reserved(
+        [
+            name
+            for name in keywords.keys() & ambiguous
+            if keywords[name] is not _DEFAULTS[name] and keywords[name] != _DEFAULTS[name]
+        ]
+    )
 
 
 def refuse_reserved(names: Collection[str]) -> None:

@@ -68,7 +68,9 @@ class SyncRunner(BaseRunner):
 
     @takes(BaseRunner.run, without=_ASYNC_ONLY)
     def run(self, /, graph: Graph, values: Mapping[str, Any] | None = None, **keywords: Any) -> RunResult:
-        options, inputs = split_keywords(keywords, _RUN_OPTIONS) if keywords else (DEFAULTS, keywords)
+        options, inputs = DEFAULTS, keywords
+        if keywords:
+            options, inputs = split_keywords(keywords, _RUN_OPTIONS, graph, values)
         run = dispatcher = None
         plain = options is DEFAULTS or vars(options).keys() <= _CONCLUDING
         if plain and (values is None or not inputs):  # as most calls are
@@ -88,7 +90,7 @@ class SyncRunner(BaseRunner):
         map_over: str | Sequence[str],
         **keywords: Any,
     ) -> MapResult:
-        options, inputs = split_keywords({"map_over": map_over, **keywords}, _MAP_OPTIONS)
+        options, inputs = split_keywords({"map_over": map_over, **keywords}, _MAP_OPTIONS, graph, values)
         map_run, dispatcher = self._begin_map(graph, values, inputs, options)
         self._drive(map_run, dispatcher)
         return self._conclude_map(map_run, options.error_handling)
@@ -103,7 +105,7 @@ class SyncRunner(BaseRunner):
         With `step=True`, iterate over stops instead, one before each node: see `NodeStop`.
         """
         step, keywords = split_step(graph, keywords)
-        options, inputs = split_keywords(keywords, _RUN_OPTIONS)
+        options, inputs = split_keywords(keywords, _RUN_OPTIONS, graph, values)
         if step:
             return self._debug(graph, Call(values, inputs, options))
         dispatcher = EventDispatcher(options.event_processors)
@@ -150,7 +152,7 @@ class SyncRunner(BaseRunner):
         Takes the parameters of `map` and raises the same errors, failures after the last item that ran.
         Leaving the loop early stops the map.
         """
-        options, inputs = split_keywords({"map_over": map_over, **keywords}, _MAP_OPTIONS)
+        options, inputs = split_keywords({"map_over": map_over, **keywords}, _MAP_OPTIONS, graph, values)
         map_run, dispatcher = self._begin_map(graph, values, inputs, options)
 
         handover, give = self._outlet(options)
@@ -173,7 +175,7 @@ class SyncRunner(BaseRunner):
 
         Errors found before a node runs are raised at once, all others by `handle.result()`.
         """
-        options, inputs = split_keywords(keywords, _RUN_OPTIONS)
+        options, inputs = split_keywords(keywords, _RUN_OPTIONS, graph, values)
         run, dispatcher = self._begin(graph, values, inputs, options)
         beginning = Beginning(run)
 
@@ -199,7 +201,7 @@ class SyncRunner(BaseRunner):
 
         Errors found before a node runs are raised at once, all others by `handle.result()`.
         """
-        options, inputs = split_keywords({"map_over": map_over, **keywords}, _MAP_OPTIONS)
+        options, inputs = split_keywords({"map_over": map_over, **keywords}, _MAP_OPTIONS, graph, values)
         map_run, dispatcher = self._begin_map(graph, values, inputs, options)
         beginning = Beginning(map_run)
 

@@ -12,7 +12,7 @@ from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.exceptions import NodeError, safe_text
 from hypergraph.graph.formerly import Renaming
 from hypergraph.nodes.gate import END
-from hypergraph.records import Decision, NodeRecord, NodeStatus, RunStatus
+from hypergraph.records import Decision, NodeRecord, NodeStatus, PauseInfo, RunStatus
 from hypergraph.runs.log import MapLog, RunLog
 from hypergraph.runs.results import MapResult, RunResult, overall
 
@@ -62,10 +62,10 @@ def result_of(run: Run) -> RunResult:
         result.workflow_id = run.workflow_id
     if run.status is not RunStatus.COMPLETED:
         result.status, result.error = run.status, run.error
-        result.pauses, result.failure = run.pauses, run.failure
+        result.pauses, result.failure = tuple(open_questions(run)), run.failure
         around = run.context.root.admission.graph.renaming if run.context.root is not None else names
         if around is not None:
-            result.pauses = tuple(map(around.pause, run.pauses))
+            result.pauses = tuple(map(around.pause, result.pauses))
         if run.failure is not None:
             run.failure.result = result
             if around is not None:
@@ -73,6 +73,20 @@ def result_of(run: Run) -> RunResult:
             if isinstance(run.failure.map_result, MapRun):
                 run.failure.map_result = map_result_of(run.failure.map_result)
     return result
+
+
+def open_questions(run: Run | MapRun) -> Iterator[PauseInfo]:
+    """Yield the open questions of a run, also those beside a failure: they can be answered all the same."""
+    if isinstance(run, MapRun):
+        for item in run.runs:
+            yield from open_questions(item) if item is not None else ()
+    elif run.failure is None:
+        yield from run.pauses
+    else:
+        yield from (pause for _, pause in run.left_open)
+        for _, _, _, outcome in records_of(run):
+            if outcome.error is not None and outcome.inner is not None:
+                yield from open_questions(outcome.inner)
 
 
 def stored_names(result: RunResult) -> dict[str, str]:

@@ -179,12 +179,13 @@ class Writer:
             if tag == "object" and self._classes is not None:
                 self._check_known(type(value))
         except Exception as error:  # a property of a user class can raise anything
-            own = type(error) in (TypeError, UnknownClassError)
+            is_missing = type(error) is ImportError  # a library, which the text names with its extra
+            own = is_missing or type(error) in (TypeError, UnknownClassError)
             reason = str(error) if own else f"its content cannot be read: {error!r}"
             if not self._lossy:
                 is_unknown = type(error) is UnknownClassError
                 refusal = UnknownClassError if is_unknown else TypeError
-                public = reason if is_unknown or reason == _PLAIN_DATA else ""
+                public = reason if is_missing or is_unknown or reason == _PLAIN_DATA else ""
                 raise self._refused(refusal, value, where, reason, public) from error
             return self.write(safe_text(value), where, depth)
         return self._tagged(tag, parts, where, depth)
