@@ -181,6 +181,9 @@ class Replay:
         self.asked = sum(1 << index for index in waiting if index is not None)
         if stored.summary is not None:
             self._restore(stored.summary)
+        elif stored.unseen:
+            new = (self.plan.index[name] for name in stored.unseen if name in self.plan.index)
+            self.standing.hush(sum(1 << index for index in new))
 
     @property
     def standing(self) -> Standing:
@@ -300,6 +303,7 @@ class Replay:
                 self.versions[name] = max(version, self.versions.get(name, 0))
             self.levels[step.index] = record.round
             self.visits[step.index] = record.visit
+            self.standing.quiet.pop(step.index, None)
 
     def news_in(self, turn: Turn) -> frozenset[str]:
         """Return the values of a turn that begin something anew.
@@ -506,6 +510,7 @@ class Stored:
     versions: Mapping[str, int] = field(default_factory=dict)  # the latest version of every output
     edited_at: frozenset[int] = frozenset()  # supersteps before which a fork was given values
     is_hidden: Callable[[str, Any], bool] | None = None  # whether a stored input is a value, redacted
+    unseen: Collection[str] = ()  # nodes that are new, and make what finished ones have taken without them
     # Of earlier steps: `records` has those that still matter, and all later ones; `turns` has the later ones.
     summary: Mapping[str, Any] | None = None
 
@@ -656,6 +661,28 @@ def grown(stored: Stored, graph: Graph) -> list[StepRecord]:
                 record, output_versions={**record.output_versions, **made}, lost={**record.lost, **lost}
             )
     return records
+
+
+def unseen_nodes(graph: Graph, stored: Stored) -> dict[str, list[str]]:
+    """Return the new nodes that make what finished nodes have taken without them, each with those nodes.
+
+    A node that a recorded gate chooses is none of them: a decision made now leads to it.
+    """
+    before, wiring = stored.workflow.node_hashes, graph.wiring
+    new = [name for name in wiring.nodes if name not in before] if before else []
+    if not new:
+        return {}
+    gates = [gate for name, gate in wiring.gates.items() if name in before]
+    chosen = {target for gate in gates for target in gate.target_names}
+    given = stored.inputs.keys() - produced(stored.records)
+    found: dict[str, list[str]] = {}
+    for taker in (name for name in wiring.nodes if name in stored.finished):
+        taken = [name for name in wiring.nodes[taker].inputs if name not in given]
+        feeders = {feeder for name in taken for feeder in wiring.feeders(taker, name)}
+        for name in new:
+            if name in feeders and name not in chosen and name != taker:
+                found.setdefault(name, []).append(taker)
+    return found
 
 
 def _next_version(stored: Stored, name: str) -> int:

@@ -65,6 +65,7 @@ from hypergraph.durability.resume import (
     ended_elsewhere,
     failed_elsewhere,
     given_up,
+    indexes_of,
     lacks_results,
     recall,
     refuse_remade,
@@ -148,7 +149,7 @@ class WorkflowRecorder:
         self.has_waited = self.has_forked = False
         self.warned: set[str] = set()  # workflows that cannot be brought up to date with what is in them
         # Runs in which nodes run again because of their code, and from where on nested graphs do.
-        self.reruns: dict[Run, tuple[Changes, dict[str, int]]] = {}
+        self.reruns: dict[Run, tuple[Changes, dict[str, int], dict[str, bool]]] = {}
         self.changes: Changes | None = None  # of the outermost run, as it was seen last
         try:
             store.backend.recover()  # reading alone finishes nothing that a crash left half done
@@ -423,7 +424,7 @@ class WorkflowRecorder:
                 refuse_changes(graph, source.id, changes.paths())
             at = reopened_nodes(graph, before)
             reopened = {name: at[name] for name in at if origin.upto is None or at[name] <= origin.upto}
-            code = code_to_record(changes, before.finished, reopened=reopened)
+            code = code_to_record(changes, before.finished, reopened=reopened, unseen=changes.new)
             described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
         keep = {"force": self.options.force, "keep_steps": self.options.keep_steps}
         fork.begin(self.store, run.workflow_id or "", described, origin, **keep)
@@ -640,9 +641,13 @@ class WorkflowRecorder:
             warn_of_given_up(run, stored, asked_last, news, again)
         past = take_up(run, stored, given, outdated, self.store)
         reopened = {run.plan.steps[index].name: past.entry for index in past.reopened}
-        code = code_to_record(changes, kept, anew, reopened)
-        if outdated or again:
-            self.reruns[run] = changes, reopened
+        new = [name for name in changes.new if name not in anew]
+        code = code_to_record(changes, kept, anew, reopened, unseen=new)
+        if outdated or again or new:
+            begun = run.admission.layout.reached_from((), indexes_of(run, outdated))
+            again_too = {name for name, index in run.plan.index.items() if begun >> index & 1}
+            quiet = {name: not again_too.issuperset(changes.new[name]) for name in new}
+            self.reruns[run] = changes, reopened, quiet
         is_turn = bool(news or outdated) and not is_detached
         left = given_up(run, stored, self.store) if is_turn else []
         run.journal = Journal(
@@ -766,12 +771,15 @@ class WorkflowRecorder:
 
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""
-        changes, reopened = self.reruns.pop(run)
+        changes, reopened, quiet = self.reruns.pop(run)
         rows = zip(run.records[1::RECORD_SIZE], run.records[3::RECORD_SIZE], strict=True)
         ran = {step.name for step, outcome in rows if outcome is None or outcome.error is None}
         settled = ran if self.options.code_change == "rerun" else ran - changes.begun
         left = {name: superstep for name, superstep in reopened.items() if name not in ran}
-        return code_to_record(changes, changes.stored.finished - ran, settled, left)
+        finished = changes.stored.finished
+        is_over = run.status is RunStatus.COMPLETED  # then a new node that has not run was not needed
+        unseen = [name for name in quiet if (quiet[name] if name in ran | finished else not is_over)]
+        return code_to_record(changes, finished - ran, settled, left, unseen)
 
     def open_map(self, map_run: MapRun) -> None:
         """Start or resume the history of a map."""

@@ -29,6 +29,7 @@ from hypergraph.durability.history import (
     completed,
     grown,
     stored_in,
+    unseen_nodes,
 )
 from hypergraph.durability.summaries import begun_at, fits, reached_at, shift_of, with_turn
 from hypergraph.engine.admission import admit
@@ -155,6 +156,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     plan = run.plan
     if stored.summary is not None and not fits(stored, run.admission):
         _read_whole(stored, store, run.admission.graph)
+    stored.unseen = unseen_nodes(run.admission.graph, stored)
     before = stored.recorded()
     stored.inputs |= news
     stored.records = grown(stored, run.admission.graph)
@@ -201,7 +203,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     for name, (version, _) in stored.inputs.items():
         past.versions[name] = max(version, past.versions.get(name, 0))
     current = [record for record in stored.records if record.superstep >= past.first]
-    _add_new_nodes(run, stored, outdated)
+    standing.go_on(reached)
     _restore_values(run, stored, replay, store, news)
     is_over = stored.workflow.status is WorkflowStatus.COMPLETED and not (news or outdated)
     if not is_over or has_grown(run.admission.graph, stored):
@@ -231,7 +233,8 @@ def standing_of(run: Run, stored: Stored, store: Checkpointer) -> Standing:
     """Return where the history of a workflow ends, without what is given now."""
     if stored.summary is not None and not fits(stored, run.admission):
         _read_whole(stored, store, run.admission.graph)
-    known = replace(stored, records=grown(stored, run.admission.graph))
+    graph = run.admission.graph
+    known = replace(stored, records=grown(stored, graph), unseen=unseen_nodes(graph, stored))
     return Replay(run.admission, known).run(stored.turns)
 
 
@@ -342,14 +345,6 @@ def _pass_over_given_up(
 
 def _is_before(child: Workflow, superstep: int) -> bool:
     return (child.parent_superstep or 0) < superstep
-
-
-def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
-    """Let nodes that the recorded graph did not have run, without making others run again that have."""
-    before = stored.workflow.node_hashes
-    added = [i for name, i in run.plan.index.items() if name not in before] if before else []
-    if added and not outdated:
-        run.standing.hush(sum(1 << i for i in added))
 
 
 def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer) -> None:
