@@ -503,6 +503,12 @@ class Lost(NamedTuple):
         return "not stored" if self.record is None else self.record.lost.get(self.name, "not stored any more")
 
 
+_SETTINGS = (
+    "open the store with the serializer, codecs and keys that wrote it, on the command line with "
+    "--db module:attribute; or "
+)
+
+
 class _Remaking:
     """The search for steps that make again what was not kept."""
 
@@ -536,8 +542,8 @@ class _Remaking:
 
     def _can_make(self, maker: Step, record: StepRecord, value: Lost) -> bool:
         """Say whether a step would make the same again: it takes what it took then."""
-        if value.found is not None and value.found.classes:
-            return False  # a line of code makes it readable
+        if value.found is not None and (value.found.classes or value.found.is_foreign):
+            return False  # a line of code, or another setting of the store, makes it readable
         if value.name in maker.appends:
             return False  # no step makes the whole list
         taken = record.input_versions
@@ -547,10 +553,12 @@ class _Remaking:
         classes = value.found.classes if value.found is not None else ()
         made = f", made by node {value.record.node_name!r}," if value.record is not None else ""
         taker = "the graph around it" if step is None else f"node {step.name!r}"
+        how = _SETTINGS if value.found is not None and value.found.is_foreign else ""
+        how = "add this line, " if classes and "; add: " in value.reason else how
         return ValueUnreadableError(
             f"The value {value.name!r} of workflow {self.stored.workflow.id!r}{made} is needed by {taker} "
-            f"and cannot be restored: {value.reason}. Or pass the value again, as in {value.name}=..., "
-            "or fork from an earlier step.",
+            f"and cannot be restored: {value.reason}.\n"
+            f"How to fix: {how}pass the value again, as in {value.name}=..., or fork from an earlier step.",
             workflow_id=self.stored.workflow.id,
             name=value.name,
             class_name=classes[0] if classes else None,
