@@ -69,6 +69,8 @@ from hypergraph.durability.resume import (
     lacks_results,
     recall,
     refuse_remade,
+    refuse_unreadable,
+    refuse_unreadable_inside,
     standing_of,
     take_up,
 )
@@ -624,6 +626,9 @@ class WorkflowRecorder:
         if again:
             refuse_rerun(run.admission, stored, outdated)
             again.refuse_rerun()
+        if _is_outermost(run) and self.options.code_change != "rerun":  # else what has changed is made again
+            inside = [name for name in sorted(changes.begun - changes.ended) if name not in anew]
+            refuse_unreadable_inside(run, stored, self.store, inside)
         keys = [key for question in asked if not question.inner for key in question.keys]
         if not is_detached and (answers := {key: run.answers[key] for key in keys if key in run.answers}):
             record_answers(self.store, stored.workflow.id, answers)
@@ -942,6 +947,9 @@ class MapRecorder:
             without_answered_items(self.store, map_run, asked, again, {item.item for item in failed})
         given = self._given_answers(map_run, asked)
         self._check_changes(map_run, items, changes, asked, given)
+        if changes and self.options.code_change != "rerun" and map_run.numbers is None:
+            for item in (item for item in items if item.status is not WorkflowStatus.COMPLETED):
+                refuse_unreadable(self.store, map_run.admission.graph, item, map_run.context)
         if failed:
             self.store.backend.delete([item.id for item in failed])
         if stored is not None and self._is_complete(map_run, stored, items):

@@ -74,7 +74,7 @@ def recall(run: Run, stored: Stored, store: Checkpointer, asked: Iterable[Questi
 
 def lacks_results(run: Run, stored: Stored) -> bool:
     """Say whether a finished run inside of another one has to make results again, because they were lost."""
-    if run.parent is None and (run.map_run is None or run.map_run.parent is None):
+    if not _is_inside(run):
         return False
     done = [record for record in stored.records if record.status is StepStatus.COMPLETED]
     made = {name for record in done for name in record.output_versions}
@@ -82,6 +82,60 @@ def lacks_results(run: Run, stored: Stored) -> bool:
         name in made and isinstance(stored.state.get(name, _LOST), Undecodable)
         for name in run.admission.returns
     )
+
+
+def _is_inside(run: Run) -> bool:
+    """Say whether a run hands its results to the run around it."""
+    return run.parent is not None or (run.map_run is not None and run.map_run.parent is not None)
+
+
+def refuse_unreadable_inside(run: Run, stored: Stored, store: Checkpointer, names: Collection[str]) -> None:
+    """Raise ValueUnreadableError if runs in these nested graphs cannot be restored, before one of them is.
+
+    Of completed items these are the results, which the run around them is given.
+    """
+    last: dict[str, Workflow] = {}
+    for child in store.backend.children(stored.workflow.id) if names else ():
+        name = child.node_name or ""
+        if name in names and (name not in last or child.visit > last[name].visit):
+            last[name] = child
+    for name, child in last.items():
+        step = run.step_of(name)
+        refuse_unreadable(store, run.graph_inside(step), child, run.context, (run, name))
+
+
+def refuse_unreadable(
+    store: Checkpointer,
+    graph: Graph,
+    workflow: Workflow,
+    context: CallContext,
+    around: tuple[Run, str] | None = None,
+) -> None:
+    """Raise ValueUnreadableError if a run, or one inside of it, cannot be restored as a resume does that."""
+    stored = stored_in(store, workflow.id)
+    if stored is None:
+        return
+    if stored.is_map:
+        for item in store.backend.children(workflow.id):
+            refuse_unreadable(store, graph, item, context, around)
+        return
+    given = {name: value for name, (_, value) in stored.inputs.items() if name in graph.inputs.all}
+    try:
+        run = Run(context, admit(graph, tuple(given), on_internal_override="ignore"), given)
+    except (HypergraphError, ValueError):  # it takes other inputs by now, which come from outside
+        return
+    run.workflow_id = workflow.id
+    if around is not None:
+        run.inside(*around, workflow.parent_superstep or 0)
+    try:
+        take_up(run, stored, {}, (), store)
+    except ValueUnreadableError as error:
+        if isinstance(given.get(error.name or ""), Undecodable):
+            return  # what it was given may come from outside again
+        raise
+    ended = {record.node_name for record in stored.records if record.status is StepStatus.COMPLETED}
+    nested = [step.name for step in run.plan.steps if step.kind == "graph" and step.name not in ended]
+    refuse_unreadable_inside(run, stored, store, nested)
 
 
 def recalled(store: Checkpointer, run: Run, step: Step, child: str) -> Run | MapRun | None:
@@ -205,7 +259,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     current = [record for record in stored.records if record.superstep >= past.first]
     standing.go_on(reached)
     _restore_values(run, stored, replay, store, news)
-    is_over = stored.workflow.status is WorkflowStatus.COMPLETED and not (news or outdated)
+    is_over = stored.workflow.status is WorkflowStatus.COMPLETED and not (news or outdated or _is_inside(run))
     if not is_over or has_grown(run.admission.graph, stored):
         new = {*news, *(run.admission.made if outdated else ())}
         kept = {name: value for name, value in run.values.items() if name not in new}
