@@ -538,3 +538,44 @@ def test_a_tool_that_is_new_to_a_loop_leads_to_its_next_round(runner: SyncRunner
         warnings.simplefilter("ignore")
         result = runner.run(graph(more=True), seen=1, workflow_id="w")
     assert result["seen"] == 3
+
+
+@pytest.mark.parametrize("shape", ["flat", "nested", "mapped"])
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_question_of_new_code_is_asked_once_with_rerun(
+    runner: SyncRunner, shape: str, is_stored: bool
+) -> None:
+    calls: list[str] = []
+
+    def ask(n: int) -> bool | None:
+        calls.append("ask")
+        return None
+
+    def ask_now(n: int) -> bool | None:
+        calls.append("ask now")
+        return None if n else True
+
+    def pay(n: int, ok: bool) -> str:
+        if "ask now" not in calls:
+            raise ConnectionError
+        return f"{n} {ok}"
+
+    def graph(question: Any) -> Graph:
+        nodes = [InterruptNode(question, "ask", "ok"), FunctionNode(pay, "pay", "paid")]
+        each = (one := Graph(nodes, name="one")).as_node(name="each")
+        return one if shape == "flat" else Graph([each if shape == "nested" else each.map_over("n")])
+
+    key = {"flat": "ok", "nested": "each.ok", "mapped": "each.item-0.ok"}[shape]
+    options: dict[str, Any] = {"workflow_id": "w", "error_handling": "continue"}
+    runner.run(graph(ask), {"n": [3] if shape == "mapped" else 3}, **options)
+    runner.run(graph(ask), {key: True}, **options)
+    calls.clear()
+    options["code_change"] = "rerun"
+    for _ in range(2):
+        assert runner.run(graph(ask_now), **options).pause.response_key == key
+    assert calls == ["ask now"]
+    if is_stored:
+        assert runner.checkpointer is not None
+        runner.checkpointer.answer("w", key, False)
+    result = runner.run(graph(ask_now), {} if is_stored else {key: False}, **options)
+    assert result["paid"] == (["3 False"] if shape == "mapped" else "3 False")

@@ -23,7 +23,7 @@ from hypergraph.exceptions import warn_caller
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import scope_of
 from hypergraph.nodes.function import FunctionNode
-from hypergraph.scheduling import Done, Past, Standing, Supersteps
+from hypergraph.scheduling import Done, Past, Standing, Supersteps, bits
 from hypergraph.structure import walk
 from hypergraph.values.serializers import JsonSerializer
 from hypergraph.values.undecodable import Undecodable
@@ -198,7 +198,23 @@ class Replay:
     def run(self, turns: Sequence[Turn], *, every: bool = False) -> Standing:
         """Run through the turns that matter, or every one, and return where the last one stands."""
         if self.stored.summary is not None:
-            return self._continue(turns)
+            self._continue(turns)
+        else:
+            self._follow(turns, every=every)
+        self._reopen()
+        return self.standing
+
+    def _reopen(self) -> None:
+        """Take back the answers to questions that changed code has asked again: they are open."""
+        standing = self.standing
+        ahead = standing.due | standing.pending | standing.asking
+        again = bits(self.asked & standing.ran & ~ahead)
+        if again:
+            names = {self.plan.steps[index].name for index in again}
+            at = max(record.superstep for record in self.stored.waiting if record.node_name in names)
+            self.begin(Turn(at, frozenset()), standing.layout.reached_from((), again))
+
+    def _follow(self, turns: Sequence[Turn], *, every: bool) -> None:
         starts = [turn.superstep for turn in turns]
         found: list[list[tuple[Step, StepRecord]]] = [[] for _ in turns]
         for step, record in completed(self.plan, self.stored.records):
@@ -214,9 +230,8 @@ class Replay:
             self.begin(turn, None if number > whole else self.admission.layout.scope)
             steps = [done for step, record in found[number] if (done := self._noted(step, record))]
             self.past.follow(steps, self.first, self.asked)
-        return self.standing
 
-    def _continue(self, turns: Sequence[Turn]) -> Standing:
+    def _continue(self, turns: Sequence[Turn]) -> None:
         """Run through what came after the summary: the rest of its turn, and later turns."""
         starts = [-1, *(turn.superstep for turn in turns)]
         found: list[list[tuple[Step, StepRecord]]] = [[] for _ in starts]
@@ -227,7 +242,6 @@ class Replay:
                 self.begin(turn)
             steps = [done for step, record in records if (done := self._noted(step, record))]
             self.past.follow(steps, self.first, self.asked)
-        return self.standing
 
     def to_data(self) -> dict[str, Any] | None:
         """Return it as plain data to continue from; None while a superstep, or a question, is unfinished."""

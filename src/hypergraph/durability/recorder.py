@@ -779,6 +779,9 @@ class WorkflowRecorder:
         changes, reopened, quiet = self.reruns.pop(run)
         rows = zip(run.records[1::RECORD_SIZE], run.records[3::RECORD_SIZE], strict=True)
         ran = {step.name for step, outcome in rows if outcome is None or outcome.error is None}
+        if self.options.code_change == "rerun":  # a question that new code asks is not asked again
+            asking = (run.plan.steps[index] for (_, index), _ in run.asked)
+            ran |= {step.name for step in asking if step.kind == "interrupt"}
         settled = ran if self.options.code_change == "rerun" else ran - changes.begun
         left = {name: superstep for name, superstep in reopened.items() if name not in ran}
         finished = changes.stored.finished
