@@ -131,7 +131,12 @@ class Changes:
 
     def paths(self, anew: Collection[str] = ()) -> dict[str, Changes]:
         """Return the paths of changed nodes, each with the first run it has changed in; but for `anew`."""
-        found = {name: self for name in self.own if name not in anew}
+        told = {*self.own, *anew}  # a new node is told of by the nodes that ran without it, if they are here
+        found = {
+            name: self
+            for name in self.own
+            if name not in anew and not (name in self.new and told.issuperset(self.new[name]))
+        }
         for name, runs in self.inside.items():
             for run in runs if name not in anew else ():
                 for path, at in run.paths().items():

@@ -646,7 +646,7 @@ class WorkflowRecorder:
             warn_of_given_up(run, stored, asked_last, news, again)
         past = take_up(run, stored, given, outdated, self.store)
         reopened = {run.plan.steps[index].name: past.entry for index in past.reopened}
-        new = [name for name in changes.new if name not in anew]
+        new = [n for n, takers in changes.new.items() if n not in anew and not set(takers) <= set(anew)]
         code = code_to_record(changes, kept, anew, reopened, unseen=new)
         if outdated or again or new:
             begun = run.admission.layout.reached_from((), indexes_of(run, outdated))
