@@ -953,7 +953,7 @@ class Standing:
         self.held = [0] * len(layout.loops)  # by loop: heads chosen for its next round
         self.unrun = [loop.cut for loop in layout.loops]  # by loop: its heads that have not run in this entry
         self.partial: dict[int, int] = {}  # by node that did not make everything: the slots it has filled
-        self.quiet: dict[int, int] = {}  # by node: what it does not make run again
+        self.quiet: dict[int, int] = {}  # by node: what its first run does not make run again
         self.events: list[tuple[int, bool]] = []  # loops that were entered, or (True) that began a round
         self.placed = 0  # heads whose round has begun, and that have not started
         self.coming = 0  # slots of theirs that this round fills: they count for their next run
@@ -1124,7 +1124,8 @@ class Standing:
                 if layout.loops[k].whole:
                     self.held[k] |= layout.loops[k].cut & again & ~self.unrun[k]
         if index in self.quiet:
-            fed &= ~self.quiet[index]
+            fed &= ~(self.quiet[index] & self.ran)
+            self.quiet = {i: mask for i, mask in self.quiet.items() if i != index}
         self.have |= gives
         for i in bits(layout.waiters[index] & self.placed):
             self.coming |= gives & layout.awaited[i]
@@ -1343,8 +1344,12 @@ class Standing:
         return bool(active & (self.layout.before[index] | 1 << index))
 
     def hush(self, sources: int) -> None:
-        """Let nodes that are new to the graph disturb nothing that has run."""
-        self.quiet = dict.fromkeys(bits(sources), self.ran & ~sources)
+        """Let the first runs of nodes that are new to the graph disturb nothing that has run before them."""
+        self.quiet = dict.fromkeys(bits(sources), self.layout.scope & ~sources)
+
+    def go_on(self, reached: int) -> None:
+        """Go on with nodes that are new: they disturb what runs from now on, and all that is reached."""
+        self.quiet = {i: mask & self.ran for i, mask in self.quiet.items() if not reached >> i & 1}
 
     # -- why it ends -----------------------------------------------------------------------------------
 
@@ -1457,7 +1462,9 @@ class Past:
                 self.release(index)
         self.supersteps.turn(self.standing.layout, layout, reached)
         everything = reached == layout.scope
+        quiet = self.standing.quiet  # a turn of the past had no new nodes
         self.standing = Standing(layout) if everything else self.standing.turn(layout, reached)
+        self.standing.quiet = quiet
 
     def follow(self, steps: Iterable[Done], first: int, asked: int = 0) -> None:
         """Run through the completed steps of a turn, in their order; `asked` are open questions."""

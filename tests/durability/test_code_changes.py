@@ -6,12 +6,13 @@ import sqlite3
 import warnings
 from contextlib import closing
 from dataclasses import make_dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hypergraph import END, FunctionNode, Graph, IfElseNode, InterruptNode, RouteNode, SyncRunner
+from hypergraph import END, FunctionNode, Graph, IfElseNode, InterruptNode, RouteNode, SyncRunner, chain
 from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.exceptions import GraphChangedError, ItemChangedError, WorkflowError, WorkflowLockedError
@@ -381,3 +382,200 @@ def test_a_result_keeps_the_hash_of_its_code_if_new_code_fails(runner: SyncRunne
     ):
         assert runner.run(graph(fails), workflow_id="w")["n"] == 2
     assert runner.run(graph(gross), workflow_id="w", code_change="rerun")["n"] == 100
+
+
+# -- nodes that are new, and lead to nodes that have run ----------------------------------------------
+
+
+def _load(path: str) -> str:
+    return f"{path} old"
+
+
+def _load_now(path: str) -> str:
+    return f"{path} new"
+
+
+def _clean(text: str) -> str:
+    return text.upper()
+
+
+class Letters:
+    """A program of which a node gets another name, or gets one more in between."""
+
+    def __init__(self, kind: str, place: str) -> None:
+        self.kind, self.place = kind, place
+        self.calls: list[str] = []
+        self.down: set[str] = set()
+
+    def _node(self, function: Any, name: str, output: str) -> FunctionNode:
+        @wraps(function)
+        def call(*given: Any, **named: Any) -> Any:
+            self.calls.append(name)
+            if name in self.down:
+                raise ConnectionError(name)
+            return function(*given, **named)
+
+        return FunctionNode(call, name, output)
+
+    def graph(self, *, new: bool) -> Graph:
+        load = self._node(_load, "load", "text")
+        more = [self._node(_load_now, "fetch", "text")] if self.kind == "renamed" else [load]
+        if self.kind == "inserted":
+            more.append(self._node(_clean, "clean", "text"))
+        split = self._node(lambda text: text.split(), "split", "words")
+        send = self._node(lambda words: f"{words[0]}-{words[1]}", "send", "sent")
+        nodes = [*(more if new else [load]), split, send]
+        graph = Graph(nodes, edges=chain(*nodes), name="letter")
+        return graph if self.place == "w" else Graph([graph.as_node(name="each")], name="letters")
+
+    @property
+    def first(self) -> str:
+        return "fetch" if self.kind == "renamed" else "clean"
+
+    @property
+    def sent(self) -> str:
+        return "a-new" if self.kind == "renamed" else "A-OLD"
+
+
+@pytest.fixture(params=["renamed", "inserted"])
+def kind(request: Any) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=["w", "w/each"])
+def letters(request: Any, kind: str) -> Letters:
+    return Letters(kind, request.param)
+
+
+def test_what_a_new_node_leads_to_runs_again_with_rerun(runner: SyncRunner, letters: Letters) -> None:
+    letters.down = {"send"}
+    runner.run(letters.graph(new=False), path="a", workflow_id="w", error_handling="continue")
+    letters.down = set()
+    letters.calls.clear()
+    result = runner.run(letters.graph(new=True), workflow_id="w", code_change="rerun")
+    assert (letters.calls, result["sent"]) == ([letters.first, "split", "send"], letters.sent)
+
+
+def test_a_completed_run_takes_in_a_new_node_with_rerun(runner: SyncRunner, kind: str) -> None:
+    letters = Letters(kind, "w")
+    runner.run(letters.graph(new=False), path="a", workflow_id="w")
+    letters.calls.clear()
+    assert runner.run(letters.graph(new=True), workflow_id="w", code_change="rerun")["sent"] == letters.sent
+    runner.run(letters.graph(new=True), workflow_id="w", code_change="error")
+    assert letters.calls == [letters.first, "split", "send"]
+
+
+def test_a_new_node_that_leads_to_results_is_refused_with_error(runner: SyncRunner, letters: Letters) -> None:
+    letters.down = {"send"}
+    runner.run(letters.graph(new=False), path="a", workflow_id="w", error_handling="continue")
+    letters.calls.clear()
+    with pytest.raises(GraphChangedError, match="it is new, and 'split' ran without what it makes"):
+        runner.run(letters.graph(new=True), workflow_id="w", code_change="error")
+    assert letters.calls == []
+
+
+def test_results_made_without_a_new_node_are_kept_with_a_warning(
+    runner: SyncRunner, letters: Letters
+) -> None:
+    letters.down = {"send"}
+    runner.run(letters.graph(new=False), path="a", workflow_id="w", error_handling="continue")
+    for down, calls in (
+        (letters.first, [letters.first]),
+        ("send", [letters.first, "send"]),
+        ("send", ["send"]),
+        ("", ["send"]),
+    ):
+        letters.calls.clear()
+        letters.down = {down}
+        with pytest.warns(UserWarning, match=f"{letters.first}' is new, and 'split' ran without"):
+            result = runner.run(letters.graph(new=True), workflow_id="w", error_handling="continue")
+        assert letters.calls == calls
+    assert result["sent"] == "a-old"
+    letters.calls.clear()
+    if letters.place == "w":  # a nested graph that has completed is as it was
+        with pytest.warns(UserWarning, match="is new, and 'split' ran without"):
+            assert runner.run(letters.graph(new=True), workflow_id="w")["sent"] == "a-old"
+        assert letters.calls == []
+    result = runner.run(letters.graph(new=True), workflow_id="w", code_change="rerun")
+    assert (letters.calls, result["sent"]) == (["split", "send"], letters.sent)
+    runner.run(letters.graph(new=True), workflow_id="w", code_change="error")
+
+
+def test_a_node_under_another_name_is_asked_about(runner: SyncRunner) -> None:
+    letters = Letters("renamed", "w")
+    runner.run(letters.graph(new=False), path="a", workflow_id="w")
+    with pytest.warns(UserWarning, match=r"pass formerly=\{'load': 'fetch'\} to its Graph"):
+        runner.run(letters.graph(new=True), workflow_id="w")
+
+
+def test_new_values_run_a_new_node_and_what_it_leads_to(runner: SyncRunner, kind: str) -> None:
+    letters = Letters(kind, "w")
+    runner.run(letters.graph(new=False), path="a", workflow_id="w")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = runner.run(letters.graph(new=True), path="b", workflow_id="w")
+        assert result["sent"] == letters.sent.replace("a", "b").replace("A", "B")
+        runner.run(letters.graph(new=True), workflow_id="w", code_change="error")
+
+
+def test_a_tool_that_is_new_to_a_loop_leads_to_its_next_round(runner: SyncRunner) -> None:
+    def graph(*, more: bool) -> Graph:
+        def think(seen: int) -> str:
+            return "ask" if seen == 0 else "done" if seen > 2 else "look" if more else "done"
+
+        nodes: list[Any] = [FunctionNode(think, "think", "plan"), InterruptNode(answer, "ask", "seen")]
+        targets = ["ask", *(["look"] if more else []), END]
+        nodes += [RouteNode(lambda plan: plan if plan != "done" else END, targets, name="go")]
+        if more:
+            nodes.append(FunctionNode(lambda plan, seen: seen + 1, "look", "seen"))
+        return Graph(nodes, name="agent")
+
+    def answer(plan: str) -> int | None:
+        return None
+
+    runner.run(graph(more=False), seen=0, workflow_id="w")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = runner.run(graph(more=True), seen=1, workflow_id="w")
+    assert result["seen"] == 3
+
+
+@pytest.mark.parametrize("shape", ["flat", "nested", "mapped"])
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_question_of_new_code_is_asked_once_with_rerun(
+    runner: SyncRunner, shape: str, is_stored: bool
+) -> None:
+    calls: list[str] = []
+
+    def ask(n: int) -> bool | None:
+        calls.append("ask")
+        return None
+
+    def ask_now(n: int) -> bool | None:
+        calls.append("ask now")
+        return None if n else True
+
+    def pay(n: int, ok: bool) -> str:
+        if "ask now" not in calls:
+            raise ConnectionError
+        return f"{n} {ok}"
+
+    def graph(question: Any) -> Graph:
+        nodes = [InterruptNode(question, "ask", "ok"), FunctionNode(pay, "pay", "paid")]
+        each = (one := Graph(nodes, name="one")).as_node(name="each")
+        return one if shape == "flat" else Graph([each if shape == "nested" else each.map_over("n")])
+
+    key = {"flat": "ok", "nested": "each.ok", "mapped": "each.item-0.ok"}[shape]
+    options: dict[str, Any] = {"workflow_id": "w", "error_handling": "continue"}
+    runner.run(graph(ask), {"n": [3] if shape == "mapped" else 3}, **options)
+    runner.run(graph(ask), {key: True}, **options)
+    calls.clear()
+    options["code_change"] = "rerun"
+    for _ in range(2):
+        assert runner.run(graph(ask_now), **options).pause.response_key == key
+    assert calls == ["ask now"]
+    if is_stored:
+        assert runner.checkpointer is not None
+        runner.checkpointer.answer("w", key, False)
+    result = runner.run(graph(ask_now), {} if is_stored else {key: False}, **options)
+    assert result["paid"] == (["3 False"] if shape == "mapped" else "3 False")

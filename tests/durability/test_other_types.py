@@ -7,7 +7,7 @@ import msgspec
 import pydantic
 import pytest
 
-from hypergraph import FunctionNode, Graph, SyncRunner
+from hypergraph import FunctionNode, Graph, InterruptNode, SyncRunner
 from hypergraph.checkpointers import MemoryCheckpointer, register
 from hypergraph.exceptions import GraphChangedError, ValueUnreadableError
 from hypergraph.migration import migrate
@@ -155,3 +155,65 @@ def test_an_upgrade_that_gives_a_field_another_type_is_named() -> None:
         runner.run(graph_of(None, now, works=True), workflow_id="w")
     register(now, version=2, upgrade={1: lambda fields: {**fields, "amount": 6}})
     assert runner.run(graph_of(None, now, works=True), workflow_id="w")["out"].amount == 6
+
+
+# -- inside of maps ------------------------------------------------------------------------------------
+
+
+def made_in_items(cost: Any, field: str = "cost") -> Graph:
+    """Return a graph of one item: it makes an object, and asks about the second one."""
+    found = make_dataclass("Found", [(field, cost)])
+    found.__module__, found.__qualname__ = __name__, "Found"
+
+    def make(n: int) -> Any:
+        calls.append("make")
+        return found(cost(n))
+
+    def ask(n: int) -> bool | None:
+        return True if n == 0 else None
+
+    make.__annotations__["return"] = found
+    return Graph([FunctionNode(make, output_name="found"), InterruptNode(ask, output_name="ok")], name="one")
+
+
+calls: list[str] = []
+
+
+@pytest.mark.parametrize(
+    ("now", "reason"),
+    [((str,), "found.cost is 0, of type int"), ((int, "price"), r"add: register\(Found, version=2")],
+)
+@pytest.mark.parametrize("shape", ["mapped", "nested", "nested map", "map"])
+def test_what_does_not_fit_inside_is_refused_before_anything_is_written(
+    shape: str, now: Any, reason: str
+) -> None:
+    if shape == "map" and len(now) > 1:
+        pytest.skip("no node of the item needs it, and the result says why it cannot be read")
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+
+    def run(graph: Graph, values: dict[str, Any]) -> Any:
+        if shape == "map":
+            given = {"n": [1, 2], **values}
+            return runner.map(graph, given, map_over="n", workflow_id="w")
+        each = graph.as_node(name="each")
+        outer = Graph([each if shape == "nested" else each.map_over("n")], name="outer")
+        if shape == "nested map":
+            outer = Graph([outer.as_node(name="mid")], name="all")
+        return runner.run(outer, values, workflow_id="w")
+
+    key = {"mapped": "each.item-1.ok", "nested": "each.ok", "map": "item-1.ok"}
+    run(made_in_items(int), {"n": 1 if shape == "nested" else [0, 1]} if shape != "map" else {})
+    places = ["w", *(child.id for child in store.backend.children("w"))]
+
+    def recorded() -> list[Any]:
+        steps = [[(s.node_name, s.status, s.answer) for s in store.steps(id)] for id in places]
+        return [*steps, *(store.workflow(id).status for id in places)]
+
+    before = recorded()
+    calls.clear()
+    match = reason.replace("is 0", r"is \d")
+    with pytest.raises(ValueUnreadableError, match=match):
+        run(made_in_items(*now), {key.get(shape, "mid.each.item-1.ok"): True})
+    assert recorded() == before
+    assert calls == []

@@ -17,12 +17,18 @@ from support.processes import Elsewhere, elsewhere
 
 from hypergraph import END, FunctionNode, Graph, SyncRunner, ifelse, node
 from hypergraph.checkpointers import (
+    AesGcmCodec,
     Checkpointer,
     CheckpointPolicy,
     FileArtifactStore,
+    JsonSerializer,
     MemoryCheckpointer,
+    MsgpackSerializer,
+    PickleSerializer,
     SqliteCheckpointer,
     Undecodable,
+    ZlibCodec,
+    ZstdCodec,
 )
 from hypergraph.exceptions import AmbiguousStepError, ItemChangedError, ValueUnreadableError
 
@@ -436,3 +442,70 @@ def test_the_newer_of_two_classes_with_one_name_counts() -> None:
         SyncRunner(checkpointer=store).run(graph, x=1, workflow_id="w", error_handling="continue")
     result = SyncRunner(checkpointer=store).run(graph, workflow_id="w", error_handling="continue")
     assert type(result["thing"]) is names["Thing"]
+
+
+# -- values that this store is not set up to read ---------------------------------------------------
+
+
+class Reversed(JsonSerializer):
+    """A serializer that only this program has."""
+
+    id = "reversed"
+
+    def serialize(self, value: Any) -> bytes:
+        return super().serialize(value)[::-1]
+
+    def deserialize(self, data: bytes) -> Any:
+        return super().deserialize(data[::-1])
+
+
+SETTINGS: dict[
+    str, tuple[dict[str, Any], dict[str, Any], str]
+] = {  # of the writer, of the reader, the reason
+    "pickle": ({"serializer": PickleSerializer(allow_pickle=True)}, {}, "written as 'pickle/1'"),
+    "another serializer": ({"serializer": Reversed()}, {}, "written as 'reversed/1'"),
+    "no pickle": ({}, {"serializer": PickleSerializer(allow_pickle=True)}, "written as 'json/1'"),
+    "no codec": ({"codec": ZstdCodec()}, {"codec": ZlibCodec()}, "has no codec 'zstd'"),
+    "no key": ({"codec": AesGcmCodec(bytes(32))}, {}, "this store has no key"),
+}
+
+
+def in_two_steps(calls: list[str]) -> Graph:
+    def first(n: int) -> int:
+        calls.append("first")
+        return n + 1
+
+    def second(a: int) -> int:
+        calls.append("second")
+        if len(calls) < 3:
+            raise ConnectionError("down")
+        return a + 1
+
+    return Graph([FunctionNode(first, "first", "a"), FunctionNode(second, "second", "b")], name="two")
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_what_another_store_reads_is_refused_and_not_made_again(name: str, tmp_path: Path) -> None:
+    writing, reading, reason = SETTINGS[name]
+    calls: list[str] = []
+    graph, path = in_two_steps(calls), tmp_path / "runs.db"
+    first = SyncRunner(checkpointer=SqliteCheckpointer(path, **writing))
+    first.run(graph, n=1, workflow_id="w", error_handling="continue")
+    other = SyncRunner(checkpointer=SqliteCheckpointer(path, **reading))
+    for options in ({}, {"fork_from": ("w", None)}):
+        with pytest.raises(ValueUnreadableError, match=f"{reason}.*\n.*--db module:attribute"):
+            other.run(graph, n=1, **{"workflow_id": "f" if options else "w", **options})
+    assert calls == ["first", "second"]
+    assert first.run(graph, workflow_id="w")["b"] == 3
+    assert calls == ["first", "second", "second"]
+
+
+@pytest.mark.parametrize("kinds", [(JsonSerializer, MsgpackSerializer), (MsgpackSerializer, JsonSerializer)])
+def test_json_and_msgpack_go_on_with_each_other(kinds: Any, tmp_path: Path) -> None:
+    calls: list[str] = []
+    graph, path = in_two_steps(calls), tmp_path / "runs.db"
+    writer, reader = (SyncRunner(checkpointer=SqliteCheckpointer(path, serializer=kind())) for kind in kinds)
+    writer.run(graph, n=1, workflow_id="w", error_handling="continue")
+    assert reader.run(graph, workflow_id="w")["b"] == 3
+    assert writer.run(graph, workflow_id="w")["b"] == 3
+    assert calls == ["first", "second", "second"]

@@ -105,6 +105,7 @@ HOSTILE: dict[str, tuple[Any, Any, Any, str]] = {  # format, data, base -> part 
 
 
 OF_CLASSES = ("os.system", "subprocess", "a module", "a class that moved")  # refused, not made again
+OF_SETTINGS = ("pickle", "an unknown codec", "a newer format")
 
 
 def opened(folder: Path) -> SqliteCheckpointer:
@@ -215,6 +216,10 @@ def test_a_planted_value_is_undecodable_and_made_again_or_refused(seen: dict[str
     assert found["others"] == (1, 0)
     if name in OF_CLASSES:
         assert found["refused"] == [HOSTILE[name][3]] * 2
+        assert found["results"] == found["ran"] == []
+        return
+    if name in OF_SETTINGS:  # another store may read it
+        assert found["refused"] == ["", ""]
         assert found["results"] == found["ran"] == []
         return
     assert found["results"] == [5, 5]

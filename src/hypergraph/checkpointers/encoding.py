@@ -44,7 +44,13 @@ from hypergraph.exceptions import CheckpointError, DecryptionError, warn_caller
 from hypergraph.records import PauseInfo
 from hypergraph.values.codecs import CodecChain
 from hypergraph.values.graphs import with_types_of
-from hypergraph.values.undecodable import Undecodable, UnknownClassError, public_text
+from hypergraph.values.undecodable import (
+    Undecodable,
+    UnknownClassError,
+    is_of_settings,
+    of_settings,
+    public_text,
+)
 
 if TYPE_CHECKING:
     from hypergraph.values.serializers import Serializer
@@ -169,7 +175,8 @@ class Encoding:
         for serializer in (self.serializer, *self.by_name.values()):
             if name == serializer.id and version.isdigit() and int(version) <= serializer.version:
                 return serializer
-        return None
+        other = self.serializer.beside(name)
+        return other if other is not None and written == f"{other.id}/{other.version}" else None
 
     @property
     def store_id(self) -> bytes:
@@ -391,6 +398,7 @@ class Encoding:
             ours = isinstance(error, ValueError | CheckpointError)
             found = Undecodable(str(error) if ours else f"{type(error).__name__}: {error}")
             found.rows = tuple((row.format, row.data) for row in (*payload.parts, payload))
+            found.is_foreign = is_of_settings(error)
             return found
 
     def _referred(self, workflow_id: str, payload: Payload) -> Any:
@@ -535,7 +543,9 @@ class Encoding:
         tag, _, codecs = written.partition("+")
         plain = _tag(written)
         if self._reader(plain) is None:
-            raise ValueError(f"written as {plain!r}, this store reads {self.tag!r}")
+            error = ValueError(f"written as {plain!r}, this store reads {self.tag!r}")
+            is_format = plain.rpartition("/")[2].isdigit()  # else the row is damaged
+            raise of_settings(error) if is_format else error
         if written != payload.format:  # a reference
             data = self._artifact(data)
         if not codecs and not self.chain.format:
@@ -547,8 +557,8 @@ class Encoding:
 
     def _artifact(self, reference: bytes) -> bytes:
         if self.artifacts is None:
-            raise ValueError(
-                "the value is in an artifact store, and this store has none; pass artifact_store="
+            raise of_settings(
+                ValueError("the value is in an artifact store, and this store has none; pass artifact_store=")
             )
         return self.artifacts.get(ArtifactRef.from_text(reference.decode()))
 

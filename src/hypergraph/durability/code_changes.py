@@ -12,7 +12,7 @@ from hypergraph.checkpointers.questions import Question, began_by
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow, outermost
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import preview
-from hypergraph.durability.history import Stored, stored_in
+from hypergraph.durability.history import Stored, stored_in, unseen_nodes
 from hypergraph.engine.admission import ITEM, Admission, admit
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
@@ -115,13 +115,16 @@ class Changes:
 
     graph: Graph
     stored: Stored
-    own: tuple[str, ...] = ()  # nodes with results whose code or wiring has changed
+    own: tuple[str, ...] = ()  # nodes with results whose code or wiring has changed, and those in `new`
     # By nested graph: the runs of its last visit in which code has changed; of a mapped one, its items.
     inside: Mapping[str, tuple[Changes, ...]] = field(default_factory=dict)
     begun: frozenset[str] = frozenset()  # nested graphs that differ, and have a history of their own
     ended: frozenset[str] = frozenset()  # those in `inside` whose last visit has a result
     more: frozenset[str] = frozenset()  # nodes that differ only in that they make more than they did
     ran: tuple[str, ...] = ()  # nested graphs in which something ran by itself since
+    # New nodes that make what finished ones have taken without them, with these. They have no recorded hash
+    # as long as those results are kept.
+    new: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.own or self.inside or self.ran)
@@ -133,13 +136,23 @@ class Changes:
 
     @property
     def outdated(self) -> list[str]:
-        """The nodes to run again. What is unfinished inside of a nested graph continues without that."""
+        """The nodes to run again. What is unfinished inside of a nested graph continues without that.
+
+        Of a new node that has a result by now, these are the nodes that ran without it.
+        """
         ended = [name for name in self.inside if name in self.ended]
-        return list(dict.fromkeys((*self.own, *ended, *self.ran)))
+        done = {name: takers for name, takers in self.new.items() if name in self.stored.finished}
+        own = [other for name in self.own for other in done.get(name, (name,))]
+        return list(dict.fromkeys((*own, *ended, *self.ran)))
 
     def paths(self, anew: Collection[str] = ()) -> dict[str, Changes]:
         """Return the paths of changed nodes, each with the first run it has changed in; but for `anew`."""
-        found = {name: self for name in self.own if name not in anew}
+        told = {*self.own, *anew}  # a new node is told of by the nodes that ran without it, if they are here
+        found = {
+            name: self
+            for name in self.own
+            if name not in anew and not (name in self.new and told.issuperset(self.new[name]))
+        }
         for name, runs in self.inside.items():
             for run in runs if name not in anew else ():
                 for path, at in run.paths().items():
@@ -191,7 +204,8 @@ def changes_in(
     differing = [name for name, known in before.items() if now.get(name, known) != known]
     nested = [name for name in differing if "+" in before[name] and "+" in now[name]]
     visits = _last_visits(store, stored.workflow, nested, upto)
-    own = changed_nodes(graph, stored, visits)
+    new = unseen_nodes(graph, stored)
+    own = [*changed_nodes(graph, stored, visits), *new]
     last = {record.node_name: record for record in stored.records}
     inside: dict[str, tuple[Changes, ...]] = {}
     ended = set()
@@ -215,6 +229,7 @@ def changes_in(
         begun=frozenset(visits),
         ended=frozenset(ended),
         more=frozenset(more),
+        new=new,
     )
 
 
@@ -238,7 +253,8 @@ def _changes_of(
         stored = stored_in(store, workflow.id, graph)
         if stored is not None:
             found.append(changes_in(store, graph, stored, every=every))
-            seen |= {(name, before[name]) for name in found[-1].own if "+" not in before[name]}
+            own = (name for name in found[-1].own if name in before and "+" not in before[name])
+            seen |= {(name, before[name]) for name in own}
     return found
 
 
@@ -303,14 +319,22 @@ def _has_ended(record: StepRecord, name: str) -> bool:
 
 
 def has_grown(graph: Graph, stored: Stored) -> bool:
-    """Return whether the graph has nodes that the recorded graph did not have."""
+    """Return whether the graph has nodes that the recorded graph did not have, and that have not run."""
     before = stored.workflow.node_hashes
-    return bool(before) and not node_hashes(graph).keys() <= before.keys()
+    return bool(before) and not node_hashes(graph).keys() <= before.keys() | stored.finished
 
 
-def warn_of_kept(graph: Graph, workflow_id: str, paths: Iterable[str]) -> None:
-    """Warn of results that are kept although the code that made them has changed."""
-    if kept := list(paths):
+def warn_of_kept(graph: Graph, workflow_id: str, paths: Mapping[str, Changes]) -> None:
+    """Warn of results that are kept although the code that made them, or what leads to it, has changed."""
+    new = {path: at for path, at in paths.items() if path.rpartition("/")[2] in at.new}
+    if new:
+        shown = "; ".join(f"{_listed(graph, [path])} {_novelty(path, at)}" for path, at in new.items())
+        warn_caller(
+            f"Workflow {workflow_id!r}: {shown}. The results that were recorded without "
+            f'{"it" if len(new) == 1 else "them"} are kept. Pass code_change="rerun" to run what '
+            f"{'it leads' if len(new) == 1 else 'they lead'} to again.{_renamed(new)}"
+        )
+    if kept := [path for path in paths if path not in new]:
         warn_caller(
             f"Workflow {workflow_id!r}: the code or wiring of {_listed(graph, kept)} has changed since it "
             f"was recorded; the recorded {'result is' if len(kept) == 1 else 'results are'} kept. "
@@ -332,9 +356,26 @@ def refuse_changes(graph: Graph, workflow_id: str, paths: Mapping[str, Changes])
         f"Workflow {workflow_id!r}: the code or wiring of {_listed(graph, paths)} has changed since it "
         "was recorded.\n"
         f"{shown}\n"
-        'Pass code_change="keep" to keep the recorded results, or "rerun" to run these nodes again.',
+        'Pass code_change="keep" to keep the recorded results, or "rerun" to run these nodes again.'
+        f"{_renamed({path: at for path, at in paths.items() if path.rpartition('/')[2] in at.new})}",
         workflow_id=workflow_id,
     )
+
+
+def _novelty(path: str, at: Changes) -> str:
+    takers = at.new[path.rpartition("/")[2]]
+    return f"is new, and {_listed(at.graph, takers)} ran without what it makes"
+
+
+def _renamed(new: Mapping[str, Changes]) -> str:
+    """Return how to say that new nodes are former ones under another name, if they may be."""
+    former: dict[str, str] = {}
+    for path, at in new.items():
+        name = path.rpartition("/")[2]
+        node, nodes = at.graph.nodes[name], (at.stored.workflow.graph or {}).get("nodes", ())
+        gone = [each for each in nodes if each["name"] not in at.graph.nodes]
+        former |= {each["name"]: name for each in gone if tuple(each["outputs"]) == node.data_outputs}
+    return f" If it is an old node under another name, pass formerly={former} to its Graph." if former else ""
 
 
 def _listed(graph: Graph, names: Iterable[str]) -> str:
@@ -348,18 +389,20 @@ def code_to_record(
     settled: Collection[str] = (),
     reopened: Mapping[str, int] | None = None,
     *,
+    unseen: Collection[str] = (),
     version: str | None,
 ) -> NewWorkflow | None:
     """Return the code to record, None if it is unchanged; kept results keep their old hash.
 
     A nested graph with a history of its own may then hold results of several codes: its hash says so, unless
     it is among the `settled`, all of whose results are of the present code. The hash of one that is
-    `reopened` says from which superstep on it runs again.
+    `reopened` says from which superstep on it runs again. New nodes have none as long
+    as they are `unseen` by results that are kept.
     """
     graph, stored = changes.graph, changes.stored
     before = stored.workflow.node_hashes
-    hashes = dict(node_hashes(graph))
-    for name, now in node_hashes(graph).items():
+    hashes = {name: known for name, known in node_hashes(graph).items() if name not in unseen}
+    for name, now in list(hashes.items()):
         known, around = before.get(name, now), name in changes.begun
         if reopened is not None and name in reopened:
             hashes[name] = f"{now.partition('+')[0]}+{_AGAIN}{reopened[name]}"
@@ -441,7 +484,9 @@ def described(run: Run | MapRun, options: RunOptions) -> NewWorkflow:
 
 
 def _difference(graph: Graph, stored: Stored, name: str) -> str:
-    """Return in which way a node has changed."""
+    """Return in which way a node has changed, or that it is new."""
+    if takers := unseen_nodes(graph, stored).get(name):
+        return f"it is new, and {_listed(graph, takers)} ran without what it makes"
     nodes: dict[str, Any] = {node["name"]: node for node in (stored.workflow.graph or {}).get("nodes", ())}
     before, now = nodes.get(name), graph.nodes[name]
     if before is not None and (tuple(before["inputs"]), tuple(before["outputs"])) != (

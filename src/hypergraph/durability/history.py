@@ -23,7 +23,7 @@ from hypergraph.exceptions import warn_caller
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import scope_of
 from hypergraph.nodes.function import FunctionNode
-from hypergraph.scheduling import Done, Past, Standing, Supersteps
+from hypergraph.scheduling import Done, Past, Standing, Supersteps, bits
 from hypergraph.structure import walk
 from hypergraph.values.serializers import JsonSerializer
 from hypergraph.values.undecodable import Undecodable
@@ -181,6 +181,9 @@ class Replay:
         self.asked = sum(1 << index for index in waiting if index is not None)
         if stored.summary is not None:
             self._restore(stored.summary)
+        elif stored.unseen:
+            new = (self.plan.index[name] for name in stored.unseen if name in self.plan.index)
+            self.standing.hush(sum(1 << index for index in new))
 
     @property
     def standing(self) -> Standing:
@@ -195,7 +198,23 @@ class Replay:
     def run(self, turns: Sequence[Turn], *, every: bool = False) -> Standing:
         """Run through the turns that matter, or every one, and return where the last one stands."""
         if self.stored.summary is not None:
-            return self._continue(turns)
+            self._continue(turns)
+        else:
+            self._follow(turns, every=every)
+        self._reopen()
+        return self.standing
+
+    def _reopen(self) -> None:
+        """Take back the answers to questions that changed code has asked again: they are open."""
+        standing = self.standing
+        ahead = standing.due | standing.pending | standing.asking
+        again = bits(self.asked & standing.ran & ~ahead)
+        if again:
+            names = {self.plan.steps[index].name for index in again}
+            at = max(record.superstep for record in self.stored.waiting if record.node_name in names)
+            self.begin(Turn(at, frozenset()), standing.layout.reached_from((), again))
+
+    def _follow(self, turns: Sequence[Turn], *, every: bool) -> None:
         starts = [turn.superstep for turn in turns]
         found: list[list[tuple[Step, StepRecord]]] = [[] for _ in turns]
         for step, record in completed(self.plan, self.stored.records):
@@ -211,9 +230,8 @@ class Replay:
             self.begin(turn, None if number > whole else self.admission.layout.scope)
             steps = [done for step, record in found[number] if (done := self._noted(step, record))]
             self.past.follow(steps, self.first, self.asked)
-        return self.standing
 
-    def _continue(self, turns: Sequence[Turn]) -> Standing:
+    def _continue(self, turns: Sequence[Turn]) -> None:
         """Run through what came after the summary: the rest of its turn, and later turns."""
         starts = [-1, *(turn.superstep for turn in turns)]
         found: list[list[tuple[Step, StepRecord]]] = [[] for _ in starts]
@@ -224,7 +242,6 @@ class Replay:
                 self.begin(turn)
             steps = [done for step, record in records if (done := self._noted(step, record))]
             self.past.follow(steps, self.first, self.asked)
-        return self.standing
 
     def to_data(self) -> dict[str, Any] | None:
         """Return it as plain data to continue from; None while a superstep, or a question, is unfinished."""
@@ -300,6 +317,7 @@ class Replay:
                 self.versions[name] = max(version, self.versions.get(name, 0))
             self.levels[step.index] = record.round
             self.visits[step.index] = record.visit
+            self.standing.quiet.pop(step.index, None)
 
     def news_in(self, turn: Turn) -> frozenset[str]:
         """Return the values of a turn that begin something anew.
@@ -506,6 +524,7 @@ class Stored:
     versions: Mapping[str, int] = field(default_factory=dict)  # the latest version of every output
     edited_at: frozenset[int] = frozenset()  # supersteps before which a fork was given values
     is_hidden: Callable[[str, Any], bool] | None = None  # whether a stored input is a value, redacted
+    unseen: Collection[str] = ()  # nodes that are new, and make what finished ones have taken without them
     # Of earlier steps: `records` has those that still matter, and all later ones; `turns` has the later ones.
     summary: Mapping[str, Any] | None = None
 
@@ -656,6 +675,28 @@ def grown(stored: Stored, graph: Graph) -> list[StepRecord]:
                 record, output_versions={**record.output_versions, **made}, lost={**record.lost, **lost}
             )
     return records
+
+
+def unseen_nodes(graph: Graph, stored: Stored) -> dict[str, list[str]]:
+    """Return the new nodes that make what finished nodes have taken without them, each with those nodes.
+
+    A node that a recorded gate chooses is none of them: a decision made now leads to it.
+    """
+    before, wiring = stored.workflow.node_hashes, graph.wiring
+    new = [name for name in wiring.nodes if name not in before] if before else []
+    if not new:
+        return {}
+    gates = [gate for name, gate in wiring.gates.items() if name in before]
+    chosen = {target for gate in gates for target in gate.target_names}
+    given = stored.inputs.keys() - produced(stored.records)
+    found: dict[str, list[str]] = {}
+    for taker in (name for name in wiring.nodes if name in stored.finished):
+        taken = [name for name in wiring.nodes[taker].inputs if name not in given]
+        feeders = {feeder for name in taken for feeder in wiring.feeders(taker, name)}
+        for name in new:
+            if name in feeders and name not in chosen and name != taker:
+                found.setdefault(name, []).append(taker)
+    return found
 
 
 def _next_version(stored: Stored, name: str) -> int:

@@ -67,9 +67,12 @@ from hypergraph.durability.resume import (
     ended_elsewhere,
     failed_elsewhere,
     given_up,
+    indexes_of,
     lacks_results,
     recall,
     refuse_remade,
+    refuse_unreadable,
+    refuse_unreadable_inside,
     standing_of,
     take_up,
 )
@@ -152,7 +155,7 @@ class WorkflowRecorder:
         self.has_waited = self.has_forked = False
         self.warned: set[str] = set()  # workflows that cannot be brought up to date with what is in them
         # Runs in which nodes run again because of their code, and from where on nested graphs do.
-        self.reruns: dict[Run, tuple[Changes, dict[str, int]]] = {}
+        self.reruns: dict[Run, tuple[Changes, dict[str, int], dict[str, bool]]] = {}
         self.changes: Changes | None = None  # of the outermost run, as it was seen last
         try:
             store.backend.recover()  # reading alone finishes nothing that a crash left half done
@@ -450,7 +453,10 @@ class WorkflowRecorder:
                 refuse_changes(graph, source.id, changes.paths())
             at = reopened_nodes(graph, before)
             reopened = {name: at[name] for name in at if origin.upto is None or at[name] <= origin.upto}
-            code = code_to_record(changes, before.finished, reopened=reopened, version=described.version)
+            version = described.version
+            code = code_to_record(
+                changes, before.finished, reopened=reopened, unseen=changes.new, version=version
+            )
             described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
         keep = {"force": self.options.force, "keep_steps": self.options.keep_steps}
         fork.begin(self.store, run.workflow_id or "", described, origin, **keep)
@@ -652,6 +658,9 @@ class WorkflowRecorder:
         if again:
             refuse_rerun(run.admission, stored, outdated)
             again.refuse_rerun()
+        if _is_outermost(run) and self.options.code_change != "rerun":  # else what has changed is made again
+            inside = [name for name in sorted(changes.begun - changes.ended) if name not in anew]
+            refuse_unreadable_inside(run, stored, self.store, inside)
         keys = [key for question in asked if not question.inner for key in question.keys]
         if not is_detached and (answers := {key: run.answers[key] for key in keys if key in run.answers}):
             record_answers(self.store, stored.workflow.id, answers)
@@ -669,9 +678,14 @@ class WorkflowRecorder:
             warn_of_given_up(run, stored, asked_last, news, again)
         past = take_up(run, stored, given, outdated, self.store)
         reopened = {run.plan.steps[index].name: past.entry for index in past.reopened}
-        code = code_to_record(changes, kept, anew, reopened, version=self._version(run, stored.workflow))
-        if outdated or again:
-            self.reruns[run] = changes, reopened
+        new = [n for n, takers in changes.new.items() if n not in anew and not set(takers) <= set(anew)]
+        version = self._version(run, stored.workflow)
+        code = code_to_record(changes, kept, anew, reopened, unseen=new, version=version)
+        if outdated or again or new:
+            begun = run.admission.layout.reached_from((), indexes_of(run, outdated))
+            again_too = {name for name, index in run.plan.index.items() if begun >> index & 1}
+            quiet = {name: not again_too.issuperset(changes.new[name]) for name in new}
+            self.reruns[run] = changes, reopened, quiet
         is_turn = bool(news or outdated) and not is_detached
         left = given_up(run, stored, self.store) if is_turn else []
         run.journal = Journal(
@@ -795,13 +809,19 @@ class WorkflowRecorder:
 
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""
-        changes, reopened = self.reruns.pop(run)
+        changes, reopened, quiet = self.reruns.pop(run)
         rows = zip(run.records[1::RECORD_SIZE], run.records[3::RECORD_SIZE], strict=True)
         ran = {step.name for step, outcome in rows if outcome is None or outcome.error is None}
+        if self.options.code_change == "rerun":  # a question that new code asks is not asked again
+            asking = (run.plan.steps[index] for (_, index), _ in run.asked)
+            ran |= {step.name for step in asking if step.kind == "interrupt"}
         settled = ran if self.options.code_change == "rerun" else ran - changes.begun
         left = {name: superstep for name, superstep in reopened.items() if name not in ran}
         version = self._version(run, changes.stored.workflow)
-        return code_to_record(changes, changes.stored.finished - ran, settled, left, version=version)
+        finished = changes.stored.finished
+        is_over = run.status is RunStatus.COMPLETED  # then a new node that has not run was not needed
+        unseen = [name for name in quiet if (quiet[name] if name in ran | finished else not is_over)]
+        return code_to_record(changes, finished - ran, settled, left, unseen=unseen, version=version)
 
     def open_map(self, map_run: MapRun) -> None:
         """Start or resume the history of a map."""
@@ -976,6 +996,8 @@ class MapRecorder:
             without_answered_items(self.store, map_run, asked, again, {item.item for item in failed})
         given = self._given_answers(map_run, asked)
         self._check_changes(map_run, items, changes, asked, given)
+        if changes and self.options.code_change != "rerun" and map_run.numbers is None:
+            self._refuse_unreadable(map_run, items)
         if failed:
             self.store.backend.delete([item.id for item in failed])
         if stored is not None and self._is_complete(map_run, stored, items):
@@ -1004,6 +1026,11 @@ class MapRecorder:
             self.store.backend.write(
                 self.store.encoding.commit(claim, status=WorkflowStatus.ACTIVE, code=code)
             )
+
+    def _refuse_unreadable(self, map_run: MapRun, items: Iterable[Workflow]) -> None:
+        """Raise ValueUnreadableError for an unfinished item with a value that the graph of today cannot take."""
+        for item in (item for item in items if item.status is not WorkflowStatus.COMPLETED):
+            refuse_unreadable(self.store, map_run.admission.graph, item, map_run.context)
 
     def _refuse_other_version(self, map_run: MapRun, found: Workflow) -> None:
         """Give a map back that is pinned to another version by now. Raises GraphVersionError then."""

@@ -29,6 +29,7 @@ from hypergraph.durability.history import (
     completed,
     grown,
     stored_in,
+    unseen_nodes,
 )
 from hypergraph.durability.summaries import begun_at, fits, reached_at, shift_of, with_turn
 from hypergraph.engine.admission import admit
@@ -73,7 +74,7 @@ def recall(run: Run, stored: Stored, store: Checkpointer, asked: Iterable[Questi
 
 def lacks_results(run: Run, stored: Stored) -> bool:
     """Say whether a finished run inside of another one has to make results again, because they were lost."""
-    if run.parent is None and (run.map_run is None or run.map_run.parent is None):
+    if not _is_inside(run):
         return False
     done = [record for record in stored.records if record.status is StepStatus.COMPLETED]
     made = {name for record in done for name in record.output_versions}
@@ -81,6 +82,60 @@ def lacks_results(run: Run, stored: Stored) -> bool:
         name in made and isinstance(stored.state.get(name, _LOST), Undecodable)
         for name in run.admission.returns
     )
+
+
+def _is_inside(run: Run) -> bool:
+    """Say whether a run hands its results to the run around it."""
+    return run.parent is not None or (run.map_run is not None and run.map_run.parent is not None)
+
+
+def refuse_unreadable_inside(run: Run, stored: Stored, store: Checkpointer, names: Collection[str]) -> None:
+    """Raise ValueUnreadableError if runs in these nested graphs cannot be restored, before one of them is.
+
+    Of completed items these are the results, which the run around them is given.
+    """
+    last: dict[str, Workflow] = {}
+    for child in store.backend.children(stored.workflow.id) if names else ():
+        name = child.node_name or ""
+        if name in names and (name not in last or child.visit > last[name].visit):
+            last[name] = child
+    for name, child in last.items():
+        step = run.step_of(name)
+        refuse_unreadable(store, run.graph_inside(step), child, run.context, (run, name))
+
+
+def refuse_unreadable(
+    store: Checkpointer,
+    graph: Graph,
+    workflow: Workflow,
+    context: CallContext,
+    around: tuple[Run, str] | None = None,
+) -> None:
+    """Raise ValueUnreadableError if a run, or one inside of it, cannot be restored as a resume does that."""
+    stored = stored_in(store, workflow.id)
+    if stored is None:
+        return
+    if stored.is_map:
+        for item in store.backend.children(workflow.id):
+            refuse_unreadable(store, graph, item, context, around)
+        return
+    given = {name: value for name, (_, value) in stored.inputs.items() if name in graph.inputs.all}
+    try:
+        run = Run(context, admit(graph, tuple(given), on_internal_override="ignore"), given)
+    except (HypergraphError, ValueError):  # it takes other inputs by now, which come from outside
+        return
+    run.workflow_id = workflow.id
+    if around is not None:
+        run.inside(*around, workflow.parent_superstep or 0)
+    try:
+        take_up(run, stored, {}, (), store)
+    except ValueUnreadableError as error:
+        if isinstance(given.get(error.name or ""), Undecodable):
+            return  # what it was given may come from outside again
+        raise
+    ended = {record.node_name for record in stored.records if record.status is StepStatus.COMPLETED}
+    nested = [step.name for step in run.plan.steps if step.kind == "graph" and step.name not in ended]
+    refuse_unreadable_inside(run, stored, store, nested)
 
 
 def recalled(store: Checkpointer, run: Run, step: Step, child: str) -> Run | MapRun | None:
@@ -155,6 +210,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     plan = run.plan
     if stored.summary is not None and not fits(stored, run.admission):
         _read_whole(stored, store, run.admission.graph)
+    stored.unseen = unseen_nodes(run.admission.graph, stored)
     before = stored.recorded()
     stored.inputs |= news
     stored.records = grown(stored, run.admission.graph)
@@ -201,9 +257,9 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     for name, (version, _) in stored.inputs.items():
         past.versions[name] = max(version, past.versions.get(name, 0))
     current = [record for record in stored.records if record.superstep >= past.first]
-    _add_new_nodes(run, stored, outdated)
+    standing.go_on(reached)
     _restore_values(run, stored, replay, store, news)
-    is_over = stored.workflow.status is WorkflowStatus.COMPLETED and not (news or outdated)
+    is_over = stored.workflow.status is WorkflowStatus.COMPLETED and not (news or outdated or _is_inside(run))
     if not is_over or has_grown(run.admission.graph, stored):
         new = {*news, *(run.admission.made if outdated else ())}
         kept = {name: value for name, value in run.values.items() if name not in new}
@@ -231,7 +287,8 @@ def standing_of(run: Run, stored: Stored, store: Checkpointer) -> Standing:
     """Return where the history of a workflow ends, without what is given now."""
     if stored.summary is not None and not fits(stored, run.admission):
         _read_whole(stored, store, run.admission.graph)
-    known = replace(stored, records=grown(stored, run.admission.graph))
+    graph = run.admission.graph
+    known = replace(stored, records=grown(stored, graph), unseen=unseen_nodes(graph, stored))
     return Replay(run.admission, known).run(stored.turns)
 
 
@@ -342,14 +399,6 @@ def _pass_over_given_up(
 
 def _is_before(child: Workflow, superstep: int) -> bool:
     return (child.parent_superstep or 0) < superstep
-
-
-def _add_new_nodes(run: Run, stored: Stored, outdated: Sequence[str]) -> None:
-    """Let nodes that the recorded graph did not have run, without making others run again that have."""
-    before = stored.workflow.node_hashes
-    added = [i for name, i in run.plan.index.items() if name not in before] if before else []
-    if added and not outdated:
-        run.standing.hush(sum(1 << i for i in added))
 
 
 def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer) -> None:
@@ -508,6 +557,12 @@ class Lost(NamedTuple):
         return "not stored" if self.record is None else self.record.lost.get(self.name, "not stored any more")
 
 
+_SETTINGS = (
+    "open the store with the serializer, codecs and keys that wrote it, on the command line with "
+    "--db module:attribute; or "
+)
+
+
 class _Remaking:
     """The search for steps that make again what was not kept."""
 
@@ -541,8 +596,8 @@ class _Remaking:
 
     def _can_make(self, maker: Step, record: StepRecord, value: Lost) -> bool:
         """Say whether a step would make the same again: it takes what it took then."""
-        if value.found is not None and value.found.classes:
-            return False  # a line of code makes it readable
+        if value.found is not None and (value.found.classes or value.found.is_foreign):
+            return False  # a line of code, or another setting of the store, makes it readable
         if value.name in maker.appends:
             return False  # no step makes the whole list
         taken = record.input_versions
@@ -552,10 +607,12 @@ class _Remaking:
         classes = value.found.classes if value.found is not None else ()
         made = f", made by node {value.record.node_name!r}," if value.record is not None else ""
         taker = "the graph around it" if step is None else f"node {step.name!r}"
+        how = _SETTINGS if value.found is not None and value.found.is_foreign else ""
+        how = "add this line, " if classes and "; add: " in value.reason else how
         return ValueUnreadableError(
             f"The value {value.name!r} of workflow {self.stored.workflow.id!r}{made} is needed by {taker} "
-            f"and cannot be restored: {value.reason}. Or pass the value again, as in {value.name}=..., "
-            "or fork from an earlier step.",
+            f"and cannot be restored: {value.reason}.\n"
+            f"How to fix: {how}pass the value again, as in {value.name}=..., or fork from an earlier step.",
             workflow_id=self.stored.workflow.id,
             name=value.name,
             class_name=classes[0] if classes else None,

@@ -63,17 +63,21 @@ def _fields_parts(names: tuple[str, ...], value: Any) -> dict[str, Any]:
     return {"v": {name: getattr(value, name) for name in names}}
 
 
+class OtherFieldsError(ValueError):
+    """A stored object has other fields than its class: an upgrade would lead from one to the other."""
+
+
 def _with_defaults(stored: object, defaults: dict[str, Callable[[], Any] | None]) -> dict[str, Any]:
     """Return stored fields in the order of the class; fields added since then get their defaults."""
     if type(stored) is not dict:
         raise ValueError("its fields are not a mapping")
     unknown = [name for name in stored if name not in defaults]
     if unknown:
-        raise ValueError(f"the class has no field {unknown[0]!r}")
+        raise OtherFieldsError(f"the class has no field {unknown[0]!r}")
     values = {}
     for name, default in defaults.items():
         if name not in stored and default is None:
-            raise ValueError(f"its field {name!r} is missing")
+            raise OtherFieldsError(f"its field {name!r} is missing")
         values[name] = stored[name] if name in stored or default is None else default()
     return values
 
@@ -304,6 +308,12 @@ def line_for(name: str) -> str:
     is_local = module == _MAIN or "<" in qualname
     first = qualname.partition(".")[0]
     return start + ("" if is_local else f"from {module} import {first}; ") + f"register({qualname})"
+
+
+def upgrade_line(cls: type[Any]) -> str:
+    """Return the line of code that leads stored objects of a class to its fields of today."""
+    version = version_of(cls)
+    return f"register({cls.__qualname__}, version={version + 1}, upgrade={{{version}: function_of_fields}})"
 
 
 _PLAIN = (str, bytes, int, float, bool, types.NoneType)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from hypergraph.exceptions import DecryptionError
 from hypergraph.values.limits import MAX_SIZE, check_limit, check_size
+from hypergraph.values.undecodable import of_settings
 
 _PIECE = 64 * 1024  # passed to zlib and read from it at once; small, because zlib copies unconsumed input
 _SEAL = b"seal"  # the identity of seals; those of values contain a zero byte
@@ -243,12 +244,15 @@ class CodecChain:
         name, _, version = tag.rpartition("/")
         link = self._known.get(name)
         if link is None:
-            raise self._unknown(name or tag, format)
+            raise of_settings(self._unknown(name or tag, format))
         if not version.isdecimal() or not version.isascii():
             raise ValueError(f"A stored value has an invalid format: {format!r}")
         if int(version) > link.version:
-            raise ValueError(
-                f"A stored value has the format {tag!r}, this release reads up to {link.tag!r}; upgrade it"
+            raise of_settings(
+                ValueError(
+                    f"A stored value has the format {tag!r}, this release reads up to {link.tag!r}; "
+                    "upgrade it"
+                )
             )
         return link
 

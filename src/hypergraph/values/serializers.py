@@ -58,6 +58,10 @@ class Serializer(ABC):
         """
         return self
 
+    def beside(self, format_name: str) -> Serializer | None:
+        """Return a serializer of another format that may read what is stored beside this one's values."""
+        return None
+
     def without_types(self) -> Serializer:
         """Return a serializer for viewing: it builds no objects of user classes, even registered ones."""
         return self
@@ -133,6 +137,15 @@ class _TreeSerializer(Serializer):
         other = copy.copy(self)
         other._classes = (Classes(annotations, functions), *(self._classes or ()))
         other._strict = True
+        return other
+
+    def beside(self, format_name: str) -> Serializer | None:
+        """Return the other one of JSON and MessagePack, with the same classes: both only parse."""
+        found = next((kind for kind in (JsonSerializer, MsgpackSerializer) if kind.id == format_name), None)
+        if found is None:
+            return None
+        other = found()
+        other._classes, other._strict = self._classes, self._strict
         return other
 
     def without_types(self) -> Self:

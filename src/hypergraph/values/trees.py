@@ -21,11 +21,13 @@ from hypergraph.values import arrays, frames, tags
 from hypergraph.values.classes import (
     REGISTERED,
     Classes,
+    OtherFieldsError,
     find_class,
     kind_of,
     line_for,
     name_of,
     rebuilt,
+    upgrade_line,
     version_of,
 )
 from hypergraph.values.limits import LONGEST_TEXT, check_hashes
@@ -343,7 +345,8 @@ class Reader:
             return rebuilt(cast(type[Any], cls), kind, **parts)
         except Exception as error:  # the class may have changed
             self._unknown[name] = None
-            raise ValueError(f"an object of {name} cannot be rebuilt: {error}") from error
+            line = f"; add: {upgrade_line(cast(type[Any], cls))}" if type(error) is OtherFieldsError else ""
+            raise ValueError(f"an object of {name} cannot be rebuilt: {error}{line}") from error
 
 
 def _fields(parts: tags.Parts) -> Any:

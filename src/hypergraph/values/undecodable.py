@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 Error = TypeVar("Error", bound=Exception)
 _LEVELS = 4  # of what is readable, in a repr
 _PUBLIC = "without_content"  # the attribute of an error that says why a value was not stored
+_SETTINGS = "of_settings"  # the attribute of an error that other settings of the store would avoid
 
 
 def with_public_text(error: Error, text: str) -> Error:
@@ -26,6 +27,17 @@ def public_text(error: Exception) -> str:
     return type(error).__name__ + ("" if text is None else f": {text}")
 
 
+def of_settings(error: Error) -> Error:
+    """Return the error, marked as one that other settings of the store would avoid."""
+    setattr(error, _SETTINGS, True)
+    return error
+
+
+def is_of_settings(error: Exception) -> bool:
+    """Say whether a value is intact, and a store with another serializer, codec or key would read it."""
+    return getattr(error, _SETTINGS, False)
+
+
 class UnknownClassError(TypeError):
     """An object was not stored, because a later process could not find its class."""
 
@@ -37,13 +49,15 @@ class Undecodable:
     placeholders inside; None if the bytes are unreadable. Serializers refuse to store an Undecodable.
     """
 
-    __slots__ = ("_form", "classes", "data", "of", "reason", "rows")  # a damaged value may hold very many
+    # A damaged value may hold very many.
+    __slots__ = ("_form", "classes", "data", "is_foreign", "of", "reason", "rows")
 
     def __init__(self, reason: str, data: Any = None, of: str | None = None) -> None:
         self.reason = reason  # the cause and its remedy
         self.data = data  # the readable part
         self.of = of  # the name of the class, if it is an object
         self.classes: tuple[str, ...] = ()  # the classes of objects in it that could not be built
+        self.is_foreign = False  # whether a store with other settings reads it
         self.rows: tuple[
             tuple[str, bytes | None], ...
         ] = ()  # formats and bytes that no serializer reads here
