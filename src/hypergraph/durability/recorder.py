@@ -1028,7 +1028,7 @@ class MapRecorder:
             )
 
     def _refuse_unreadable(self, map_run: MapRun, items: Iterable[Workflow]) -> None:
-        """Raise ValueUnreadableError if an unfinished item has a value that the graph of today cannot take."""
+        """Raise ValueUnreadableError if an unfinished item has a value that the graph cannot take today."""
         for item in (item for item in items if item.status is not WorkflowStatus.COMPLETED):
             refuse_unreadable(self.store, map_run.admission.graph, item, map_run.context)
 
