@@ -57,7 +57,7 @@ class Undecodable:
         self.data = data  # the readable part
         self.of = of  # the name of the class, if it is an object
         self.classes: tuple[str, ...] = ()  # the classes of objects in it that could not be built
-        self.is_foreign = False  # whether a store with other settings reads it
+        self.is_foreign: bool = False  # whether a store with other settings reads it
         self.rows: tuple[
             tuple[str, bytes | None], ...
         ] = ()  # formats and bytes that no serializer reads here
