@@ -360,8 +360,9 @@ def test_a_failure_counts_before_a_pause_beside_it() -> None:
     fail = FunctionNode(lambda topic: 1 / 0, "fail", "never")
     for nodes in ([flow().as_node(), fail], [fail, flow().as_node()]):
         result = run_async(Graph(nodes), {"topic": "t"}, error_handling="continue")
-        assert (result.status, result.pause) == (RunStatus.FAILED, None)
+        assert (result.status, result.paused) == (RunStatus.FAILED, False)
         assert isinstance(result.error, ZeroDivisionError)
+        assert [pause.response_key for pause in result.pauses] == ["flow.decision"]  # it can be answered
 
 
 def test_a_nested_loop_asks_again_after_the_answer_is_used_up() -> None:

@@ -145,7 +145,7 @@ def fitted(case: Case) -> Subject:
             first = case.turns[0] | {x: given(x, 1) for x in error.missing}
             case = replace(case, turns=(first, *case.turns[1:]))
         except (Unfit, GraphConfigError, ValueError) as error:
-            if "with_entrypoint" in str(error):
+            if "with_entrypoint()" in str(error):
                 return subject
             reason = str(error)
             case = _repaired(case, reason)
@@ -282,7 +282,7 @@ def run_once(  # noqa: PLR0917 - one call of a case
         except MissingInputError as error:
             raise Unfit(str(error)) from error
         except (ValueError, GraphConfigError, IncompatibleRunnerError) as error:
-            if "with_entrypoint" in str(error):
+            if "with_entrypoint()" in str(error):
                 return None, "refused"
             raise Unfit(str(error)) from error
     if told is not None:
@@ -291,7 +291,7 @@ def run_once(  # noqa: PLR0917 - one call of a case
         raise Unfit(str(result.error))  # of an inner graph
     if result.status is RunStatus.FAILED and isinstance(result.error, InfiniteLoopError):
         return result, "infinite"
-    if result.status is RunStatus.FAILED and "with_entrypoint" in str(result.error):
+    if result.status is RunStatus.FAILED and "with_entrypoint()" in str(result.error):
         return result, "refused"
     return result, ENDINGS.get(result.status, str(result.status))
 
