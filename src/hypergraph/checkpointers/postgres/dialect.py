@@ -32,7 +32,6 @@ WHERE w.id = ?
 
 POSTGRES = Dialect(
     owned="SELECT 1 FROM workflows WHERE key = ? AND fence = ? FOR UPDATE",
-    own_step=None,  # it would lock nothing
     owner=(
         "SELECT key, status, fence, owner_pid, owner_host, owner_since, crashes FROM workflows WHERE id = ? "
         "FOR UPDATE"

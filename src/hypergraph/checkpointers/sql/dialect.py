@@ -27,7 +27,6 @@ class Dialect(NamedTuple):
     """
 
     owned: str  # (key, fence) -> a row if the claim is the newest
-    own_step: str | None  # (key, fence, the rest of a row): add a step of the newest claim; None: ask first
     owner: str  # (id) -> key, status, fence, process, address, since, crashes
     key: str  # (id) -> key
     tags: str  # (id) -> key, tags

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -280,40 +279,21 @@ def release(connection: Connection, claim: Ownership) -> None:
     connection.executemany(connection.dialect.release, [(claim.key, claim.fence)])
 
 
-def _put_steps(connection: Connection, claim: Ownership, steps: Sequence[EncodedStep]) -> None:
-    """Add steps, if the claim is the newest; it stays that until the transaction ends."""
-    execute, key, dialect = connection.execute, claim.key, connection.dialect
-    held = (key, claim.fence)
-    first = dialect.own_step if steps else None
-    if first is None:
-        _require_newest(connection, claim)
-    for step in steps:
-        row, values = rows_of(key, step)
-        if first is None:
-            added = execute(STEP, row)
-        else:
-            try:
-                added = execute(first, held + row[1:])
-            except sqlite3.IntegrityError:
-                _require_newest(connection, claim)
-                raise
-            first = None
-        if added.rowcount != 1:
-            raise recorded_already(step.record)
-        if values:
-            connection.executemany(VALUE, values)
-
-
-def _require_newest(connection: Connection, claim: Ownership) -> None:
-    if connection.execute(connection.dialect.owned, (claim.key, claim.fence)).fetchone() is None:
-        raise taken_over(claim.workflow_id)
-
-
 def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     """Write one unit."""
     claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage, summary, awaits = unit
     key, fence = claim.key, claim.fence
-    _put_steps(connection, claim, steps)
+    execute = connection.execute
+    if (
+        execute(connection.dialect.owned, (key, fence)).fetchone() is None
+    ):  # it stays ours until the transaction ends
+        raise taken_over(claim.workflow_id)
+    for step in steps:
+        row, values = rows_of(key, step)
+        if execute(STEP, row).rowcount != 1:
+            raise recorded_already(step.record)
+        if values:
+            connection.executemany(VALUE, values)
     if inputs:
         connection.executemany(VALUE, input_rows(key, at, inputs))
     if inner or summary is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD, Dialect
-from hypergraph.checkpointers.sql.rows import STEP
 from hypergraph.checkpointers.sqlite.migrations import OUTPUT
 
 _LAST = f"""
@@ -14,8 +13,6 @@ FROM workflows AS w LEFT JOIN vals AS v ON v.workflow = w.key
 
 SQLITE = Dialect(
     owned="SELECT 1 FROM workflows WHERE key = ? AND fence = ?",
-    # As a part of the row, the question costs a tenth of a statement of its own. NULL is refused.
-    own_step=STEP.replace("(?", "((SELECT key FROM workflows WHERE key = ? AND fence = ?)", 1),
     owner=(
         "SELECT key, status, fence, owner_pid, owner_host, owner_since, crashes FROM workflows WHERE id = ?"
     ),
