@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from browser.conftest import Look
 from browser.panels import Panels
@@ -29,6 +29,28 @@ def test_a_thousand_items_are_a_strip_and_pages_failed_first(look: Look) -> None
         page.keyboard.press("Enter")
         expect(shown.rows).to_have_attribute("aria-rowcount", str(100 + opened + 1))
         assert page.get_by_role("row").count() < 200
+
+
+def test_the_first_page_of_items_is_loaded_once_however_late_it_comes(look: Look) -> None:
+    held: list[Route] = []
+    asked: list[str] = []
+
+    def hold_first(route: Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) == 1:
+            held.append(route)
+        else:
+            route.continue_()
+
+    with look("long") as page:
+        page.route("**/api/v1/items?**", hold_first)
+        with page.expect_response(re.compile(r"/api/v1/columns\?.*id=batch(&|$)")):
+            shown = Panels(page, "wf=batch")
+        page.evaluate("() => new Promise(requestAnimationFrame)")  # the failing step is looked for
+        held[0].continue_()
+        expect(page.get_by_label("Error", exact=True)).to_contain_text("nobody answered ticket 13")
+        expect(shown.rows).to_have_attribute("aria-rowcount", "53")
+        assert len(asked) == 1, asked
 
 
 def test_a_failed_item_opens_at_its_failing_step(look: Look) -> None:

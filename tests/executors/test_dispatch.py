@@ -440,7 +440,10 @@ def test_a_stop_cancels_what_is_pending_and_does_not_wait_for_what_runs(kind, st
     )
     with pytest.raises(CancellationError):
         on.map(Graph([away.wait_for_ever]), fifo=[fifo] * 20, map_over="fifo", **options)
-    left = [future for future in stuck.submitted if not future.cancelled()]
+    # A worker that was just started may take calls that were given up, and leaves them alone.
+    left = [
+        f for f in stuck.submitted if not f.cancelled() and not (f.done() and f.result()[1] == ("given up",))
+    ]
     assert len(left) <= 5  # one with each worker, the others in the queue before them
 
 

@@ -14,9 +14,19 @@ from typing import Any
 import pytest
 from support.cli import Cli
 
-from hypergraph import AsyncRunner, Graph, SqliteCheckpointer, SyncRunner, interrupt, node, receive
+from hypergraph import (
+    AsyncRunner,
+    Graph,
+    SqliteCheckpointer,
+    SyncRunner,
+    interrupt,
+    node,
+    receive,
+)
+from hypergraph.checkpointers import MemoryCheckpointer
 from hypergraph.cli import main
 from hypergraph.cli.commands import show
+from hypergraph.cli.stores import resuming
 from hypergraph.display import escape_json
 
 UNSAFE = re.compile(
@@ -242,6 +252,8 @@ def test_the_key_of_a_pause_is_quoted() -> None:
         "failed_inside": 0,
         "tags": {},
     }
-    answer, resume = show._next(found)  # type: ignore[arg-type]  # the parts that count
+    answer, _ = show._next(found, "")  # type: ignore[arg-type]  # the parts that count
     assert shlex.split(answer) == ["hypergraph", "answer", SHELL, "a; touch owned=..."]
-    assert shlex.split(resume) == ["hypergraph", "resume", SHELL, "MODULE:GRAPH"]
+    store = MemoryCheckpointer()
+    SyncRunner(checkpointer=store).run(Graph([node(str, output_name="said")]), x=1, workflow_id=SHELL)
+    assert shlex.split(resuming(store, SHELL)) == ["hypergraph", "resume", SHELL, "MODULE:GRAPH"]

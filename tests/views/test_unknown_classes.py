@@ -24,7 +24,6 @@ from hypergraph import END, Graph, NodeContext, SyncRunner, interrupt, node, rec
 from hypergraph.checkpointers import (
     AesGcmCodec,
     Checkpointer,
-    MsgpackSerializer,
     PickleSerializer,
     SqliteCheckpointer,
     Undecodable,
@@ -324,10 +323,9 @@ KEY = bytes(range(32))
     ("options", "reason"),
     [
         ({"serializer": PickleSerializer(allow_pickle=True)}, "written as 'pickle/1'"),
-        ({"serializer": MsgpackSerializer()}, "written as 'msgpack/1'"),
         ({"codec": AesGcmCodec(KEY)}, "A stored value is encrypted"),
     ],
-    ids=["pickle", "msgpack", "encrypted"],
+    ids=["pickle", "encrypted"],
 )
 def test_what_cannot_be_read_says_why_instead_of_none(
     options: dict[str, Any], reason: str, tmp_path: Path

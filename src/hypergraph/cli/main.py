@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -101,6 +102,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = _run(arguments, screen)
         sys.stdout.flush()
+        if argv is None:
+            gc.freeze()  # the process ends, and would look for garbage in every module before: 8 of 64 ms
     except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED

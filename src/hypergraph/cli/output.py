@@ -27,8 +27,9 @@ _COLOURS = {
     "stopped": "33",
     "skipped": "2",
 }
-_OWN = re.compile(r"(?<![\w`])hypergraph (?=[a-z])(?!demo\b|\w+ --help)")  # a command of ours in a text
-_PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_-]+")  # a word that no shell changes
+_OWN = r"(?<![\w`])hypergraph (?=[a-z])(?!demo\b|\w+ --help)"  # a command of ours in a text
+# The characters that no shell changes.
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789@%+=:,./_-")
 _LEAST = 6  # characters of a cell, in a narrow terminal too
 _READABLE = 12  # characters that make a cell readable
 _AGES = ((60, "s"), (60, "m"), (24, "h"), (10_000_000, "d"))
@@ -153,8 +154,8 @@ def located(text: str, database: str | None) -> str:
         return text
     own = f"{quoted('hypergraph', '--db', database)} "
     if text.startswith("hypergraph "):  # one command: the rest may be anything
-        return own + text.removeprefix("hypergraph ") if _OWN.match(text) else text
-    return _OWN.sub(lambda _: own, text)
+        return own + text.removeprefix("hypergraph ") if re.match(_OWN, text) else text
+    return re.sub(_OWN, lambda _: own, text)
 
 
 def suggested(command: str, *places: object, options: Sequence[object] = ()) -> str:
@@ -172,7 +173,7 @@ def list_of_items(wf: str, command: str) -> list[str]:
 def quoted(*words: object) -> str:
     """Return a command line, quoted for a shell."""
     texts = [str(word) for word in words]
-    if all(map(_PLAIN.fullmatch, texts)):  # as most are
+    if all(text and _PLAIN.issuperset(text) for text in texts):  # as most are
         return " ".join(texts)
     import shlex  # takes long to import
 

@@ -18,11 +18,12 @@ _WORDS = {  # how messages for Python name an option, and its name here
     "raise max_iterations": "raise --max-iterations",
     "Pass it to run()": "Give it to hypergraph resume",
 }
-_CHOICES = re.compile(r"\b(code_change|restart)=(['\"])(\w+)\2")
-_ONLY_PYTHON = re.compile(r"\s*Pass on_internal_override=[^.]*\.")
+# Patterns are not compiled at import, because most commands succeed.
+_CHOICES = r"\b(code_change|restart)=(['\"])(\w+)\2"
+_ONLY_PYTHON = r"\s*Pass on_internal_override=[^.]*\."
 _PLACE = r"fork_from=\((['\"])(.*?)\1, (\d+|None)\)"
 # The place of a fork alone, or the whole call. A full stop would look like a part of the command.
-_FORK = re.compile(rf"(?:run\(graph, \w+=\.\.\., )?{_PLACE}(?:, workflow_id=\.\.\.\))?(?:\.$)?")
+_FORK = rf"(?:run\(graph, \w+=\.\.\., )?{_PLACE}(?:, workflow_id=\.\.\.\))?(?:\.$)?"
 
 
 def _plain_fork(workflow_id: str, at: str | None) -> str:
@@ -31,11 +32,11 @@ def _plain_fork(workflow_id: str, at: str | None) -> str:
 
 def as_command_line(message: str, fork: Callable[[str, str | None], str] = _plain_fork) -> str:
     """Return a message for a terminal; `fork` returns the command that forks a workflow at a superstep."""
-    message = _FORK.sub(lambda found: fork(found[2], None if found[3] == "None" else found[3]), message)
-    message = _CHOICES.sub(lambda found: f"--{found[1].replace('_', '-')} {found[3]}", message)
+    message = re.sub(_FORK, lambda found: fork(found[2], None if found[3] == "None" else found[3]), message)
+    message = re.sub(_CHOICES, lambda found: f"--{found[1].replace('_', '-')} {found[3]}", message)
     for python, option in _WORDS.items():
         message = message.replace(python, option)
-    return _ONLY_PYTHON.sub("", message)
+    return re.sub(_ONLY_PYTHON, "", message)
 
 
 def complaint(error: Problem | HypergraphError, *, can_take_over: bool = False) -> Problem:

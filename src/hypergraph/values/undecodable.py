@@ -58,9 +58,8 @@ class Undecodable:
         self.of = of  # the name of the class, if it is an object
         self.classes: tuple[str, ...] = ()  # the classes of objects in it that could not be built
         self.is_foreign: bool = False  # whether a store with other settings reads it
-        self.rows: tuple[
-            tuple[str, bytes | None], ...
-        ] = ()  # formats and bytes that no serializer reads here
+        # Formats and bytes that no serializer reads here.
+        self.rows: tuple[tuple[str, bytes | None], ...] = ()
         self._form: tuple[bytes, Serializer] | None = None
 
     def stored_as(self, raw: bytes, serializer: Serializer) -> Undecodable:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -172,12 +173,10 @@ def test_a_fork_is_made_without_a_graph_and_runs_on_with_one(shop: RunCli) -> No
     shop.golden("fork-edit-without-graph", "fork", "eight", "--set", "double=7", code=2)
     store.tag("eight", {"hypergraph.app": "antigravity:graph"})
     said = shop("fork", "eight", "double=7", code=2).err
-    assert (
-        "'antigravity:graph', which started 'eight', is not a module of graphs in the current folder" in said
-    )
+    assert "'antigravity:graph', which started 'eight', is not taken: 'antigravity' is not in the" in said
     (Path(shop.folder) / "deploy.py").write_text("open('deployed', 'w')")  # of another purpose
     store.tag("eight", {"hypergraph.app": "deploy:graph"})
-    assert "'deploy:graph', which started 'eight', is not a module" in shop("resume", "eight", code=2).err
+    assert "is not taken: deploy.py does not mention hypergraph" in shop("resume", "eight", code=2).err
     assert not (Path(shop.folder) / "deployed").exists()
 
 
@@ -334,8 +333,14 @@ def test_an_answer_is_followed_by_the_command_that_resumes(
     monkeypatch.chdir(tmp_path)
     SyncRunner(checkpointer="runs.db").run(ASKING, said="a", workflow_id="by-code")
     main(["run", f"{__name__}:ASKING", "said=a", "--id", "by-command"])
+    main(["run", f"{__name__}:ASKING", "said=a", "--id", "elsewhere"])
+    capsys.readouterr()
+    main(["answer", "elsewhere", "approved=true"])  # the module is in another folder
+    assert capsys.readouterr().out.endswith("resume elsewhere MODULE:GRAPH\n")
+    file = (tmp_path / __name__.replace(".", "/")).with_suffix(".py")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(__file__, file)
     for name, ending in (("by-code", "resume by-code MODULE:GRAPH\n"), ("by-command", "resume by-command\n")):
-        capsys.readouterr()
         main(["answer", name, "approved=true"])
         assert capsys.readouterr().out.endswith(ending)
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from hypergraph import PauseInfo
-from hypergraph.checkpointers import Checkpointer, MsgpackSerializer, StepStatus, Undecodable
+from hypergraph.checkpointers import (
+    Checkpointer,
+    MsgpackSerializer,
+    PickleSerializer,
+    StepStatus,
+    Undecodable,
+)
 from hypergraph.checkpointers.backend import START
 from hypergraph.exceptions import WorkflowNotFoundError
 from hypergraph.testing.conformance.samples import commit, given, opened, recorded, step
@@ -200,13 +206,20 @@ class ValueTests:
     def test_a_value_of_another_serializer_is_undecodable_and_hides_nothing(
         self, store: Checkpointer
     ) -> None:
-        other = store.view(serializer=MsgpackSerializer())
+        other = store.view(serializer=PickleSerializer(allow_pickle=True))
         claim = opened(store)
         commit(other, claim, step(0, values={"x": (1, 2)}))
         commit(store, claim, step(1, values={"y": 1}))
         assert other.state("w")["x"] == (1, 2)
         assert isinstance(store.state("w")["x"], Undecodable)
         assert store.steps("w")[1].values == {"y": 1}
+
+    def test_stores_with_json_and_with_messagepack_read_each_other(self, store: Checkpointer) -> None:
+        other = store.view(serializer=MsgpackSerializer())
+        claim = opened(store)
+        commit(other, claim, step(0, values={"x": (1, 2)}))
+        commit(store, claim, step(1, values={"y": {3, 4}}))
+        assert store.state("w") == other.state("w") == {"x": (1, 2), "y": {3, 4}}
 
     def test_inputs_have_versions_and_enter_before_a_superstep(self, store: Checkpointer) -> None:
         claim = opened(store)

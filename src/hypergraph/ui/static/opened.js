@@ -154,15 +154,25 @@ export function loadRun(id) {
   return promise;
 }
 
-/** Load the next page of the items of a map. @param {string} id */
+/** Load the first page of the items of a map, unless it is known. @param {string} id */
 export function loadItems(id) {
   return inTurn(`items of ${id}`, async () => {
-    const known = itemPages.peek().get(id);
-    if (known && !known.next_cursor) return;
-    const page = await get("items", { id, limit: 50, cursor: known?.next_cursor });
-    const items = [...(known?.items ?? []), ...page.items];
-    itemPages.value = new Map(itemPages.peek()).set(id, { ...page, items });
-  }, `more items of ${id}`);
+    if (!itemPages.peek().has(id)) await nextItems(id);
+  }, `first items of ${id}`);
+}
+
+/** Load the next page of the items of a map. @param {string} id */
+export function loadMoreItems(id) {
+  return inTurn(`items of ${id}`, () => nextItems(id), `more items of ${id}`);
+}
+
+/** @param {string} id */
+async function nextItems(id) {
+  const known = itemPages.peek().get(id);
+  if (known && !known.next_cursor) return;
+  const page = await get("items", { id, limit: 50, cursor: known?.next_cursor });
+  const items = [...(known?.items ?? []), ...page.items];
+  itemPages.value = new Map(itemPages.peek()).set(id, { ...page, items });
 }
 
 /** Look again at as many items as are known. @param {string} id */
@@ -204,7 +214,7 @@ async function failureIn(id) {
   await loadRun(id);
   const known = runs.peek().get(id);
   if (!known?.length) {
-    if (!itemPages.peek().has(id)) await loadItems(id);
+    await loadItems(id);
     const item = itemPages.peek().get(id)?.items[0];
     return item?.status === "failed" ? failureIn(item.id) : null;
   }

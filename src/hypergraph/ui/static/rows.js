@@ -66,7 +66,7 @@ export function unfoldAround(id) {
 /** Load what an unfolded run consists of: steps, or the items of a map. @param {string} id */
 async function loadNested(id) {
   await loadRun(id);
-  if (runs.peek().get(id)?.length === 0 && !itemPages.peek().has(id)) await loadItems(id);
+  if (runs.peek().get(id)?.length === 0) await loadItems(id);
 }
 
 /** @param {Row[]} out @param {string} id @param {number} depth @param {Row | null} up */

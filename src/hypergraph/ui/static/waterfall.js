@@ -4,7 +4,7 @@ import { computed } from "@preact/signals";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { html } from "hg/html.js";
 import { amounts, cut, duration, plain, plural } from "hg/format.js";
-import { columns, critical, detail, graph, isLast, itemPages, loadItems, running, runs, scope, scopeColumns, unresolved } from "hg/opened.js";
+import { columns, critical, detail, graph, isLast, itemPages, loadMoreItems, running, runs, scope, scopeColumns, unresolved } from "hg/opened.js";
 import { loadAround, selectNode, selectStep, settle } from "hg/moves.js";
 import { Panel, statusClass, useSize } from "hg/parts.js";
 import { format } from "hg/route.js";
@@ -145,7 +145,7 @@ function Fold({ row }) {
 function choose(row, shift) {
   if (row.kind === "running" || row.kind === "progress" || (row.kind === "call" && !row.up)) return; // it has not ended
   if (row.kind === "unresolved") return row.run === selection.workflow.peek() ? selectNode(row.path) : openWorkflow(row.run);
-  if (row.kind === "more") loadItems(row.run).catch(() => {}); // the row stays, to be clicked again
+  if (row.kind === "more") loadMoreItems(row.run).catch(() => {}); // the row stays, to be clicked again
   else if (row.kind === "item") openWorkflow(row.child);
   else if (shift && row.run === scope.peek().run && row.superstep !== scope.peek().at) {
     const pair = [row.superstep, scope.peek().at].sort((a, b) => a - b);
