@@ -255,5 +255,5 @@ def test_the_key_of_a_pause_is_quoted() -> None:
     answer, _ = show._next(found, "")  # type: ignore[arg-type]  # the parts that count
     assert shlex.split(answer) == ["hypergraph", "answer", SHELL, "a; touch owned=..."]
     store = MemoryCheckpointer()
-    SyncRunner(checkpointer=store).run(Graph([node(str, output_name="said")]), x=1, workflow_id=SHELL)
+    SyncRunner(checkpointer=store).run(Graph([node(abs, output_name="made")]), x=1, workflow_id=SHELL)
     assert shlex.split(resuming(store, SHELL)) == ["hypergraph", "resume", SHELL, "MODULE:GRAPH"]
