@@ -9,8 +9,16 @@ import pytest
 from support.stored import store_at
 
 from hypergraph import Graph, NodeContext, SyncRunner, node
-from hypergraph.checkpointers import AesGcmCodec, Checkpointer
+from hypergraph.checkpointers import (
+    AesGcmCodec,
+    Checkpointer,
+    JsonSerializer,
+    PickleSerializer,
+    Serializer,
+    SqliteCheckpointer,
+)
 from hypergraph.checkpointers.sql.transfer import copy_store, dump, load
+from hypergraph.exceptions import ValueUnreadableError
 
 LARGE = "x" * 200_000
 calls: list[str] = []
@@ -93,3 +101,26 @@ def test_they_are_redacted(tmp_path: Path, secret: bytes) -> None:
     SyncRunner(checkpointer=kept).run(GRAPH, x=1, workflow_id="w")
     assert stored(kept)[1] == ("second", "same key", "***", "***")
     kept.close()
+
+
+def test_a_call_that_only_another_setting_reads_is_not_repeated(tmp_path: Path, secret: bytes) -> None:
+    broken = [True]
+
+    @node(output_name="out")
+    def agent(x: int, ctx: NodeContext) -> int:
+        found = ctx.step("paid", tool, "once", ctx)
+        if broken:
+            raise RuntimeError("further down")
+        return len(found)
+
+    def attempt(serializer: Serializer, handling: str = "raise") -> Any:
+        with SqliteCheckpointer(tmp_path / "w.db", serializer=serializer) as kept:
+            runner = SyncRunner(checkpointer=kept)
+            return runner.run(Graph([agent]), x=1, workflow_id="w", error_handling=handling)
+
+    attempt(PickleSerializer(allow_pickle=True), "continue")
+    broken.clear()
+    with pytest.raises(ValueUnreadableError, match=r"'paid' of node 'agent'.*written as 'pickle/1'"):
+        attempt(JsonSerializer())
+    assert attempt(PickleSerializer(allow_pickle=True))["out"] == 8
+    assert calls == ["once"]

@@ -11,7 +11,7 @@ from hypergraph.checkpointers.records import Payload, Place
 from hypergraph.durability.history import is_other
 from hypergraph.engine.inner_steps import Entry, Opened
 from hypergraph.engine.plan import Step
-from hypergraph.exceptions import warn_caller
+from hypergraph.exceptions import ValueUnreadableError, warn_caller
 from hypergraph.values.undecodable import Undecodable, public_text
 
 if TYPE_CHECKING:
@@ -56,8 +56,14 @@ class InnerJournal:
         return content_of(self.encoding, self.journal.claim.workflow_id, payload)
 
     def restored(self, entry: Entry) -> Entry | None:
-        """Return an entry with its arguments and its value, None if they cannot be read."""
+        """Return an entry with its arguments and its value, None if they cannot be read.
+
+        Raises:
+            ValueUnreadableError: another setting of the store makes them readable.
+        """
         content = self._content(entry.payload)
+        if content is None:
+            self._refuse_foreign(entry.payload)
         if content is None or content["status"] != "completed":
             return None
         found = inner_step_of(self.step.name, entry.payload, content)
@@ -66,6 +72,20 @@ class InnerJournal:
         made = Entry(entry.index, "completed")
         made.args, made.kwargs, made.value = found.args, found.kwargs, found.value
         return made
+
+    def _refuse_foreign(self, payload: Payload) -> None:
+        """Raise ValueUnreadableError for a call that only other settings of the store can read."""
+        workflow_id = self.journal.claim.workflow_id
+        found = self.encoding.value(owner_of(workflow_id), payload._replace(base=None))
+        if isinstance(found, Undecodable) and found.is_foreign:
+            raise ValueUnreadableError(
+                f"The result of step {payload.name!r} of node {self.step.name!r} of workflow {workflow_id!r} "
+                f"cannot be restored: {found.reason}.\n"
+                "How to fix: open the store with the serializer, codecs and keys that wrote it, on the "
+                "command line with --db module:attribute; or fork from an earlier step.",
+                workflow_id=workflow_id,
+                name=payload.name,
+            )
 
     @staticmethod
     def is_other(recorded: Any, given: Any) -> bool:
