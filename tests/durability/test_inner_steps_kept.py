@@ -113,7 +113,7 @@ def test_a_call_that_only_another_setting_reads_is_not_repeated(tmp_path: Path, 
             raise RuntimeError("further down")
         return len(found)
 
-    def attempt(serializer: Serializer, handling: str = "raise") -> Any:
+    def attempt(serializer: Serializer, handling: Any = "raise") -> Any:
         with SqliteCheckpointer(tmp_path / "w.db", serializer=serializer) as kept:
             runner = SyncRunner(checkpointer=kept)
             return runner.run(Graph([agent]), x=1, workflow_id="w", error_handling=handling)
