@@ -24,8 +24,9 @@ class Panels:
 
     def row(self, name: str, visit: int | None = None) -> Locator:
         """Return the row of a step."""
-        text = rf"^\s*[▾▸]?\s*{re.escape(name)}\s*" + (rf"⟳{visit}\D" if visit else "")
-        return self.rows.locator(".wrow:not(.row-running)").filter(has_text=re.compile(text))
+        text = rf"^\s*[▾▸]?\s*{re.escape(name)}\s*" + (rf"⟳{visit}\s*$" if visit else "")
+        cell = self.page.get_by_role("gridcell").filter(has_text=re.compile(text))
+        return self.rows.locator(".wrow:not(.row-running)").filter(has=cell)
 
     def box(self, path: str) -> Locator:
         """Return what stands for a node in the graph."""

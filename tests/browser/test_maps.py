@@ -50,7 +50,7 @@ def test_the_first_page_of_items_is_loaded_once_however_late_it_comes(look: Look
         held[0].continue_()
         expect(page.get_by_label("Error", exact=True)).to_contain_text("nobody answered ticket 13")
         expect(shown.rows).to_have_attribute("aria-rowcount", "53")
-        assert len(asked) == 1, asked
+        assert not [address for address in asked if "cursor=" in address]
 
 
 def test_a_failed_item_opens_at_its_failing_step(look: Look) -> None:

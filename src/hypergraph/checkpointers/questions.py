@@ -333,11 +333,11 @@ def _refuse_unasked(
     last_turn = max((payload.superstep for payload in store.backend.read_inputs(workflow_id)), default=0)
     known = answer_at(store, workflow_id, key, last_turn)
     workflow = store.backend.read_workflow(workflow_id)
-    if known is UNKNOWN or (workflow is not None and not asks_for(workflow.graph, key)):
+    asks = workflow is None or asks_for(workflow.graph, key)
+    if known is UNKNOWN or not asks or ("." in key and not was_answered_inside(store, workflow_id, key)):
         raise unasked(workflow_id, key, questions)
     if _is_unlike(store, known, value):
-        was_asked = "." not in key or was_answered_inside(store, workflow_id, key)
-        raise answered(store, workflow_id, key) if was_asked else unasked(workflow_id, key, questions)
+        raise answered(store, workflow_id, key)
 
 
 def unasked(workflow_id: str, key: str, questions: Iterable[Question]) -> WorkflowError:

@@ -329,7 +329,7 @@ class Checkpoint:
         header = ("Checkpoint", plural(len(self.steps), "step"), plural(len(self.values), "value"))
         left_out = len(self.steps) - MAX_ROWS
         more = f"... and {plural(left_out, 'more step')}" if left_out > 0 else ""
-        table = step_table(map(_record, self.steps[:MAX_ROWS]))._replace(more=more)
+        table = _numbered(self.steps[:MAX_ROWS])._replace(more=more)
         facts = {"values": ", ".join(self.values), "next nodes": ", ".join(self.next)}
         lines = [f"{name}: {text}" for name, text in facts.items() if text]
         return as_text(header, *([table] if self.steps else []), *([lines] if lines else []))
@@ -775,7 +775,7 @@ def _steps(workflow: Workflow) -> Sequence[Table]:
         return []
     left_out = workflow.step_count - len(steps)
     more = f"... and {plural(left_out, 'more step')}" if left_out > 0 else ""
-    return [step_table(_record(step) for step in steps)._replace(more=more)]
+    return [_numbered(steps)._replace(more=more)]
 
 
 def _first_steps(workflow: Workflow, load: Callable[[int | None], Iterable[StepRecord]]) -> list[StepRecord]:
@@ -786,6 +786,15 @@ def _first_steps(workflow: Workflow, load: Callable[[int | None], Iterable[StepR
         if len(steps) >= wanted:
             return steps[:wanted]
     return list(islice(load(None), MAX_ROWS))
+
+
+def _numbered(steps: Sequence[StepRecord]) -> Table:
+    """Return a table of steps by their index, with the superstep where that is another number."""
+    table = step_table(map(_record, steps))
+    if all(step.index == step.superstep for step in steps):
+        return table
+    rows = [(step.index, *row) for step, row in zip(steps, table.rows, strict=True)]
+    return table._replace(headings=("Step", "Superstep", *table.headings[1:]), rows=rows)
 
 
 def _record(step: StepRecord) -> NodeRecord:
