@@ -308,3 +308,13 @@ def test_steps_checkpoints_pauses_and_differences_print_names_and_never_values()
     assert repr(pause) == "<PauseInfo: review.ask waits for review.ok (interrupt)>"
     for shown in (step, checkpoint, difference, pause):
         assert "hush" not in repr(shown) + str(shown)
+
+
+def test_the_number_of_a_step_is_its_index_also_where_siblings_share_a_superstep() -> None:
+    store = MemoryCheckpointer()
+    nodes = [node(output_name=f"v{n}")(lambda x: x).with_name(f"n{n}") for n in range(3)]
+    SyncRunner(checkpointer=store).run(Graph(nodes), x=1, workflow_id="w")
+    numbers = [line.split()[:2] for line in str(store.workflow("w")).splitlines()[4:]]
+    assert numbers == [["0", "n0"], ["1", "n1"], ["2", "n2"]]
+    steps = str(store.checkpoint("w")).splitlines()[4:7]
+    assert [line.split()[0] for line in steps] == ["0", "1", "2"]

@@ -364,3 +364,42 @@ def test_questions_of_items_and_nested_graphs_have_ids_of_their_own(durable: On,
         store.answer("w", "each.item-0.approved", True, question=ids[1])
     store.answer("w", "each.item-1.approved", True, question=ids[1])
     assert [question.step.answer for question in store.questions("w")] == [None, {"approved": True}]
+
+
+@pytest.mark.parametrize("shape", ["flat", "nested", "mapped"])
+def test_what_the_code_decided_takes_no_answer_and_a_given_one_may_be_repeated(
+    shape: str, store: Checkpointer
+) -> None:
+    @interrupt("allowed")
+    def allow(call: str) -> bool | None:
+        return None if call == "milk" else True
+
+    @node(output_name="out")
+    def use(call: str, allowed: bool) -> str:
+        return f"{call} {allowed}"
+
+    inner = Graph([allow, use], name="act")
+    graph, begin, key = {
+        "flat": (inner, {}, "allowed"),
+        "nested": (Graph([inner.as_node()]), {}, "act.allowed"),
+        "mapped": (
+            Graph([inner.as_node().with_inputs(call="calls").map_over("calls")]),
+            {"calls": ["tea", "milk"]},
+            "act.item-0.allowed",
+        ),
+    }[shape]
+    runner = SyncRunner(checkpointer=store)
+    runner.run(graph, begin or {"call": "tea"}, workflow_id="tea")
+    with pytest.raises(WorkflowError, match="does not ask for"):
+        store.answer("tea", key, True, by="ann")
+
+    asked = key.replace("item-0", "item-1")
+    runner.run(graph, begin or {"call": "milk"}, workflow_id="milk")
+    store.answer("milk", asked, True, by="ann")
+    runner.run(graph, workflow_id="milk")
+    store.answer("milk", asked, True, by="ann")  # a repeated delivery
+    with pytest.raises(WorkflowError, match="answered already"):
+        store.answer("milk", asked, False)
+    runner.run(graph, begin or {"call": "milk"}, workflow_id="call")
+    runner.run(graph, {asked: True}, workflow_id="call")
+    store.answer("call", asked, True)

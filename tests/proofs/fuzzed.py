@@ -173,8 +173,10 @@ def parsers() -> Readers:
                 except InvalidAnswerError:
                     pass
 
-    def apart(data: bytes) -> None:
+    def answer(data: bytes) -> None:
         shown(_ENCODING._read_answer("w", Payload(ANSWER, 0, "json/1", crc32(data), data)))
+
+    def error(data: bytes) -> None:
         shown(_ENCODING._read_error("w", Payload(ERROR, 0, "json/1", crc32(data), data)))
 
     def sent(data: bytes) -> None:
@@ -218,7 +220,8 @@ def parsers() -> Readers:
         "the type of an answer": lambda data: asked(
             b'{"node_name":"n","output_param":"o","schemas":{"o":' + data + b"}}"
         ),
-        "an answer and attributes of an error": apart,
+        "an answer": answer,
+        "attributes of an error": error,
         "chunks of a stream": streamed,
         "a signal": sent,
         "signals of a graph": received,

@@ -223,8 +223,9 @@ class Checkpointer:
     def state(self, workflow_id: str, *, superstep: int | None = None) -> dict[str, Any]:
         """Return the values of completed steps, up to and including a superstep, by default all.
 
-        Those of a map are lists with the values of all its items, in the order of their numbers; None stands
-        where an item has no such value.
+        What was passed to a run is not among them, be it an input or, as in a fork, another value of an
+        output: `checkpoint` has these too. Those of a map are lists with the values of all its items, in the
+        order of their numbers; None stands where an item has no such value.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, node

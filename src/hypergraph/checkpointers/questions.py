@@ -334,7 +334,7 @@ def _refuse_unasked(
     known = answer_at(store, workflow_id, key, last_turn)
     workflow = store.backend.read_workflow(workflow_id)
     asks = workflow is None or asks_for(workflow.graph, key)
-    if known is UNKNOWN or not asks or ("." in key and not was_answered_inside(store, workflow_id, key)):
+    if known is UNKNOWN or not asks or not was_answered_from_outside(store, workflow_id, key):
         raise unasked(workflow_id, key, questions)
     if _is_unlike(store, known, value):
         raise answered(store, workflow_id, key)
@@ -390,10 +390,10 @@ def was_answered(store: Checkpointer, workflow_id: str, key: str, answer: Any, s
     return any(name in made and not _is_unlike(store, made[name], answer) for made in found if made)
 
 
-def was_answered_inside(store: Checkpointer, workflow_id: str, key: str) -> bool:
-    """Say whether the answer in a nested graph or item came from outside, and not from its handler."""
+def was_answered_from_outside(store: Checkpointer, workflow_id: str, key: str) -> bool:
+    """Say whether an answer came from outside, and not from the handler of the question."""
     *path, name = key.split(".")
-    found = child_at(store, workflow_id, path)
+    found = child_at(store, workflow_id, path) if path else store.backend.read_workflow(workflow_id)
     steps = [] if found is None else store.steps(found.id, values=False)
     return any(name in step.output_versions and step.answered_at is not None for step in steps)
 

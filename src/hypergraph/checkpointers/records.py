@@ -789,12 +789,9 @@ def _first_steps(workflow: Workflow, load: Callable[[int | None], Iterable[StepR
 
 
 def _numbered(steps: Sequence[StepRecord]) -> Table:
-    """Return a table of steps by their index, with the superstep where that is another number."""
+    """Return a table of stored steps by their index, the number by which commands and the page name them."""
     table = step_table(map(_record, steps))
-    if all(step.index == step.superstep for step in steps):
-        return table
-    rows = [(step.index, *row) for step, row in zip(steps, table.rows, strict=True)]
-    return table._replace(headings=("Step", "Superstep", *table.headings[1:]), rows=rows)
+    return table._replace(rows=[(step.index, *row[1:]) for step, row in zip(steps, table.rows, strict=True)])
 
 
 def _record(step: StepRecord) -> NodeRecord:

@@ -23,7 +23,7 @@ from hypergraph.checkpointers.questions import (
     otherwise,
     unasked,
     was_answered,
-    was_answered_inside,
+    was_answered_from_outside,
 )
 from hypergraph.checkpointers.records import StepRecord
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
@@ -317,7 +317,7 @@ class _Case:
     @property
     def was_asked(self) -> bool:
         """Whether the answer came from outside, and not from the handler of the question."""
-        return not self.path or was_answered_inside(self.store, self.stored.workflow.id, self.key)
+        return not self.path or was_answered_from_outside(self.store, self.stored.workflow.id, self.key)
 
 
 def _taken(case: _Case, ahead: Sequence[str]) -> WorkflowError:
