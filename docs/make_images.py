@@ -57,7 +57,7 @@ VIEWS: dict[str, tuple[str, list[str], Prepare]] = {  # the address, what must b
     ),
     "value": ("#/workflow?wf=ticket-1", [".state .key"], open_value),
     "failed": ("#/workflow?wf=tuesday/item-18", [".traceback", ".state .key", "svg.graph .chosen"], nothing),
-    "map": ("#/workflow?wf=tuesday", [".strip", ".row-item", "svg.graph .told"], nothing),
+    "map": ("#/workflow?wf=tuesday", [".strip", ".row-item", "svg.graph .told", ".traceback"], nothing),
     "compare": ("#/compare?a=card-1&b=card-2", [".change"], nothing),
     "lineage": ("#/lineage?of=card-2", [".family-row"], nothing),
     "bottleneck": ("#/bottleneck?of=ticket-1", [".critical-panel tr", ".stats-panel tr"], nothing),
