@@ -13,7 +13,7 @@ from laws.trials import tried
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
 
 pytestmark = pytest.mark.slow
-CHUNKS, SIZE, SHARED = 40, 20, 50  # make prove tries 20,000
+CHUNKS, SIZE, SHARED = 90, 20, 50  # 2,000 graphs in all; make prove tries 20,000
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
