@@ -74,7 +74,7 @@ docs: .venv/.dev ## build the site into build/site
 	@echo "build/site/index.html"
 
 prove: .venv/.dev ## crash, tear, race and corrupt stored runs; print what held
-	@echo "==> proving (about twenty minutes)"
+	@echo "==> proving (two to three hours on two cores)"
 	@$(RUN) tests/prove.py
 
 soak: .venv/.dev ## the same, ten times as much

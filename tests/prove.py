@@ -1,6 +1,6 @@
 """Run the suites of proofs and print what came of each.
 
-python tests/prove.py                             every suite at full size, about twenty minutes
+python tests/prove.py                             every suite at full size, two to three hours on two cores
 python tests/prove.py --only model --seed 7       one of them, on other cases
 python tests/prove.py --scale 10                  ten times as many cases
 """
