@@ -318,6 +318,9 @@ def _values(store: Checkpointer, workflow_id: str, names: Mapping[str, str]) -> 
     """Return stored values; `names` are those of the result, each with the one in the store."""
     found = store.backend.read_outputs(workflow_id) if names else []
     state = {item.name: item for item in found if item.data is not None}
+    for given in store.backend.read_inputs(workflow_id) if names else ():
+        if given.name in state and given.version > state[given.name].version:
+            state[given.name] = given  # the call passed another value of an output
     return {
         name: store.encoding.value(workflow_id, state[own]) if own in state else Undecodable(_NOT_STORED)
         for name, own in names.items()
