@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from hypergraph.checkpointers import Undecodable
 from hypergraph.views.problems import Problem
-from hypergraph.views.values import describe, part_at, pointer
+from hypergraph.views.values import describe, line_of, part_at, pointer
 
 
 @dataclass
@@ -170,3 +170,20 @@ def test_a_set_is_told_in_one_order() -> None:
 
 def test_a_pointer_escapes_what_has_a_meaning() -> None:
     assert pointer("/x", "a/b~c") == "/x/a~1b~0c"
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ({"role": "assistant", "content": "hello"}, "assistant: 'hello'"),
+        ({"role": "assistant", "content": "hello", "calls": []}, "assistant: 'hello'"),
+        ({"role": "assistant", "content": ""}, "assistant: ''"),
+        (
+            {"role": "assistant", "content": "", "calls": [{"name": "book", "to": "Rome"}]},
+            "assistant: calls=[{'name': 'book', 'to': 'Rome'}]",
+        ),
+        ({"role": "a\x1b[1m", "text": "", "b\x07": "\x1b"}, r"a\x1b[1m: b\x07='\x1b'"),
+    ],
+)
+def test_a_message_without_words_is_told_by_what_it_asks_for(message: Any, line: str) -> None:
+    assert line_of(message) == line

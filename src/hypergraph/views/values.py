@@ -278,13 +278,18 @@ def speech(message: Any) -> str | None:
     parts = content_of(_opened(message)[0])
     if parts is None or not parts.named:
         return None
-    found = {str(key): item for key, item in islice(parts.pairs(), ITEMS)}
-    found = {key: _opened(found[key])[0] for key in ("role", "content", "text") if key in found}
+    every = {str(key): item for key, item in islice(parts.pairs(), ITEMS)}
+    found = {key: _opened(every[key])[0] for key in ("role", "content", "text") if key in every}
     said = next((found[key] for key in ("content", "text") if isinstance(found.get(key), str)), None)
     role = found.get("role")
     if said is None or not isinstance(role, str):
         return None
-    return bounded(f"{short_text(role)[1:-1]}: {short_text(said)}", TEXT)
+    if not said and len(every) > len(found):  # it only asks for tools: what counts is in other fields
+        others = (item for item in every.items() if item[0] not in found)
+        text = ", ".join(f"{short_text(key)[1:-1]}={preview(item, _DEEP, _readable)}" for key, item in others)
+    else:
+        text = short_text(said)
+    return bounded(f"{short_text(role)[1:-1]}: {text}", TEXT)
 
 
 def name_makers(view: ValueView, added: Sequence[Addition]) -> None:
