@@ -1348,7 +1348,7 @@ class Standing:
         self.quiet = dict.fromkeys(bits(sources), self.layout.scope & ~sources)
 
     def go_on(self, reached: int) -> None:
-        """Go on with nodes that are new: they disturb what runs from now on, and all that is reached."""
+        """Continue with new nodes: what they make starts later runs of others, and all that is reached."""
         self.quiet = {i: mask & self.ran for i, mask in self.quiet.items() if not reached >> i & 1}
 
     # -- why it ends -----------------------------------------------------------------------------------

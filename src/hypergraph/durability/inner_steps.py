@@ -12,7 +12,7 @@ from hypergraph.durability.history import is_other
 from hypergraph.engine.inner_steps import Entry, Opened
 from hypergraph.engine.plan import Step
 from hypergraph.exceptions import ValueUnreadableError, warn_caller
-from hypergraph.values.undecodable import Undecodable, public_text
+from hypergraph.values.undecodable import OPEN_OTHERWISE, Undecodable, public_text
 
 if TYPE_CHECKING:
     from hypergraph.durability.journal import Journal
@@ -81,8 +81,7 @@ class InnerJournal:
             raise ValueUnreadableError(
                 f"The result of step {payload.name!r} of node {self.step.name!r} of workflow {workflow_id!r} "
                 f"cannot be restored: {found.reason}.\n"
-                "How to fix: open the store with the serializer, codecs and keys that wrote it, on the "
-                "command line with --db module:attribute; or fork from an earlier step.",
+                f"How to fix: {OPEN_OTHERWISE}; or fork from an earlier step.",
                 workflow_id=workflow_id,
                 name=payload.name,
             )

@@ -48,7 +48,7 @@ from hypergraph.exceptions import (
 from hypergraph.graph.graph import Graph
 from hypergraph.records import PauseInfo, RunStatus
 from hypergraph.scheduling import Standing, bits
-from hypergraph.values.undecodable import Undecodable
+from hypergraph.values.undecodable import OPEN_OTHERWISE, Undecodable
 
 _CUT_OFF = (WorkflowStatus.FAILED, WorkflowStatus.STOPPED, WorkflowStatus.ACTIVE)  # by a failure, or a crash
 
@@ -557,12 +557,6 @@ class Lost(NamedTuple):
         return "not stored" if self.record is None else self.record.lost.get(self.name, "not stored any more")
 
 
-_SETTINGS = (
-    "open the store with the serializer, codecs and keys that wrote it, on the command line with "
-    "--db module:attribute; or "
-)
-
-
 class _Remaking:
     """The search for steps that make again what was not kept."""
 
@@ -607,7 +601,7 @@ class _Remaking:
         classes = value.found.classes if value.found is not None else ()
         made = f", made by node {value.record.node_name!r}," if value.record is not None else ""
         taker = "the graph around it" if step is None else f"node {step.name!r}"
-        how = _SETTINGS if value.found is not None and value.found.is_foreign else ""
+        how = f"{OPEN_OTHERWISE}; or " if value.found is not None and value.found.is_foreign else ""
         how = "add this line, " if classes and "; add: " in value.reason else how
         return ValueUnreadableError(
             f"The value {value.name!r} of workflow {self.stored.workflow.id!r}{made} is needed by {taker} "

@@ -69,7 +69,7 @@ def call_function(  # noqa: PLR0917 - executors differ in whether they pass keyw
     mark: str | None,
     nonce: bytes = b"",
 ) -> Timed:
-    """Call a function; a generator is collected into a list. Loading it is no part of the time it takes.
+    """Call a function; a generator is collected into a list. The time does not include loading it.
 
     The file `mark` says that the call has begun; if the run has made it, the call is not wanted any more.
     """
@@ -113,7 +113,7 @@ def took_mark(mark: str) -> bool:
         os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except (FileExistsError, FileNotFoundError):
         return False
-    except OSError:  # a full disk is no reason not to call
+    except OSError:  # a full disk, say: the call is made all the same
         return True
     return True
 

@@ -193,7 +193,7 @@ class Renaming:
                 setattr(error, attribute, today(name))
 
     def _text(self, text: str) -> str:
-        """Return a text whose quoted names are those of today; ids of workflows are no such names."""
+        """Return a text with the names of today in quotes; ids of workflows stay as they are."""
         here = {*self.nodes, *self.values}  # no name of today is translated once more
 
         def today(quoted: re.Match[str]) -> str:

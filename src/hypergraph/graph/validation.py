@@ -100,8 +100,8 @@ def _is_fed(wiring: Wiring, name: str, sources: set[str]) -> bool:
 def _goes_round(wiring: Wiring, names: list[str], around: Collection[str]) -> bool:
     """Say whether nodes that feed each other can make themselves run again without a gate.
 
-    The way back into the node where they begin counts, and only values count: there, appended items are not
-    new, and a signal is no reason to run. What is a cycle without that way goes round by itself, or not.
+    Only values that come back to the node where they begin count: appended items are not new there, and a
+    signal starts nothing. A cycle that is left without that way is looked at by itself.
     """
     values, flow, ways = _inside(wiring, names)
     places = [place for place in flow if place not in values]

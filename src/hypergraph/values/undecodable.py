@@ -27,6 +27,13 @@ def public_text(error: Exception) -> str:
     return type(error).__name__ + ("" if text is None else f": {text}")
 
 
+# How a value is read that other settings of the store would read, for messages.
+OPEN_OTHERWISE = (
+    "open the store with the serializer, codecs and keys that wrote it, on the command line with "
+    "--db module:attribute"
+)
+
+
 def of_settings(error: Error) -> Error:
     """Return the error, marked as one that other settings of the store would avoid."""
     setattr(error, _SETTINGS, True)

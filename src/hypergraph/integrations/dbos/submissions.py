@@ -29,6 +29,7 @@ from hypergraph.integrations.dbos.calls import (
 from hypergraph.integrations.dbos.cluster import Cluster
 from hypergraph.records import fresh_run_id
 from hypergraph.runners import RunStatus
+from hypergraph.views.state import state_payloads
 
 ErrorHandling = Literal["raise", "continue"]
 _WINDOW = 32  # attempts that are looked up at once
@@ -316,12 +317,9 @@ def _pause(store: Checkpointer, workflow_id: str) -> Any:
 
 def _values(store: Checkpointer, workflow_id: str, names: Mapping[str, str]) -> dict[str, Any]:
     """Return stored values; `names` are those of the result, each with the one in the store."""
-    found = store.backend.read_outputs(workflow_id) if names else []
-    state = {item.name: item for item in found if item.data is not None}
-    for given in store.backend.read_inputs(workflow_id) if names else ():
-        if given.name in state and given.version > state[given.name].version:
-            state[given.name] = given  # the call passed another value of an output
+    state = state_payloads(store, workflow_id, None) if names else {}
+    found = {name: state[own] for name, own in names.items() if own in state and state[own].data is not None}
     return {
-        name: store.encoding.value(workflow_id, state[own]) if own in state else Undecodable(_NOT_STORED)
-        for name, own in names.items()
+        name: store.encoding.value(workflow_id, found[name]) if name in found else Undecodable(_NOT_STORED)
+        for name in names
     }
