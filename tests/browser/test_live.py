@@ -1,10 +1,12 @@
 """What runs now is shown as it happens, by push: nobody reloads, nobody asks again and again."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Route, expect
@@ -84,3 +86,43 @@ def test_a_change_before_the_page_is_live_is_not_missed(browser: Browser, tmp_pa
             for route in held:
                 route.continue_()
             expect(page.locator(".title .badge")).to_have_text("completed")
+
+
+@pytest.mark.parametrize("first", ["columns", "workflow"])
+def test_a_run_shown_as_completed_has_all_its_steps(browser: Browser, tmp_path: Path, first: str) -> None:
+    database = tmp_path / "late.db"
+    held: dict[str, Route] = {}
+
+    def hold(route: Route) -> None:
+        if held.setdefault(urlsplit(route.request.url).path.rsplit("/", 1)[1], route) is not route:
+            route.continue_()
+
+    with stepped(database, "late") as process, serving(database) as served:
+        say(process, "one")
+        with looking_at(browser, served) as page:
+            expect(
+                page.get_by_role("row").filter(has_text="late").get_by_role("cell", name="3", exact=True)
+            ).to_be_visible()
+            page.route("**/api/v1/events", lambda route: None)  # nothing is told of later changes
+            page.reload()
+            page.route(re.compile(r"/api/v1/(columns|workflow)\?"), hold)
+            with page.expect_request("**/api/v1/columns?*"), page.expect_request("**/api/v1/workflow?*"):
+                page.get_by_role("link", name="late").click()
+            early = held["columns"].fetch()  # the steps as of now, shown later
+            say(process, "stop")
+            assert process.wait(20) == 0
+            release = {
+                "columns": lambda: held["columns"].fulfill(response=early),
+                "workflow": held["workflow"].continue_,
+            }
+            shown = Panels(page)
+            release.pop(first)()
+            if first == "columns":
+                expect(shown.row("listen")).to_have_count(1)
+            else:
+                expect(page.locator(".title .badge")).to_have_text("completed")
+            release.popitem()[1]()
+            expect(page.locator(".title .badge")).to_have_text("completed")
+            shown.slider.press("End")
+            expect(shown.value("heard")).to_contain_text("'stop'")
+            expect(shown.slider).to_have_value("4")

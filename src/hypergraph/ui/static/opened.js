@@ -137,8 +137,16 @@ function extend(id) {
     let known = runs.peek().get(id)?.settled() ?? new Columns();
     const isComplete = await fetchAfter(id, known);
     if (!isComplete) await fetchAfter(id, (known = new Columns())); // a step was recorded late, among settled ones
+    const counted = detail.peek()?.id === id ? detail.peek().steps : 0;
+    if (known.length < counted) await fetchAfter(id, (known = known.settled())); // read before what is shown of the run
     runs.value = new Map(runs.peek()).set(id, known);
   });
+}
+
+/** Fetch the steps that a later summary counts: a run that is shown as completed has all of them. @param {any} summary */
+async function catchUp(summary) {
+  const known = runs.peek().get(summary.id);
+  if (known && known.length < summary.steps) await extend(summary.id);
 }
 
 /** Load the steps of a run once. @param {string} id @returns {Promise<void>} */
@@ -273,7 +281,8 @@ async function markCritical(id, steps, isOpen) {
 
 /** @param {string} id @param {() => boolean} isOpen */
 async function load(id, isOpen) {
-  const summary = get("workflow", { id }).then((answer) => {
+  const summary = get("workflow", { id }).then(async (answer) => {
+    await catchUp(answer);
     if (isOpen()) detail.value ??= answer; // the header does not wait for the steps; a later look may be quicker
     return answer;
   });
@@ -338,6 +347,7 @@ async function refresh(id) {
   try {
     const nested = [...runs.peek().keys()].filter((run) => run !== id);
     const [found] = await Promise.all([get("workflow", { id }), extend(id), ...nested.map(extend)]);
+    await catchUp(found);
     if (!isOpen()) return;
     batch(() => {
       detail.value = found;
