@@ -13,7 +13,7 @@ RUN := .venv/bin/python
 INSTALL := PIP_DISABLE_PIP_VERSION_CHECK=1 $(RUN) -m pip install --quiet --no-compile --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs prove soak cluster chaos bench bench-quick pictures clean browser page
+.PHONY: help demo test check docs prove soak cluster chaos bench bench-quick pictures clean browser page lint types tests
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -22,15 +22,23 @@ demo: .venv/.package ## see the package at work
 	@$(RUN) -m hypergraph.demo
 	@command -v hypergraph >/dev/null || echo "The command is in .venv; first type: . .venv/bin/activate"
 
-# Tests start many processes, which would compile the package again and again without its bytecode. Three workers
-# keep two cores busy: many tests wait for a process, a browser or a timer.
-test: .venv/.dev browser page ## everything that must hold: lint, format, types, tests
+# What is installed by different programs, and what is checked by them, goes side by side.
+test: ## everything that must hold: lint, format, types, tests
+	@$(MAKE) --no-print-directory --jobs=3 lint types page tests
+
+lint: .venv/.dev
 	@echo "==> lint: ruff check"
 	@$(RUN) -m ruff check .
 	@echo "==> format: ruff format --check"
 	@$(RUN) -m ruff format --check .
+
+types: .venv/.dev
 	@echo "==> types: mypy"
 	@$(RUN) -m mypy
+
+# Tests start many processes, which would compile the package again and again without its bytecode. Three workers
+# keep two cores busy: many tests wait for a process, a browser or a timer.
+tests: .venv/.dev browser lint
 	@echo "==> tests: pytest"
 	@CHROMIUM="$(CHROMIUM)" PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -n 3 --dist worksteal -q
 
@@ -42,7 +50,8 @@ page: node_modules/.package-lock.json
 	@echo "==> tests of the page: node"
 	@npm test --silent
 
-node_modules/.package-lock.json: package.json package-lock.json
+# After the browser: apt-get installs for one at a time.
+node_modules/.package-lock.json: package.json package-lock.json | browser
 	@command -v npm >/dev/null || { \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			echo "==> installing npm"; \

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from browser.conftest import Look
 from browser.panels import Panels
@@ -89,6 +89,28 @@ def test_any_two_supersteps_are_compared(look: Look) -> None:
         expect(shown.slider).to_have_value("17")
         expect(page.get_by_role("spinbutton", name="after")).to_have_value("11")
         expect(change.locator(".added pre")).to_have_text("6")
+
+
+def test_what_is_half_typed_stays_when_the_page_is_drawn_again(look: Look) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    with look("stories") as page:
+        page.route("**/api/v1/events", hold)
+        Panels(page, "wf=loop&at=11&tab=changes")
+        with page.expect_request("**/api/v1/events"):
+            page.reload()
+        change = page.get_by_role("article", name="n changed")
+        expect(change.locator(".removed pre")).to_have_text("3")
+        after = page.get_by_role("spinbutton", name="after")
+        after.fill("2")
+        with page.expect_response("**/api/v1/changes?*"):  # the page is drawn again with its first event
+            held[0].continue_()
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+        after.press("Enter")
+        expect(change.locator(".removed pre")).to_have_text("1")
 
 
 def test_one_click_in_the_list_leads_to_what_the_failing_step_took(look: Look) -> None:

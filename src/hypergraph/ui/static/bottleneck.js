@@ -7,7 +7,7 @@ import { useState } from "preact/hooks";
 import { html } from "hg/html.js";
 import { amounts, cut, duration, plain, plural } from "hg/format.js";
 import { Frame } from "hg/frame.js";
-import { Failure, Panel, useAnswer } from "hg/parts.js";
+import { Failure, Panel, Typed, useAnswer } from "hg/parts.js";
 import { format, go, route } from "hg/route.js";
 import { hasView } from "hg/views.js";
 
@@ -135,7 +135,7 @@ export function BottleneckPage() {
 /** @param {{name: string, label: string, hint: string}} props */
 function Filter({ name, label, hint }) {
   const set = (/** @type {any} */ event) => go({ view: "stats", params: { ...route.peek().params, [name]: event.target.value.trim() } });
-  return html`<label class="field"><span>${label}</span><input type="search" value=${route.value.params[name] ?? ""} placeholder=${hint} spellcheck=${false} onChange=${set} /></label>`;
+  return html`<label class="field"><span>${label}</span><${Typed} type="search" value=${route.value.params[name] ?? ""} placeholder=${hint} spellcheck=${false} onChange=${set} /></label>`;
 }
 
 /** The view of all workflows. */

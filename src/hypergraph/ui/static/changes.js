@@ -4,7 +4,7 @@ import { html } from "hg/html.js";
 import { cut, plain, plural, sizeOf } from "hg/format.js";
 import { selectStep } from "hg/moves.js";
 import { scope, scopeColumns, scopeLast } from "hg/opened.js";
-import { Failure, useAnswer } from "hg/parts.js";
+import { Failure, Typed, useAnswer } from "hg/parts.js";
 import { select, selection } from "hg/store.js";
 import { differences, shortened } from "hg/words.js";
 
@@ -94,7 +94,7 @@ function Pick({ name, value, least, most, onPick }) {
     const given = Number(event.target.value);
     if (Number.isInteger(given) && given >= least && given <= most) onPick(given);
   };
-  return html`<label>${name} <input type="number" min=${least} max=${most} value=${value} onChange=${picked} /></label>`;
+  return html`<label>${name} <${Typed} type="number" min=${least} max=${most} value=${value} onChange=${picked} /></label>`;
 }
 
 /** What ran, where that says more than the values do: decisions and failures. @param {{steps: any[]}} props */

@@ -73,6 +73,19 @@ export function useAnswer(name, params, again = []) {
   return answer;
 }
 
+/**
+ * An input that hands over a whole text. What is half typed stays when the page is drawn again.
+ * @param {{value: any, onChange: (event: any) => void, [attribute: string]: any}} props
+ */
+export function Typed({ value, onChange, ...attributes }) {
+  const [draft, setDraft] = useState(/** @type {string | null} */ (null));
+  const changed = (/** @type {any} */ event) => {
+    setDraft(null);
+    onChange(event);
+  };
+  return html`<input ...${attributes} value=${draft ?? value} onInput=${(/** @type {any} */ event) => setDraft(event.target.value)} onChange=${changed} onBlur=${() => setDraft(null)} />`;
+}
+
 /** Return the width and height of an element, as they change. */
 export function useSize() {
   const place = useRef(/** @type {HTMLElement | null} */ (null));

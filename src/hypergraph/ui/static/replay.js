@@ -5,7 +5,7 @@ import { html } from "hg/html.js";
 import { cut, plain, plural } from "hg/format.js";
 import { Frame } from "hg/frame.js";
 import { GraphPanel } from "hg/graph.js";
-import { Failure, Panel, useAnswer } from "hg/parts.js";
+import { Failure, Panel, Typed, useAnswer } from "hg/parts.js";
 import { format, go, route } from "hg/route.js";
 import { about, selection } from "hg/store.js";
 
@@ -69,7 +69,7 @@ export function ReplayPage() {
   return html`<${Frame} title=${html`<h1>replay</h1><span class="note">stored runs with the code of today</span>`} class="replay-page ${shown ? "with-graph" : ""}">
     <section class="panel filters" aria-label="Filters"><div class="fields">
       <label class="field"><span>Graph</span><select value=${graph} onChange=${set("graph")}>${graphs.map((one) => html`<option value=${one} selected=${one === graph}>${plain(one)}</option>`)}</select></label>
-      <label class="field"><span>Last runs</span><input type="search" value=${params.last ?? ""} placeholder="100" onChange=${set("last")} /></label>
+      <label class="field"><span>Last runs</span><${Typed} type="search" value=${params.last ?? ""} placeholder="100" onChange=${set("last")} /></label>
       ${shown ? html`<a class="button" href=${format({ view: "workflow", params: { wf: shown, ...(params.at ? { at: params.at } : {}), ...(params.node ? { node: params.node } : {}) } })}>open ${cut(shown, 40)}</a>` : null}
     </div></section>
     ${!graphs.length && about.value ? html`<p class="empty">The server has no graph. Start it with hypergraph ui --app module:attribute.</p>` : null}

@@ -5,6 +5,7 @@ import { html } from "hg/html.js";
 import { cut } from "hg/format.js";
 import { isTyped } from "hg/keys.js";
 import { followLatest, jumpToVisit, moveIn, moveOut, moveTo, visits } from "hg/moves.js";
+import { Typed } from "hg/parts.js";
 import { selectBeside } from "hg/rows.js";
 import { detail, following, runs, scope, scopeColumns, scopeLast, scopeNames } from "hg/opened.js";
 
@@ -68,7 +69,7 @@ const marks = (status) => (status === "failed" || status === "paused" ? ` ${stat
 function VisitPicker({ label, rows, current, statuses }) {
   if (rows.length > LISTED) {
     const typed = (/** @type {any} */ event) => jumpToVisit(Number(event.target.value) - 1);
-    return html`<input type="number" min="1" max=${rows.length} value=${current + 1} aria-label=${label} onChange=${typed} />`;
+    return html`<${Typed} type="number" min="1" max=${rows.length} value=${current + 1} aria-label=${label} onChange=${typed} />`;
   }
   return html`<select aria-label=${label} value=${current} onChange=${(/** @type {any} */ event) => jumpToVisit(Number(event.target.value))}>
     ${rows.map((row, i) => html`<option value=${i} selected=${i === current}>${i + 1}${marks(statuses[row])}</option>`)}
