@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,15 @@ from support.durable import store
 from support.running import On, OnSync
 
 from hypergraph import FunctionNode, Graph, interrupt, node
-from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, WorkflowStatus
+from hypergraph.checkpointers import (
+    Checkpointer,
+    MemoryCheckpointer,
+    SqliteCheckpointer,
+    WorkflowStatus,
+    copy_store,
+)
 from hypergraph.runners import SyncRunner
+from hypergraph.views.export import exported, imported
 
 __all__ = ["either", "store"]  # fixtures
 
@@ -222,3 +230,25 @@ def test_pruning_keeps_a_run_with_failed_items_inside(durable: On, store: Checkp
     assert sorted(store.prune("0s", keep_failed=True)) == ["turned", "whole"]
     assert sorted(found.id for found in store.workflows()) == ["deep", "w", "wide"]
     assert sorted(store.prune("0s")) == ["deep", "w", "wide"]
+
+
+@pytest.mark.parametrize("way", ["export", "copy"])
+@pytest.mark.parametrize("is_repaired", [False, True])
+def test_a_run_that_moves_to_another_store_does_the_same_there(
+    way: str, is_repaired: bool, tmp_path: Path
+) -> None:
+    here, there = SqliteCheckpointer(tmp_path / "here.db"), SqliteCheckpointer(tmp_path / "there.db")
+    shop = broken(OnSync(checkpointer=here), {4})
+    shop.bad.clear()
+    if is_repaired:
+        SyncRunner(checkpointer=here).run(shop.one, workflow_id="w/each/item-1")
+    if way == "copy":
+        copy_store(here, there)
+    else:
+        imported(there, b"".join(exported(here, "w", lines=True)))
+    shop.called()
+    kept, moved = (
+        (SyncRunner(checkpointer=s).run(shop.graph, workflow_id="w"), shop.called()) for s in (here, there)
+    )
+    assert moved[1] == kept[1] == (["add"] if is_repaired else [])
+    assert moved[0].values == kept[0].values

@@ -142,6 +142,7 @@ def _check_parents(source: Checkpointer, target: Checkpointer, ids: list[str]) -
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 _Amount = Annotated[float, msgspec.Meta(ge=0, le=2**62)]  # sums of them are finite
+_Fence = Annotated[int, msgspec.Meta(ge=0, le=2**31)]  # each claim of an imported workflow adds to it
 _Versions = dict[str, _Count]
 Role = Literal["output", "input", "other", "inner"]
 
@@ -175,6 +176,7 @@ class WorkflowPart(_Part, tag="workflow"):
     due: datetime | None = None
     version: str | None = None
     awaits: _Versions = {}
+    fence: _Fence = 0  # how often it was taken up: by it, a step knows whether its nested run ran again
     scrambled: bool = False  # steps were put in another order than that of supersteps
     store: bytes | None = None  # of the root, if it is encrypted: the id of the store that it is bound to
 
@@ -268,7 +270,7 @@ _KINDS: dict[str, int] = {"output": OUTPUT, "input": INPUT, "other": OTHER, "inn
 _ROLES: dict[int, Any] = {kind: role for role, kind in _KINDS.items()}
 _DEEP = 100  # levels of a stored structure
 _WORKFLOW = f"""
-SELECT key, {", ".join(WORKFLOW_COLUMNS)}, scrambled, graph, node_hashes
+SELECT key, {", ".join(WORKFLOW_COLUMNS)}, fence, scrambled, graph, node_hashes
 FROM workflows LEFT JOIN structures ON digest = structure WHERE id = ?
 """  # noqa: S608 - fixed names
 _STEPS = f"SELECT {', '.join(STEP_COLUMNS[1:])} FROM steps WHERE workflow = ? ORDER BY superstep, idx"  # noqa: S608 - as above
@@ -332,7 +334,7 @@ def _tree(connection: Connection, workflow_id: str, children: bool, seen: set[st
 
 @or_corrupt
 def _workflow_part(row: Sequence[Any]) -> WorkflowPart:
-    *columns, scrambled, graph, hashes = row
+    *columns, fence, scrambled, graph, hashes = row
     fields = dict(zip(WORKFLOW_COLUMNS, columns, strict=True))
     for name, kind in (("tags", str), ("crashes", int), ("awaits", int)):
         fields[name] = mapping_of(parsed(fields[name] or "{}"), kind)
@@ -340,7 +342,7 @@ def _workflow_part(row: Sequence[Any]) -> WorkflowPart:
         fields[name] = time_of(fields[name])
     fields["graph"] = parsed(graph or "null")
     fields["node_hashes"] = mapping_of(parsed(hashes or "{}"), str)
-    whole = {**fields, "scrambled": bool(scrambled), "kind": "workflow"}
+    whole = {**fields, "fence": fence, "scrambled": bool(scrambled), "kind": "workflow"}
     return msgspec.convert(_plain(whole), WorkflowPart)
 
 
@@ -352,8 +354,6 @@ def _step_part(row: Sequence[Any]) -> StepPart:
     fields["input_versions"], fields["output_versions"] = versions_in(fields.pop("versions"))
     extra = fields.pop("extra")
     more = {"more": extras_in(extra)} if extra else {}
-    if "child_fence" in more.get("more", {}):
-        more["more"]["child_fence"] = 0  # as that of everything imported
     whole = {**fields, **more, "index": fields.pop("idx"), "cached": bool(fields["cached"]), "kind": "step"}
     whole.pop("idx", None)
     return msgspec.convert(_plain(whole), StepPart)
@@ -493,7 +493,7 @@ def _add_workflow(
         "crashes": json.dumps(part.crashes) if part.crashes else None,
         "scrambled": int(part.scrambled),
         "structure": kept.digest,
-        "fence": 0,
+        "fence": part.fence,
     }
     row = {**fields, **alone, **changes}
     added = connection.execute(_ADD, tuple(row[field] for field in _LOADED)).fetchall()
