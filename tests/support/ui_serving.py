@@ -96,7 +96,15 @@ async def wait_for_ever(n: int) -> int:
     return n
 
 
+@node(output_name="size")
+def measure(path: str) -> int:
+    return len(Path(path).read_text(encoding="utf-8"))
+
+
 loop = Graph([bump, enough], name="loop")
+files = Graph(
+    [Graph([measure], name="file").as_node().map_over("path", error_handling="continue")], name="files"
+)
 endless = Graph([wait_for_ever], name="endless")
 review = Graph([write, ask, send], name="review")
 inverse = Graph([invert], name="inverse")

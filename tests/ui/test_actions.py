@@ -12,7 +12,7 @@ from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.ui.actions import ACTIONS
 
-NAMES = ["loop", "review", "inverse", "translating"]
+NAMES = ["loop", "review", "inverse", "translating", "files"]
 APPS = [word for name in NAMES for word in ("--app", f"support.ui_serving:{name}")]
 SERVICES = ("--services", "support.ui_serving:services")
 
@@ -92,6 +92,22 @@ def test_a_failed_run_is_resumed_with_other_values(server: Served) -> None:
     assert server.wish("resume", id="inverse-1", values={"x": 4}).status == 200
     assert settled(server, "inverse-1", but="failed")["status"] == "completed"
     assert server.ask("value", id="inverse-1", key="y").document["value"] == 0.25
+
+
+def test_failed_items_inside_a_run_are_run_again(server: Served, tmp_path: Path) -> None:
+    file = tmp_path / "late.txt"
+    values = {"path": [str(file)]}
+    assert server.wish("start", graph="files", values=values, id="files-1").status == 200
+    assert settled(server, "files-1")["failed_inside"] == 1
+    file.write_text("here", encoding="utf-8")
+    assert server.wish("resume", id="files-1").status == 200
+    assert settled(server, "files-1")["failed_inside"] == 1
+    assert server.wish("resume", id="files-1", restart="node").status == 200
+    with server.listening() as news:
+        while server.ask("workflow", id="files-1").document["failed_inside"]:
+            next(news)
+    assert settled(server, "files-1")["status"] == "completed"
+    assert server.ask("value", id="files-1", key="size").document["value"] == [4]
 
 
 def test_equal_values_count_as_new_in_a_new_turn(server: Served) -> None:

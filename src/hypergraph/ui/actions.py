@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 
@@ -65,6 +65,7 @@ class Resume(msgspec.Struct, forbid_unknown_fields=True):
     values: dict[str, Any] = {}
     graph: str | None = None
     new_turn: bool = False  # count the values as new even if they equal the stored ones
+    restart: Literal["node", "item"] | None = None  # run failed items of maps inside again, from there on
 
 
 class Answer(msgspec.Struct, forbid_unknown_fields=True):
@@ -181,7 +182,8 @@ class Actions:
         graph = self._graph_for(found, action.graph)
         if isinstance(action, Answer):
             return self._run(graph, self._answered(found, action), workflow_id=action.id)
-        return self._run(graph, action.values, workflow_id=action.id, new_turn=action.new_turn)
+        options = {"new_turn": action.new_turn, "restart": action.restart}
+        return self._run(graph, action.values, workflow_id=action.id, **options)
 
     def close(self) -> None:
         """Stop active runs; each can be resumed."""

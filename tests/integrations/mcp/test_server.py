@@ -15,9 +15,11 @@ import pytest
 from support import agent_graphs
 from support.agents import TESTS, Agent, agent, command, environment
 from support.processes import Elsewhere, elsewhere  # noqa: F401 - a fixture
-from support.ui_serving import translating
+from support.ui_serving import files, translating
 
 from hypergraph import SqliteCheckpointer, SyncRunner
+from hypergraph.integrations.mcp.read_tools import Source
+from hypergraph.integrations.mcp.write_tools import RunTools
 
 GOLDEN = TESTS / "goldens" / "mcp" / "tools.json"
 ANY = {  # what every tool that looks can be asked, and what the answer is
@@ -368,3 +370,13 @@ def test_a_call_that_makes_no_sense_ends_before_it_serves(
     done = run(*command(database, *options), stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stdout) == (code, "")
     assert words in done.stderr
+
+
+def test_failed_items_inside_a_run_are_run_again(tmp_path: Path) -> None:
+    file, database = tmp_path / "late.txt", tmp_path / "runs.db"
+    with SqliteCheckpointer(database) as store:
+        SyncRunner(checkpointer=store).run(files, path=[str(file)], workflow_id="files-1")
+    file.write_text("here", encoding="utf-8")
+    tools = RunTools(Source(str(database)), [files])
+    assert tools.resume_workflow("files-1")["failed_inside"] == 1
+    assert tools.resume_workflow("files-1", restart="node")["failed_inside"] == 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import anyio
 from pydantic import Field
@@ -26,6 +26,10 @@ from hypergraph.views.workflow import workflow
 Values = Annotated[dict[str, Any] | None, Field(description="Values by name, as JSON")]
 NewTurn = Annotated[
     bool, Field(description="Count the values as new even if they equal the stored ones", strict=True)
+]
+Restart = Annotated[
+    Literal["node", "item"] | None,
+    Field(description="Run failed items of maps inside again: from the node that failed, or as new items"),
 ]
 
 
@@ -125,13 +129,15 @@ class RunTools:
         options = {"fork_from": (wf, at), "on_internal_override": "ignore"}  # a fork takes values for outputs
         return self._run(store, require_workflow(store, wf), new_id, values, new_turn=new_turn, **options)
 
-    def resume_workflow(self, workflow_id: Wf, values: Values = None, new_turn: NewTurn = False) -> Answer:
+    def resume_workflow(
+        self, workflow_id: Wf, values: Values = None, new_turn: NewTurn = False, restart: Restart = None
+    ) -> Answer:
         """Resume a workflow that failed, was stopped or crashed; finished steps do not run again.
 
         With values, the nodes that depend on them run again. Returns the workflow as show_workflow does.
         """
         store, wf = self._source.known(workflow_id)
-        return self._run(store, require_workflow(store, wf), wf, values, new_turn=new_turn)
+        return self._run(store, require_workflow(store, wf), wf, values, new_turn=new_turn, restart=restart)
 
     def answer_pause(
         self,
