@@ -284,20 +284,21 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage, summary, awaits = unit
     key, fence = claim.key, claim.fence
     execute = connection.execute
-    if (
-        execute(connection.dialect.owned, (key, fence)).fetchone() is None
-    ):  # it stays ours until the transaction ends
+    # The workflow stays ours until the transaction ends.
+    if execute(connection.dialect.owned, (key, fence)).fetchone() is None:
         raise taken_over(claim.workflow_id)
+    values = []
     for step in steps:
-        row, values = rows_of(key, step)
+        row, own = rows_of(key, step)
         if execute(STEP, row).rowcount != 1:
             raise recorded_already(step.record)
-        if values:
-            connection.executemany(VALUE, values)
+        values += own
     if inputs:
-        connection.executemany(VALUE, input_rows(key, at, inputs))
+        values += input_rows(key, at, inputs)
     if inner or summary is not None:
-        connection.executemany(VALUE, [*inner_rows(key, inner), *summary_rows(key, summary)])
+        values += [*inner_rows(key, inner), *summary_rows(key, summary)]
+    if values:
+        connection.executemany(VALUE, values)
     if usage:
         connection.executemany(USAGE, [(key, *row) for row in usage])
     if running is not None:
