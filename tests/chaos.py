@@ -6,7 +6,7 @@ python tests/chaos.py --runs 20 --faults kill,cut  a few of them, under two kind
 Workers are killed, stopped and asked to leave, and their clocks jump. The server is restarted, crashed, made
 read-only or kept down for a while, its sessions are ended, and the line to it is slow. Every run must end
 with the right value, every step must be recorded once, and no body may run twice at the same time, except in
-a worker that was stopped beyond the patience of the others.
+a worker that was stopped beyond the patience of the others. Every second run has async nodes.
 """
 
 from __future__ import annotations
@@ -159,8 +159,9 @@ class Chaos:
     def run(self, runs: int, seconds: float, faults: list[str], limit: float) -> Outcome:
         """Submit runs, disturb them for a time, and return what came of them after another one."""
         names = [f"r{number}" for number in range(runs)]
-        for name in names:
-            self.cluster.runner.submit("chain", {"run": name, "v0": 0}, workflow_id=name)
+        for number, name in enumerate(names):
+            graph = ("chain", "awaited")[number % 2]
+            self.cluster.runner.submit(graph, {"run": name, "v0": 0}, workflow_id=name)
         started, left = time.monotonic(), list(faults)
         while left or time.monotonic() - started < seconds:
             fault = left.pop(0) if left else self._random.choice(faults)

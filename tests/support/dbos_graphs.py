@@ -6,6 +6,7 @@ becomes of the steps.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
@@ -14,7 +15,7 @@ from typing import Any
 
 import psycopg
 
-from hypergraph import END, Graph, NodeContext, interrupt, node, pause_for, receive, route
+from hypergraph import END, FunctionNode, Graph, NodeContext, interrupt, node, pause_for, receive, route
 
 NODES = int(os.environ.get("NODES", "10"))
 PAUSE = float(os.environ.get("NODE_SECONDS", "0.02"))
@@ -44,8 +45,7 @@ def _connection() -> Any:
     return _connections[os.getpid()]
 
 
-@node(output_name="after")
-def link(run: str, before: int) -> int:
+def _work(run: str, before: int) -> int:
     """Tell that the body of a node ran, and take a while."""
     if os.environ.get("TRACE_DSN"):
         _trace(run, before)
@@ -54,6 +54,18 @@ def link(run: str, before: int) -> int:
     if os.environ.get("TRACE_ENDS"):
         _trace(run, before, _ENDED)
     return before + 1
+
+
+@node(output_name="after")
+def link(run: str, before: int) -> int:
+    """A node of a chain."""
+    return _work(run, before)
+
+
+@node(output_name="after")
+async def link_awaited(run: str, before: int) -> int:
+    """The same, on an event loop."""
+    return await asyncio.to_thread(_work, run, before)
 
 
 @node(output_name="doubled")
@@ -127,11 +139,12 @@ def kill(gate: int, others: int) -> int:
     return gate
 
 
-def _link(number: int) -> Any:
+def _link(number: int, link: FunctionNode = link) -> Any:
     return link.with_name(f"n{number}").with_inputs(before=f"v{number}").with_outputs(after=f"v{number + 1}")
 
 
 chain = Graph([_link(number) for number in range(NODES)], name="chain")
+awaited = Graph([_link(number, link_awaited) for number in range(NODES)], name="awaited")
 doubling = Graph([double], name="doubling")
 dividing = Graph([divide], name="dividing")
 translating = Graph([translate], name="translating")
@@ -192,6 +205,7 @@ deep_apart = Graph([mapped_apart.as_node(remote=True)], name="deep_apart")
 chain_apart = Graph([chain.as_node(remote=True)], name="chain_apart")
 held_apart = Graph([holding.as_node(remote=True)], name="held_apart")
 graphs = [
+    awaited,
     apart,
     asking_apart,
     mapped_apart,
