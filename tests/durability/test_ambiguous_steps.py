@@ -17,6 +17,7 @@ from support.stored import DSN, store_at
 from durability.test_crashes import calls, check_finished, repeated
 from hypergraph import Graph, NodeContext, node
 from hypergraph.checkpointers import WorkflowStatus
+from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, StoreFullError
 
 __all__ = ["elsewhere"]  # fixture
@@ -164,6 +165,13 @@ def chained(folder: Path, runner: str, place: str | None = None, policy: Any = N
     return on.run(chain(), {"v0": 0}, workflow_id="w", **options)["v4"]
 
 
+def claim_and_die(folder: Path) -> None:
+    """Take a workflow and be killed before any of its nodes runs."""
+    store = store_at(folder / "w.db")
+    store.backend.claim("w", NewWorkflow(), store.encoding)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 @needs_signals
 @pytest.mark.slow
 @both
@@ -209,6 +217,26 @@ class TestCrashLoop:
             elsewhere(nested, tmp_path, runner)
         assert elsewhere(nested, tmp_path, runner, force=True) == 4
         assert calls(tmp_path) == {"s0": 2, "s1": 2, "s2": 4, "s3": 1}
+
+    @pytest.mark.parametrize("place", ["s0", "s2"])
+    def test_crashes_before_its_nodes_are_no_loop_of_a_node(
+        self, tmp_path: Path, elsewhere: Elsewhere, runner: str, place: str
+    ) -> None:
+        elsewhere.dies(chained, tmp_path, runner, place)
+        for _ in range(3):
+            elsewhere.dies(claim_and_die, tmp_path)
+        elsewhere.dies(chained, tmp_path, runner, place)
+        assert elsewhere(chained, tmp_path, runner) == 4
+        assert repeated(tmp_path) == {place: 3}
+
+    def test_a_run_that_never_comes_to_its_nodes_is_not_tried_for_ever(
+        self, tmp_path: Path, elsewhere: Elsewhere, runner: str
+    ) -> None:
+        elsewhere.dies(chained, tmp_path, runner, "s0")
+        for _ in range(5):
+            elsewhere.dies(claim_and_die, tmp_path)
+        with pytest.raises(CrashLoopError, match=r"in a crash loop before any of its nodes: .* 6 times"):
+            elsewhere(chained, tmp_path, runner)
 
     def test_crashes_in_several_nodes_are_no_loop(
         self, tmp_path: Path, elsewhere: Elsewhere, runner: str

@@ -58,7 +58,8 @@ from hypergraph.values.undecodable import Undecodable
 if TYPE_CHECKING:
     from hypergraph.durability.live import Live
 
-_STRIKES = 3
+_STRIKES = 3  # crashes of one node after which it is not called again
+_STRIKES_BEFORE = 6  # the same before any node: a process that is killed takes along runs that had just begun
 _OVER = frozenset((WorkflowStatus.COMPLETED, WorkflowStatus.STOPPED))  # endings that leave nothing half done
 
 
@@ -109,7 +110,8 @@ def refuse_crash_loop(claim: Ownership, store: Checkpointer) -> None:
     """
     crashes = claim.existing.crashes if claim.existing is not None else {}
     for node, count in crashes.items():
-        if count >= _STRIKES and (node or not store.backend.children(claim.workflow_id)):
+        limit = _STRIKES if node else _STRIKES_BEFORE
+        if count >= limit and (node or not store.backend.children(claim.workflow_id)):
             where = f"at node {node}" if node else "before any of its nodes"
             raise CrashLoopError(
                 f"Workflow {claim.workflow_id!r} is in a crash loop {where}: its process died "

@@ -320,12 +320,15 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
 
 
 def _blame(connection: Connection, key: int, node: str) -> None:
-    """Count a crash at an unknown place as one of this node, the first that runs after it."""
+    """Count a crash at an unknown place as one of this node, the first that runs after it.
+
+    Of several only the first can have been inside of a node: after it, nodes are announced.
+    """
     (stored,) = connection.execute("SELECT crashes FROM workflows WHERE key = ?", (key,)).fetchone()
     counts = parsed(stored or "{}")
     unknown = counts.pop("", 0)
     if unknown:
-        counts[node] = counts.get(node, 0) + unknown
+        counts[node] = counts.get(node, 0) + 1
         connection.execute("UPDATE workflows SET crashes = ? WHERE key = ?", (json.dumps(counts), key))
 
 
