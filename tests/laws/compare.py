@@ -193,12 +193,11 @@ def compared(
         difference: tuple[str, Any, Any] | None = None
         if ended != out.ended:
             difference = ("ended", f"{out.ended} {out.places or out.loop or ''}", ended)
-        elif out.ended == "refused":
-            return None
-        elif out.ended == "infinite" and (runner != "sync" or executor is not None or not out.loop):
-            # Where nodes overlap, what runs beside an endless loop, or other items of its map, is up to time.
-            beside = _but_for_the_loop(case, result, calls, out)
-            return beside and Difference(case, runner, number, "calls", *beside, out)
+        elif out.ended == "refused" or (
+            out.ended == "infinite" and (runner != "sync" or executor is not None or not out.loop)
+        ):  # where nodes overlap, what runs beside an endless loop, or other items of its map, is up to time
+            calls_of_it = _of_the_loop(case, result, calls, out)
+            return calls_of_it and Difference(case, runner, number, "calls", *calls_of_it, out)
         elif key(calls) != key(out.calls):
             missing, extra = key(out.calls), key(calls)
             for call in list(missing):
@@ -230,7 +229,7 @@ def compared(
     return None
 
 
-def _but_for_the_loop(
+def _of_the_loop(
     case: Case, result: Any, calls: list[Any], out: Outcome
 ) -> tuple[list[str], list[str]] | None:
     """Compare the calls of an endless loop only, if it is the one at which the engine ended."""

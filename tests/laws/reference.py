@@ -35,12 +35,15 @@ D22 Answers that a turn did not use are dropped when a new turn begins, and name
 D23 A graph node takes a name with which a loop inside could begin, but need not, if it is given or another
     node makes it. What only the node itself makes stays inside: each execution is a fresh run.
 D24 `max_rounds` counts the rounds of an entry, the first one included.
+D25 A graph inside is refused before anything runs, too (D5), if it could run and would be refused whichever
+    of the values that other nodes make for it are there by then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 from laws.loops import Level, Refused, Shape, linked, reach
@@ -116,6 +119,7 @@ class Interpreter:
         try:
             handed = {x for x, writes in self.written.items() if any(n == GIVEN for n, _ in writes)}
             self.path = self.shape.paths(handed)
+            self._refuse_inside(handed)
         except Refused as refusal:
             out.ended, out.places = "refused", sorted(refusal.args[0])
             return out
@@ -467,6 +471,39 @@ class Interpreter:
             made[x] = Replace(items) if any(x in run.replaced for run in runs) else items
         return (made,)
 
+    def _refuse_inside(self, handed: set[str]) -> None:
+        """D25. Raises Refused."""
+        for part in (p for p in self.net.parts if p.inner is not None and p.name in self._able(handed)):
+            made = {x for n in self.scope for x in self.parts[n].outputs}
+            inside = set(part.inputs) - (self._inward(part) - handed)
+            free = {*part.defaults, *self.net.bound}
+            sure = {x for x in inside if x in handed or x in self.net.bound or x not in free}
+            unsure = sorted(inside & made - sure)
+            ways = [set(some) for k in range(len(unsure) + 1) for some in combinations(unsure, k)]
+            refused = [places for some in ways if (places := _refusal(part.inner, sure | some))]
+            if len(refused) == len(ways):
+                raise Refused(refused[0])
+
+    def _able(self, handed: set[str]) -> set[str]:
+        """Return what could run if every gate agreed."""
+        begins = {n for level in self._levels() for n in level.opened} | set(self.net.entrypoints)
+        found: set[str] = set()
+        while True:
+            there = {x for n in found for x in (*self.parts[n].outputs, *self.parts[n].emit, f"<{n}>")}
+            more = {
+                n
+                for n in set(self.scope) - found
+                if (not self.gates[n] or n in begins or self.gates[n] & found)
+                and set(self.parts[n].inputs)
+                <= there | handed | self.lists | {*self.parts[n].defaults, *self.net.bound}
+                and (
+                    {e.name for e in self.into[n] if e.kind == "order"} <= there or n in self.net.entrypoints
+                )
+            }
+            if not more:
+                return found
+            found |= more
+
     def _inward(self, part: Part) -> set[str]:
         """D23: what goes round inside of a graph, and nothing else makes."""
         return {x for x in part.entries if not any(x in p.outputs for p in self.net.parts if p is not part)}
@@ -477,3 +514,14 @@ class Interpreter:
             inner = self.asked[n]
             return [f"{n}.{x}" for m in inner.scope if m in inner.asked for x in inner.keys(m)]
         return list(self.parts[n].outputs) if self.parts[n].kind == "ask" else []
+
+
+def _refusal(net: Net, given: set[str]) -> set[str]:
+    """Return the places at which a run that is given these names could begin a loop, if it is refused."""
+    inner = Interpreter(net)
+    try:
+        inner.path = inner.shape.paths(given)
+        inner._refuse_inside(given)
+    except Refused as refusal:
+        return set(refusal.args[0])
+    return set()
