@@ -1163,14 +1163,13 @@ class Standing:
             k = layout.calls[gate].get(i)
             if k is not None:
                 touched |= self._enter(k)
-                if layout.heads >> i & 1:
-                    self._begin_inside(i, k)
+                self._begin_inside(i, k)
         return touched
 
-    def _begin_inside(self, head: int, number: int) -> None:
-        """Begin the loops inside of a loop that a chosen head is in."""
+    def _begin_inside(self, chosen: int, number: int) -> None:
+        """Begin the loops inside of a loop that a chosen node is in."""
         layout = self.layout
-        self.fresh |= _union(layout.loops[k].first for k in layout.home[head] if k > number)
+        self.fresh |= _union(layout.loops[k].first for k in layout.home[chosen] if k > number)
 
     def ask(self, index: int) -> None:
         """Note that a node that has started waits for an answer."""
@@ -1220,7 +1219,7 @@ class Standing:
             self.coming &= ~inner.signals
         owed = self.owed & loop.members  # by gates outside
         self.fresh = self.fresh & ~loop.members | loop.first | owed
-        for i in bits(owed & layout.heads):
+        for i in bits(owed):
             self._begin_inside(i, number)
         self._reopen(concerned)
         return concerned

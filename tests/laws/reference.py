@@ -17,7 +17,8 @@ D13 A beginning that a gate outside of the loop controls, too, is open when a ga
     of the loop (R6): `start -> head d gate` does not begin when start chooses otherwise, and a corrective
     loop that is entered at its repair goes on to its beginning.
 D14 Only the place where a loop begins is due for "not yet run in this turn". Every other node of the loop
-    becomes due when a node of the loop reaches it in this entry, an inner loop likewise.
+    becomes due when a node of the loop reaches it in this entry, an inner loop likewise, or when a gate
+    outside has named a node of it (R6).
 D15 Re-entry within a turn drops decisions and END, not values (L3). Only a turn drops values.
 D16 A decision opens every node that shares a loop with a gate of its own for one run (the letter of R5). It
     stays open until that run, even if the gate decides anew before.
@@ -294,7 +295,8 @@ class Interpreter:
             arriving = [e for m in unit for e in self.into[m] if e.source in level.members - unit]
             arrived = any(e.kind != "control" and self._arrived(e, level) for e in arriving)
             named = any(
-                t in unit and g not in unit and (g in level.members or t in self.heads) for g, t in self.opens
+                t in unit and g not in unit and (g in level.members or when >= self.last.get(t, -1))
+                for (g, t), when in self.opens.items()
             )
             if not (unit & level.begin or arrived or named or unit in self.loops):
                 return False

@@ -969,3 +969,45 @@ def test_a_target_that_a_gate_names_twice_runs_once_with_a_warning(call: Call) -
     with pytest.warns(UserWarning, match="chose 'search' 2 times; it runs once"):
         result = call(Graph([dispatch, search], name="desk"), calls=["a", "b"])
     assert result["found"] == "a"
+
+
+@pytest.mark.filterwarnings("ignore::hypergraph.GraphWarning")
+def test_a_choice_from_outside_begins_the_loops_inside_that_its_target_is_in(call: Call) -> None:
+    @route(targets=["plan", END])
+    def wanted(topic: str) -> Any:
+        return END
+
+    @node(output_name="outline")
+    def plan(text: str = "", notes: str = "") -> str:
+        return "outline"
+
+    @node(output_name="text")
+    def write(extra: str = "") -> str:
+        return "text"
+
+    @node(output_name="fixed")
+    def repair(text: str) -> str:
+        return "fixed"
+
+    @node(output_name="extra")
+    def enrich(text: str) -> str:
+        return "extra"
+
+    @route(targets=["repair", END])
+    def broken(text: str) -> Any:
+        return "repair"
+
+    @route(targets=["enrich", END])
+    def thin(text: str) -> Any:
+        return "enrich"
+
+    @node(output_name="notes")
+    def note(text: str) -> str:
+        return "notes"
+
+    ways = [("plan", "write"), ("write", "plan"), ("write", "repair"), ("write", "thin"), ("write", "note")]
+    ways += [("repair", "write"), ("enrich", "write"), ("note", "plan")]
+    nodes = [wanted, plan, write, repair, enrich, broken, thin, note]
+    result = call(Graph(nodes, edges=ways, name="desk"), topic="tea", text="mine")
+    # `write` waits for `plan`. The loop of both begins at `note`, before the gate of the loop around it.
+    assert course(result) == ["wanted", "broken", "repair", "note", "thin", "enrich", "note"]
