@@ -395,10 +395,11 @@ class Interpreter:
         out.decisions.append((gate, choice))
         self._close(gate)
         self.decided[gate] = choice
+        begun = {n for loop in self.loops.values() for n in loop.places}  # they run in this round
         for t in choice if choice != END else ():
             self.opens[gate, t] = self.clock
             if t in self.heads:
-                self.beside[t] = {*choice} - {t}
+                self.beside[t] = {*choice} - {t} - begun
 
     def _close(self, gate: str) -> None:
         """R5: a decision opens a head for one run, any other node until the gate loses it."""
