@@ -79,7 +79,8 @@ class Loop:
     early: int = 0  # what it comes by from there before any choice
     opened: int = 0  # controlled nodes that are open when it begins
     unaided: int = 0  # those of them that no gate outside controls: the others when one has called the loop
-    cut: int = 0  # where its rounds start
+    cut: int = 0  # where its rounds start,
+    starts: int = 0  # and those of the loops inside it
     gated: bool = True  # whether a gate starts its rounds
     whole: bool = False  # whether they start where it begins, once all that a gate chose is done,
     back: frozenset[tuple[int, int]] = frozenset()  # and the edges that lead there
@@ -432,6 +433,7 @@ class Layout:
             loop.first = loop.begins
             for k in loop.inner:
                 loop.first &= ~self.loops[k].members | self.loops[k].begins
+                loop.starts |= self.loops[k].cut
         self.stirs = [0] * self.size  # nodes of a loop that a signal reaches for the first time
         for i in self._active():
             for j in self.signalled[i]:
@@ -1155,9 +1157,10 @@ class Standing:
         self.open |= chosen
         self.fresh |= chosen
         holds = layout.holds[gate]
-        outermost = min((holds[i] for i in targets if i in holds), default=None)
+        later = chosen & ~self.placed  # the others run in this round
+        outermost = min((holds[i] for i in targets if i in holds and later >> i & 1), default=None)
         if outermost is not None:
-            self.held[outermost] |= chosen & layout.loops[outermost].members
+            self.held[outermost] |= later & layout.loops[outermost].starts
         touched = chosen
         for i in targets:
             k = layout.calls[gate].get(i)

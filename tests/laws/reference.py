@@ -312,8 +312,18 @@ class Interpreter:
         if not level.gated:
             return {n for n in due & level.heads if n not in loop.places and self._has_run(n)}
         beside = {t for t, others in self.beside.items() if others & level.heads}
-        heads = {t for g, t in self.opens if g in level.members and t in level.heads | beside & self.heads}
+        heads = level.heads | beside & self._round_heads()
+        heads = {t for g, t in self.opens if g in level.members and t in heads}
         return heads & due & level.members - loop.places
+
+    def _late(self, level: Level, due: set[str]) -> set[str]:
+        """D12: what was chosen with the head of a loop around this one, and waits for the round of that."""
+        around = [x for x in self._levels() if x.members > level.members]
+        chosen = {t for t, others in self.beside.items() if any(others & x.heads for x in around)}
+        return chosen & due & level.members & self._round_heads()
+
+    def _round_heads(self) -> set[str]:
+        return {n for level in self._levels() for n in level.heads}
 
     def _fed(self, level: Level, loop: Standing) -> set[str]:
         """D12: to what something came back, where rounds begin at the place itself."""
@@ -325,8 +335,10 @@ class Interpreter:
         """R4: a round at rest gives way to the next. Returns the loops that go round."""
         found = []
         for level in self._levels() if due else ():
-            pending = self._pending(level, due)
-            if pending and due & level.members <= pending and not level.members & set(self.asked):
+            late = self._late(level, due)
+            pending = self._pending(level, due) - late
+            at_rest = due & level.members <= pending | late
+            if pending and at_rest and not level.members & set(self.asked):
                 loop = self.loops[level.members]
                 self.beside = {t: others for t, others in self.beside.items() if not others & level.heads}
                 loop.places = self._fed(level, loop) if level.at_begin else pending
@@ -338,7 +350,7 @@ class Interpreter:
         """R4, L1."""
         for m in (due | set(self.asked)) - {n}:
             level = self._common(n, m)
-            pending = self._pending(level, due)
+            pending = self._pending(level, due) | self._late(level, due)
             if m not in pending and (n in pending or n in level.ahead[m]):
                 return True
         return False

@@ -1011,3 +1011,37 @@ def test_a_choice_from_outside_begins_the_loops_inside_that_its_target_is_in(cal
     result = call(Graph(nodes, edges=ways, name="desk"), topic="tea", text="mine")
     # `write` waits for `plan`. The loop of both begins at `note`, before the gate of the loop around it.
     assert course(result) == ["wanted", "broken", "repair", "note", "thin", "enrich", "note"]
+
+
+def test_what_a_gate_chooses_beside_the_next_round_runs_in_this_one(call: Call) -> None:
+    asked: list[str] = []
+
+    @node(output_name="draft")
+    def plan(topic: str, advice: str = "") -> str:
+        return f"{topic} {advice}".strip()
+
+    @route(targets=["illustrate", "revise", END], multi_target=True)
+    def triage(draft: str) -> list[Any]:
+        asked.append(draft)
+        return ["illustrate", "revise"] if len(asked) == 2 else []
+
+    @node(output_name="image")
+    def illustrate(draft: str) -> str:
+        return f"image of {draft}"
+
+    @node(output_name="page")
+    def set_page(draft: str, image: str = "no image") -> str:
+        return f"{draft}, {image}"
+
+    @route(targets=["plan", "revise", END])
+    def check(page: str) -> Any:
+        return "revise" if len(asked) == 1 else END
+
+    @node(output_name="advice")
+    def revise(page: str) -> str:
+        return f"({page})"
+
+    result = call(Graph([plan, triage, illustrate, set_page, check, revise], name="desk"), topic="tea")
+    first, then = ["plan", "triage"], ["set_page", "check"]
+    assert course(result) == [*first, *then, "revise", *first, "illustrate", *then, "revise", *first, *then]
+    assert result["page"].endswith(", image of tea (tea, no image)")
