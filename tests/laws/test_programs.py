@@ -1045,3 +1045,37 @@ def test_what_a_gate_chooses_beside_the_next_round_runs_in_this_one(call: Call) 
     first, then = ["plan", "triage"], ["set_page", "check"]
     assert course(result) == [*first, *then, "revise", *first, "illustrate", *then, "revise", *first, *then]
     assert result["page"].endswith(", image of tea (tea, no image)")
+
+
+def test_rounds_are_counted_from_the_choice_that_enters_a_loop(call: Call) -> None:
+    """The inner loop has four rounds in each of three outer ones."""
+    checked: list[str] = []
+
+    @node(output_name="plan")
+    def begin(scope: int) -> str:
+        return f"plan {scope}"
+
+    @route(targets=["draft", END])
+    def start(plan: str) -> Any:
+        return "draft"
+
+    @node(output_name="text")
+    def draft(topic: str) -> str:
+        return "text"
+
+    @route(targets=["draft", END])
+    def check(text: str) -> Any:
+        checked.append(text)
+        return END if len(checked) % 4 == 0 else "draft"
+
+    @route(targets=["widen", END])
+    def more(text: str) -> Any:
+        return END if len(checked) == 12 else "widen"
+
+    @node(output_name="scope")
+    def widen(scope: int) -> int:
+        return scope + 1
+
+    graph = Graph([begin, start, draft, check, more, widen], name="desk")
+    result = call(graph, topic="tea", scope=1, max_iterations=4)
+    assert course(result) == [*(["begin", "start", *["draft", "check"] * 4, "more", "widen"] * 3)][:-1]
