@@ -677,7 +677,7 @@ class _Places:
         """Return the edges by which choices lead to the next round, none if the loop cannot be cut there.
 
         They lead to the beginning and, as far as cycles with a last choice are left, bring values to gates
-        that follow it before any choice.
+        that follow it before any choice: what comes after such a choice, else what comes after any.
         """
         if any(self.layout.controllers[i] for i in begins):
             return set()
@@ -685,8 +685,11 @@ class _Places:
         gates = {i for i in self.deciding & early if not self.layout.controllers[i]}
         back = {(i, j) for i in self.component if i not in early for j in self.links[i] & begins}
         last = [(gate, i) for gate, i in self.choices if self._leads_freely(i, begins)]
-        for tangled in self._tangled(back, last):
-            back |= {(i, j) for i in tangled - early for j in tangled & gates if self._only_feeds(i, j)}
+        chosen = {i for _, i in last}
+        for late in (chosen | self._free_ways(chosen), set(self.component)):
+            for tangled in self._tangled(back, last):
+                sources = tangled & late - early
+                back |= {(i, j) for i in sources for j in tangled & gates if self._only_feeds(i, j)}
         return set() if self._tangled(back, last) else back
 
     def _only_feeds(self, source: int, target: int) -> bool:
@@ -1123,8 +1126,8 @@ class Standing:
                             self.held[k] |= layout.loops[k].cut & back & ~self.unrun[k]
         if again := fed & layout.restarts[index]:
             for k in layout.home[index]:
-                if layout.loops[k].whole:
-                    self.held[k] |= layout.loops[k].cut & again & ~self.unrun[k]
+                if layout.loops[k].whole:  # but its beginning goes first, whatever comes back to it
+                    self.held[k] |= layout.loops[k].cut & again & ~(self.unrun[k] & layout.loops[k].begins)
         if index in self.quiet:
             fed &= ~(self.quiet[index] & self.ran)
             self.quiet = {i: mask for i, mask in self.quiet.items() if i != index}

@@ -328,7 +328,10 @@ class Interpreter:
     def _fed(self, level: Level, loop: Standing) -> set[str]:
         """D12: to what something came back, where rounds begin at the place itself."""
         return {
-            e.target for e in level.cut if self._is_new(e) and self.last.get(e.target, -1) >= loop.entered
+            e.target
+            for e in level.cut
+            if self._is_new(e)
+            and (self.last.get(e.target, -1) >= loop.entered or e.target not in level.begin)
         }
 
     def _advance(self, due: set[str]) -> list[frozenset[str]]:

@@ -1079,3 +1079,35 @@ def test_rounds_are_counted_from_the_choice_that_enters_a_loop(call: Call) -> No
     graph = Graph([begin, start, draft, check, more, widen], name="desk")
     result = call(graph, topic="tea", scope=1, max_iterations=4)
     assert course(result) == [*(["begin", "start", *["draft", "check"] * 4, "more", "widen"] * 3)][:-1]
+
+
+def test_a_gate_is_asked_after_what_another_one_chose_in_this_round(call: Call) -> None:
+    asked: list[tuple[int, int]] = []
+
+    @node(output_name="draft")
+    def write(advice: int = 0) -> int:
+        return advice + 1
+
+    @route(targets=["look_up", END])
+    def unclear(draft: int, advice: int = 0) -> Any:
+        return "look_up"
+
+    @node(output_name="facts")
+    def look_up(draft: int) -> int:
+        return draft
+
+    @node(output_name="length")
+    def measure(draft: int) -> int:
+        return draft
+
+    @route(targets=["advise", END])
+    def good(facts: int, length: int) -> Any:
+        asked.append((facts, length))
+        return END if length == 3 else "advise"
+
+    @node(output_name="advice")
+    def advise(draft: int) -> int:
+        return draft
+
+    call(Graph([write, unclear, good, look_up, measure, advise], name="desk"))
+    assert asked == [(1, 1), (2, 2), (3, 3)]

@@ -124,7 +124,7 @@ class Track:
         return self.start
 
     def from_(self, standing: Standing) -> Stretch:
-        """Return the stretch from a standing, which it may change; loops that were just entered count to it."""
+        """Return the stretch from a standing, which it may change, and from what was just entered."""
         key = (standing.key(), *standing.events)
         found = self.known.get(key)
         if found is None:
