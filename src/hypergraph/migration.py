@@ -27,7 +27,8 @@ from hypergraph.durability.resume import take_up
 from hypergraph.engine.admission import admit
 from hypergraph.engine.kernel import SyncKernel
 from hypergraph.engine.options import RunOptions
-from hypergraph.engine.run import DEFAULT_LIMIT, CallContext, Run, graph_inside
+from hypergraph.engine.plan import graph_inside
+from hypergraph.engine.run import DEFAULT_LIMIT, CallContext, Run
 from hypergraph.exceptions import (
     GraphChangedError,
     HypergraphError,

@@ -79,7 +79,8 @@ class Loop:
     early: int = 0  # what it comes by from there before any choice
     opened: int = 0  # controlled nodes that are open when it begins
     unaided: int = 0  # those of them that no gate outside controls: the others when one has called the loop
-    cut: int = 0  # where its rounds start
+    cut: int = 0  # where its rounds start,
+    starts: int = 0  # and those of the loops inside it
     gated: bool = True  # whether a gate starts its rounds
     whole: bool = False  # whether they start where it begins, once all that a gate chose is done,
     back: frozenset[tuple[int, int]] = frozenset()  # and the edges that lead there
@@ -432,6 +433,7 @@ class Layout:
             loop.first = loop.begins
             for k in loop.inner:
                 loop.first &= ~self.loops[k].members | self.loops[k].begins
+                loop.starts |= self.loops[k].cut
         self.stirs = [0] * self.size  # nodes of a loop that a signal reaches for the first time
         for i in self._active():
             for j in self.signalled[i]:
@@ -675,7 +677,7 @@ class _Places:
         """Return the edges by which choices lead to the next round, none if the loop cannot be cut there.
 
         They lead to the beginning and, as far as cycles with a last choice are left, bring values to gates
-        that follow it before any choice.
+        that follow it before any choice: what comes after such a choice, else what comes after any.
         """
         if any(self.layout.controllers[i] for i in begins):
             return set()
@@ -683,8 +685,11 @@ class _Places:
         gates = {i for i in self.deciding & early if not self.layout.controllers[i]}
         back = {(i, j) for i in self.component if i not in early for j in self.links[i] & begins}
         last = [(gate, i) for gate, i in self.choices if self._leads_freely(i, begins)]
-        for tangled in self._tangled(back, last):
-            back |= {(i, j) for i in tangled - early for j in tangled & gates if self._only_feeds(i, j)}
+        chosen = {i for _, i in last}
+        for late in (chosen | self._free_ways(chosen), set(self.component)):
+            for tangled in self._tangled(back, last):
+                sources = tangled & late - early
+                back |= {(i, j) for i in sources for j in tangled & gates if self._only_feeds(i, j)}
         return set() if self._tangled(back, last) else back
 
     def _only_feeds(self, source: int, target: int) -> bool:
@@ -1121,8 +1126,8 @@ class Standing:
                             self.held[k] |= layout.loops[k].cut & back & ~self.unrun[k]
         if again := fed & layout.restarts[index]:
             for k in layout.home[index]:
-                if layout.loops[k].whole:
-                    self.held[k] |= layout.loops[k].cut & again & ~self.unrun[k]
+                if layout.loops[k].whole:  # but its beginning goes first, whatever comes back to it
+                    self.held[k] |= layout.loops[k].cut & again & ~(self.unrun[k] & layout.loops[k].begins)
         if index in self.quiet:
             fed &= ~(self.quiet[index] & self.ran)
             self.quiet = {i: mask for i, mask in self.quiet.items() if i != index}
@@ -1155,22 +1160,22 @@ class Standing:
         self.open |= chosen
         self.fresh |= chosen
         holds = layout.holds[gate]
-        outermost = min((holds[i] for i in targets if i in holds), default=None)
+        later = chosen & ~self.placed  # the others run in this round
+        outermost = min((holds[i] for i in targets if i in holds and later >> i & 1), default=None)
         if outermost is not None:
-            self.held[outermost] |= chosen & layout.loops[outermost].members
+            self.held[outermost] |= later & layout.loops[outermost].starts
         touched = chosen
         for i in targets:
             k = layout.calls[gate].get(i)
             if k is not None:
                 touched |= self._enter(k)
-                if layout.heads >> i & 1:
-                    self._begin_inside(i, k)
+                self._begin_inside(i, k)
         return touched
 
-    def _begin_inside(self, head: int, number: int) -> None:
-        """Begin the loops inside of a loop that a chosen head is in."""
+    def _begin_inside(self, chosen: int, number: int) -> None:
+        """Begin the loops inside of a loop that a chosen node is in."""
         layout = self.layout
-        self.fresh |= _union(layout.loops[k].first for k in layout.home[head] if k > number)
+        self.fresh |= _union(layout.loops[k].first for k in layout.home[chosen] if k > number)
 
     def ask(self, index: int) -> None:
         """Note that a node that has started waits for an answer."""
@@ -1220,7 +1225,7 @@ class Standing:
             self.coming &= ~inner.signals
         owed = self.owed & loop.members  # by gates outside
         self.fresh = self.fresh & ~loop.members | loop.first | owed
-        for i in bits(owed & layout.heads):
+        for i in bits(owed):
             self._begin_inside(i, number)
         self._reopen(concerned)
         return concerned

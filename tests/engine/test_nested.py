@@ -415,3 +415,142 @@ def test_deriving_a_graph_drops_nothing(run: Run) -> None:
     grown = graph.add_nodes(FunctionNode(lambda z: len([*z]), "count", "size"))
     assert run(grown).values == {"z": [7, 9]}
     assert run(grown, select="**").values == {"z": [7, 9], "size": 2}
+
+
+# -- refused before anything runs --------------------------------------------------------------------------
+
+
+def begins(started: list[int], output: str = "x") -> FunctionNode:
+    def begin(q: int) -> int:
+        started.append(q)
+        return q
+
+    return FunctionNode(begin, "begin", output)
+
+
+def rivals() -> Graph:
+    """`b` and `d` make the same name; the ways back to `x` lead from each of them to the other."""
+    ways = [("a", "x", "v"), ("b", "v", "s"), ("c", "v", "w"), ("d", "w", "s"), ("e", "s", "x")]
+    nodes = [FunctionNode(lambda value: value, name, out).with_inputs(value=took) for name, took, out in ways]
+    with warnings.catch_warnings(action="ignore"):
+        return Graph(nodes, name="rivals")
+
+
+def swings() -> Graph:
+    """A loop that begins with `n` or with `m`."""
+
+    @node(output_name="m")
+    def up(n: int) -> int:
+        return n + 1
+
+    @node(output_name="n")
+    def down(m: int) -> int:
+        return m + 1
+
+    @route(targets=["up", "down", END])
+    def stop(n: int, m: int) -> Any:
+        return END if n > 3 else "up"
+
+    return Graph([up, down, stop], name="swings")
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_rivals_inside_are_refused_before_anything_runs(run: Run, levels: int, mapped: bool) -> None:
+    with pytest.raises(GraphConfigError, match="Multiple nodes produce 's'"):
+        run(rivals(), x=1)
+    started: list[int] = []
+    inside = rivals().as_node(lift="w")
+    for level in range(1, levels):
+        inside = Graph([inside], name=f"level{level}").as_node(lift="w")
+    with warnings.catch_warnings(action="ignore"):
+        graph = Graph([begins(started), inside.map_over("x") if mapped else inside])
+    with pytest.raises(GraphConfigError, match=f"^Inside node '{inside.name}': .*Multiple nodes produce 's'"):
+        run(graph, q=1, error_handling="continue")
+    assert not started
+
+
+def test_a_loop_inside_that_could_begin_at_two_places_is_refused_before_anything_runs(run: Run) -> None:
+    started: list[int] = []
+    inside = two_starts().as_node(name="inside", lift="out")
+    graph = Graph([begins(started, "k"), inside])
+    with pytest.raises(ValueError, match=r"^Inside node 'inside': Ambiguous cycle entry.*'left' or 'right'"):
+        run(graph, q=1, error_handling="continue")
+    assert not started
+
+
+def two_starts() -> Graph:
+    @node(output_name="p")
+    def left(k: int, r: int = 0) -> int:
+        return k + r
+
+    @node(output_name="p")
+    def right(k: int, r: int = 0) -> int:
+        return k - r
+
+    @node(output_name="r")
+    def back(p: int) -> int:
+        return p
+
+    @node(output_name="out")
+    def after(r: int) -> int:
+        return r
+
+    @route(targets=["left", "right", END])
+    def choose(r: int) -> Any:
+        return END
+
+    return Graph([left, right, back, after, choose], name="two")
+
+
+def test_a_loop_inside_that_nothing_starts_is_refused_before_anything_runs(run: Run) -> None:
+    started: list[int] = []
+    with warnings.catch_warnings(action="ignore"):
+        nested = swings().as_node().with_inputs(n="seed")
+        graph = Graph([begins(started), nested])
+    with pytest.raises(MissingInputError, match=r"^Inside node 'swings': Nothing starts the cycle") as caught:
+        run(graph, q=1)
+    assert not started
+    assert caught.value.missing == ["m", "seed"]
+    assert "-> 'n' is 'seed' outside of it\n" in str(caught.value)
+    assert "run(graph, seed=...)" in str(caught.value)
+    assert run(graph, q=1, seed=5)["m"] == 6
+
+
+def test_what_may_come_by_then_is_not_refused(run: Run) -> None:
+    started: list[int] = []
+
+    @route(targets=["begin", END])
+    def whether(q: int) -> Any:
+        return "begin" if q else END
+
+    with warnings.catch_warnings(action="ignore"):
+        graph = Graph([whether, begins(started, "n"), swings().as_node(lift="m")])
+    assert run(graph, q=5)["m"] == 6
+    with pytest.raises(MissingInputError, match="Nothing starts the cycle"):
+        run(graph, q=0)
+
+
+def test_a_nested_graph_that_cannot_run_is_not_refused(run: Run) -> None:
+    with warnings.catch_warnings(action="ignore"):
+        graph = Graph([rivals().as_node(lift="w"), FunctionNode(lambda w: w, "last", "out")])
+    assert run(graph, w=3, on_internal_override="ignore")["out"] == 3
+
+
+def test_what_a_loop_inside_begins_with_is_an_input_wherever_it_has_a_default(run: Run) -> None:
+    @node(output_name="total")
+    def count(v: int, total: int = 0) -> int:
+        return total + v
+
+    @node(output_name="v")
+    def half(total: int) -> int:
+        return total // 2
+
+    @route(targets=["count", END])
+    def enough(total: int, v: int) -> Any:
+        return END
+
+    with warnings.catch_warnings(action="ignore"):
+        graph = Graph([Graph([count, half, enough], name="inside").as_node()])
+    assert graph.inputs.all == ("v", "total")
+    assert run(graph, total=9)["v"] == 4

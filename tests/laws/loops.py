@@ -15,9 +15,9 @@ D2  A loop is cut where its rounds begin: not at all heads (`plan -> decide -> t
     Where such choices follow each other within a round, or heads await each other (`model -> dispatch ->
     weather | approve`, `approve -> allowed -> book`, and `weather` and `book` lead to `model`), the round
     would be at its end before what was chosen with `weather` is done. Then rounds begin at the place itself:
-    the ways from choices into it are cut and, where a cycle with a last choice is left, what it brings to
-    gates that follow the place before any choice. Not if a gate controls the place, or if such a cycle is
-    left even so.
+    the ways from choices into it are cut and, where a cycle with a last choice is left, what that choice
+    brings to gates that follow the place before any choice, and if that is not enough what any choice brings
+    to them. Not if a gate controls the place, or if such a cycle is left even so.
     A loop that begins nowhere by itself, because only gates outside of it open it, is cut at all heads.
 D3  Cut are the gates' edges into these heads and, where a cycle is left, the other edges of that cycle into
     them. A gate that chooses [a, b] where a feeds b: a, then b, in one round.
@@ -247,7 +247,10 @@ class Shape:
             found = components({n for e in edges for n in e[:2]}, edges - back)
             return [c for c in found if any({*e[:2]} <= c for e in last)]
 
-        back |= {e for c in tangled() for e in coming if {*e[:2]} <= c and e[:2] not in ordered}
+        after = {n for e in last for n in reach([e.target], free, chosen - {e.target}) - chosen | {e.target}}
+        for late in (after, {e.source for e in coming}):
+            fed = {e for e in coming if e[:2] not in ordered and e.source in late}
+            back |= {e for c in tangled() for e in fed if {*e[:2]} <= c}
         return set() if tangled() or any(self.gates[n] for n in begin) else back
 
     def _first(self, names: Iterable[str]) -> list[str]:

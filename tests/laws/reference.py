@@ -17,7 +17,8 @@ D13 A beginning that a gate outside of the loop controls, too, is open when a ga
     of the loop (R6): `start -> head d gate` does not begin when start chooses otherwise, and a corrective
     loop that is entered at its repair goes on to its beginning.
 D14 Only the place where a loop begins is due for "not yet run in this turn". Every other node of the loop
-    becomes due when a node of the loop reaches it in this entry, an inner loop likewise.
+    becomes due when a node of the loop reaches it in this entry, an inner loop likewise, or when a gate
+    outside has named a node of it (R6).
 D15 Re-entry within a turn drops decisions and END, not values (L3). Only a turn drops values.
 D16 A decision opens every node that shares a loop with a gate of its own for one run (the letter of R5). It
     stays open until that run, even if the gate decides anew before.
@@ -35,12 +36,15 @@ D22 Answers that a turn did not use are dropped when a new turn begins, and name
 D23 A graph node takes a name with which a loop inside could begin, but need not, if it is given or another
     node makes it. What only the node itself makes stays inside: each execution is a fresh run.
 D24 `max_rounds` counts the rounds of an entry, the first one included.
+D25 A graph inside is refused before anything runs, too (D5), if it could run and would be refused whichever
+    of the values that other nodes make for it are there by then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 from laws.loops import Level, Refused, Shape, linked, reach
@@ -116,6 +120,7 @@ class Interpreter:
         try:
             handed = {x for x, writes in self.written.items() if any(n == GIVEN for n, _ in writes)}
             self.path = self.shape.paths(handed)
+            self._refuse_inside(handed)
         except Refused as refusal:
             out.ended, out.places = "refused", sorted(refusal.args[0])
             return out
@@ -290,7 +295,8 @@ class Interpreter:
             arriving = [e for m in unit for e in self.into[m] if e.source in level.members - unit]
             arrived = any(e.kind != "control" and self._arrived(e, level) for e in arriving)
             named = any(
-                t in unit and g not in unit and (g in level.members or t in self.heads) for g, t in self.opens
+                t in unit and g not in unit and (g in level.members or when >= self.last.get(t, -1))
+                for (g, t), when in self.opens.items()
             )
             if not (unit & level.begin or arrived or named or unit in self.loops):
                 return False
@@ -306,21 +312,36 @@ class Interpreter:
         if not level.gated:
             return {n for n in due & level.heads if n not in loop.places and self._has_run(n)}
         beside = {t for t, others in self.beside.items() if others & level.heads}
-        heads = {t for g, t in self.opens if g in level.members and t in level.heads | beside & self.heads}
+        heads = level.heads | beside & self._round_heads()
+        heads = {t for g, t in self.opens if g in level.members and t in heads}
         return heads & due & level.members - loop.places
+
+    def _late(self, level: Level, due: set[str]) -> set[str]:
+        """D12: what was chosen with the head of a loop around this one, and waits for the round of that."""
+        around = [x for x in self._levels() if x.members > level.members]
+        chosen = {t for t, others in self.beside.items() if any(others & x.heads for x in around)}
+        return chosen & due & level.members & self._round_heads()
+
+    def _round_heads(self) -> set[str]:
+        return {n for level in self._levels() for n in level.heads}
 
     def _fed(self, level: Level, loop: Standing) -> set[str]:
         """D12: to what something came back, where rounds begin at the place itself."""
         return {
-            e.target for e in level.cut if self._is_new(e) and self.last.get(e.target, -1) >= loop.entered
+            e.target
+            for e in level.cut
+            if self._is_new(e)
+            and (self.last.get(e.target, -1) >= loop.entered or e.target not in level.begin)
         }
 
     def _advance(self, due: set[str]) -> list[frozenset[str]]:
         """R4: a round at rest gives way to the next. Returns the loops that go round."""
         found = []
         for level in self._levels() if due else ():
-            pending = self._pending(level, due)
-            if pending and due & level.members <= pending and not level.members & set(self.asked):
+            late = self._late(level, due)
+            pending = self._pending(level, due) - late
+            at_rest = due & level.members <= pending | late
+            if pending and at_rest and not level.members & set(self.asked):
                 loop = self.loops[level.members]
                 self.beside = {t: others for t, others in self.beside.items() if not others & level.heads}
                 loop.places = self._fed(level, loop) if level.at_begin else pending
@@ -332,7 +353,7 @@ class Interpreter:
         """R4, L1."""
         for m in (due | set(self.asked)) - {n}:
             level = self._common(n, m)
-            pending = self._pending(level, due)
+            pending = self._pending(level, due) | self._late(level, due)
             if m not in pending and (n in pending or n in level.ahead[m]):
                 return True
         return False
@@ -389,10 +410,11 @@ class Interpreter:
         out.decisions.append((gate, choice))
         self._close(gate)
         self.decided[gate] = choice
+        begun = {n for loop in self.loops.values() for n in loop.places}  # they run in this round
         for t in choice if choice != END else ():
             self.opens[gate, t] = self.clock
             if t in self.heads:
-                self.beside[t] = {*choice} - {t}
+                self.beside[t] = {*choice} - {t} - begun
 
     def _close(self, gate: str) -> None:
         """R5: a decision opens a head for one run, any other node until the gate loses it."""
@@ -467,6 +489,39 @@ class Interpreter:
             made[x] = Replace(items) if any(x in run.replaced for run in runs) else items
         return (made,)
 
+    def _refuse_inside(self, handed: set[str]) -> None:
+        """D25. Raises Refused."""
+        for part in (p for p in self.net.parts if p.inner is not None and p.name in self._able(handed)):
+            made = {x for n in self.scope for x in self.parts[n].outputs}
+            inside = set(part.inputs) - (self._inward(part) - handed)
+            free = {*part.defaults, *self.net.bound}
+            sure = {x for x in inside if x in handed or x in self.net.bound or x not in free}
+            unsure = sorted(inside & made - sure)
+            ways = [set(some) for k in range(len(unsure) + 1) for some in combinations(unsure, k)]
+            refused = [places for some in ways if (places := _refusal(part.inner, sure | some))]
+            if len(refused) == len(ways):
+                raise Refused(refused[0])
+
+    def _able(self, handed: set[str]) -> set[str]:
+        """Return what could run if every gate agreed."""
+        begins = {n for level in self._levels() for n in level.opened} | set(self.net.entrypoints)
+        found: set[str] = set()
+        while True:
+            there = {x for n in found for x in (*self.parts[n].outputs, *self.parts[n].emit, f"<{n}>")}
+            more = {
+                n
+                for n in set(self.scope) - found
+                if (not self.gates[n] or n in begins or self.gates[n] & found)
+                and set(self.parts[n].inputs)
+                <= there | handed | self.lists | {*self.parts[n].defaults, *self.net.bound}
+                and (
+                    {e.name for e in self.into[n] if e.kind == "order"} <= there or n in self.net.entrypoints
+                )
+            }
+            if not more:
+                return found
+            found |= more
+
     def _inward(self, part: Part) -> set[str]:
         """D23: what goes round inside of a graph, and nothing else makes."""
         return {x for x in part.entries if not any(x in p.outputs for p in self.net.parts if p is not part)}
@@ -477,3 +532,14 @@ class Interpreter:
             inner = self.asked[n]
             return [f"{n}.{x}" for m in inner.scope if m in inner.asked for x in inner.keys(m)]
         return list(self.parts[n].outputs) if self.parts[n].kind == "ask" else []
+
+
+def _refusal(net: Net, given: set[str]) -> set[str]:
+    """Return the places at which a run that is given these names could begin a loop, if it is refused."""
+    inner = Interpreter(net)
+    try:
+        inner.path = inner.shape.paths(given)
+        inner._refuse_inside(given)
+    except Refused as refusal:
+        return set(refusal.args[0])
+    return set()

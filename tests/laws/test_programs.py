@@ -969,3 +969,145 @@ def test_a_target_that_a_gate_names_twice_runs_once_with_a_warning(call: Call) -
     with pytest.warns(UserWarning, match="chose 'search' 2 times; it runs once"):
         result = call(Graph([dispatch, search], name="desk"), calls=["a", "b"])
     assert result["found"] == "a"
+
+
+@pytest.mark.filterwarnings("ignore::hypergraph.GraphWarning")
+def test_a_choice_from_outside_begins_the_loops_inside_that_its_target_is_in(call: Call) -> None:
+    @route(targets=["plan", END])
+    def wanted(topic: str) -> Any:
+        return END
+
+    @node(output_name="outline")
+    def plan(text: str = "", notes: str = "") -> str:
+        return "outline"
+
+    @node(output_name="text")
+    def write(extra: str = "") -> str:
+        return "text"
+
+    @node(output_name="fixed")
+    def repair(text: str) -> str:
+        return "fixed"
+
+    @node(output_name="extra")
+    def enrich(text: str) -> str:
+        return "extra"
+
+    @route(targets=["repair", END])
+    def broken(text: str) -> Any:
+        return "repair"
+
+    @route(targets=["enrich", END])
+    def thin(text: str) -> Any:
+        return "enrich"
+
+    @node(output_name="notes")
+    def note(text: str) -> str:
+        return "notes"
+
+    ways = [("plan", "write"), ("write", "plan"), ("write", "repair"), ("write", "thin"), ("write", "note")]
+    ways += [("repair", "write"), ("enrich", "write"), ("note", "plan")]
+    nodes = [wanted, plan, write, repair, enrich, broken, thin, note]
+    result = call(Graph(nodes, edges=ways, name="desk"), topic="tea", text="mine")
+    # `write` waits for `plan`. The loop of both begins at `note`, before the gate of the loop around it.
+    assert course(result) == ["wanted", "broken", "repair", "note", "thin", "enrich", "note"]
+
+
+def test_what_a_gate_chooses_beside_the_next_round_runs_in_this_one(call: Call) -> None:
+    asked: list[str] = []
+
+    @node(output_name="draft")
+    def plan(topic: str, advice: str = "") -> str:
+        return f"{topic} {advice}".strip()
+
+    @route(targets=["illustrate", "revise", END], multi_target=True)
+    def triage(draft: str) -> list[Any]:
+        asked.append(draft)
+        return ["illustrate", "revise"] if len(asked) == 2 else []
+
+    @node(output_name="image")
+    def illustrate(draft: str) -> str:
+        return f"image of {draft}"
+
+    @node(output_name="page")
+    def set_page(draft: str, image: str = "no image") -> str:
+        return f"{draft}, {image}"
+
+    @route(targets=["plan", "revise", END])
+    def check(page: str) -> Any:
+        return "revise" if len(asked) == 1 else END
+
+    @node(output_name="advice")
+    def revise(page: str) -> str:
+        return f"({page})"
+
+    result = call(Graph([plan, triage, illustrate, set_page, check, revise], name="desk"), topic="tea")
+    first, then = ["plan", "triage"], ["set_page", "check"]
+    assert course(result) == [*first, *then, "revise", *first, "illustrate", *then, "revise", *first, *then]
+    assert result["page"].endswith(", image of tea (tea, no image)")
+
+
+def test_rounds_are_counted_from_the_choice_that_enters_a_loop(call: Call) -> None:
+    """The inner loop has four rounds in each of three outer ones."""
+    checked: list[str] = []
+
+    @node(output_name="plan")
+    def begin(scope: int) -> str:
+        return f"plan {scope}"
+
+    @route(targets=["draft", END])
+    def start(plan: str) -> Any:
+        return "draft"
+
+    @node(output_name="text")
+    def draft(topic: str) -> str:
+        return "text"
+
+    @route(targets=["draft", END])
+    def check(text: str) -> Any:
+        checked.append(text)
+        return END if len(checked) % 4 == 0 else "draft"
+
+    @route(targets=["widen", END])
+    def more(text: str) -> Any:
+        return END if len(checked) == 12 else "widen"
+
+    @node(output_name="scope")
+    def widen(scope: int) -> int:
+        return scope + 1
+
+    graph = Graph([begin, start, draft, check, more, widen], name="desk")
+    result = call(graph, topic="tea", scope=1, max_iterations=4)
+    assert course(result) == [*(["begin", "start", *["draft", "check"] * 4, "more", "widen"] * 3)][:-1]
+
+
+def test_a_gate_is_asked_after_what_another_one_chose_in_this_round(call: Call) -> None:
+    asked: list[tuple[int, int]] = []
+
+    @node(output_name="draft")
+    def write(advice: int = 0) -> int:
+        return advice + 1
+
+    @route(targets=["look_up", END])
+    def unclear(draft: int, advice: int = 0) -> Any:
+        return "look_up"
+
+    @node(output_name="facts")
+    def look_up(draft: int) -> int:
+        return draft
+
+    @node(output_name="length")
+    def measure(draft: int) -> int:
+        return draft
+
+    @route(targets=["advise", END])
+    def good(facts: int, length: int) -> Any:
+        asked.append((facts, length))
+        return END if length == 3 else "advise"
+
+    @node(output_name="advice")
+    def advise(draft: int) -> int:
+        return draft
+
+    call(Graph([write, unclear, good, look_up, measure, advise], name="desk"))
+    assert asked == [(1, 1), (2, 2), (3, 3)]

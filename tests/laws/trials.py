@@ -32,6 +32,7 @@ FLAT = tuple(name for name in FEATURES if name not in ("nested", "maps", "append
 # What the library refuses by design: whatever else is refused breaks a law.
 REFUSALS = (
     "Multiple nodes produce",
+    "and neither goes first",  # in a turn that remembers the name
     "Targets of multi_target gate",
     "Deadlock: these nodes would wait forever",
     "Inconsistent defaults",

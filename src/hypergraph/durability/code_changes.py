@@ -16,7 +16,8 @@ from hypergraph.durability.history import Stored, stored_in, unseen_nodes
 from hypergraph.engine.admission import ITEM, Admission, admit
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
-from hypergraph.engine.run import Run, graph_inside
+from hypergraph.engine.plan import graph_inside
+from hypergraph.engine.run import Run
 from hypergraph.exceptions import (
     GraphChangedError,
     GraphVersionError,

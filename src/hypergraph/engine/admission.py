@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations, islice
 from operator import itemgetter
 from typing import Any
 
 from hypergraph.answers import converted
 from hypergraph.display import closest, did_you_mean, finding
-from hypergraph.engine.plan import Plan, plan_of
+from hypergraph.engine.plan import Plan, Step, graph_inside, plan_of
 from hypergraph.exceptions import GraphConfigError, MissingInputError, warn_caller
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import (
@@ -291,6 +292,72 @@ def check_order(wiring: Wiring, layout: Layout, given: Collection[str]) -> None:
         raise GraphConfigError.from_findings(findings)
 
 
+_WAYS = 64  # sets of inputs that are tried; what is refused with more of them is refused when it is reached
+
+
+def check_inside(graph: Graph, plan: Plan, layout: Layout, answers: Collection[str]) -> None:
+    """Raise what a nested graph that could run is refused with, whichever of its inputs are there by then.
+
+    Raises GraphConfigError, MissingInputError or ValueError, naming the node.
+    """
+    for index in bits(layout.scope):
+        step = plan.steps[index]
+        if step.kind == "graph":
+            refusal = _refused_inside(graph, step, layout, answers)
+            if refusal is not None and layout.able() >> index & 1:
+                raise _inside(step.node, refusal) from None
+
+
+def _refused_inside(graph: Graph, step: Step, layout: Layout, answers: Collection[str]) -> Exception | None:
+    """Return why a nested graph cannot run; None if it can with any of the sets of inputs that may come."""
+    node, part, inside = step.node, layout.parts[step.index], graph_inside(graph, step.node)
+    made = {name for i in bits(layout.scope) for name in layout.parts[i].makes}
+    sure = {name for name in node.inputs if name in layout.given or name not in part.optional}
+    made -= sure | step.inward.intersection(graph.inputs.all)  # what goes round inside counts if it is given
+    unsure = [name for name in node.inputs if name in made]
+    given = () if node.map_config is not None else answers_inside(node, answers).values()
+    ways = (some for count in range(len(unsure), -1, -1) for some in combinations(unsure, count))
+    refusal: Exception | None = None
+    for some in islice(ways, _WAYS):
+        taken = node.map_inputs_to_params({name: name for name in node.inputs if name in sure.union(some)})
+        names = dict.fromkeys((*node.inner_map_params, *taken, *given))
+        try:
+            admit(inside, tuple(names), on_internal_override="ignore")
+            return None
+        except (GraphConfigError, MissingInputError, ValueError) as error:
+            refusal = refusal or error
+    return refusal if next(ways, None) is None else None
+
+
+def answers_inside(node: GraphNode, names: Iterable[str]) -> dict[str, str]:
+    """Return those of these names that answer a question inside a node, each with its name there."""
+    lifted = {} if node.map_config is not None else dict(zip(node.outputs, node.inner_outputs, strict=True))
+    found: dict[str, str] = {}
+    for name in names:
+        head, dot, rest = name.partition(".")
+        if dot and head == node.name:
+            found[name] = rest
+        elif name in lifted:
+            found[name] = lifted[name]
+    return found
+
+
+def _inside(node: GraphNode, refusal: Exception) -> Exception:
+    """Return a refusal of a nested graph as one of the graph around it."""
+    text = f"Inside node {node.name!r}: {refusal}"
+    if isinstance(refusal, GraphConfigError):
+        return GraphConfigError(text, [text, *refusal.findings[1:]])
+    if not isinstance(refusal, MissingInputError):
+        return ValueError(text)
+    outer = dict(zip(node.inner_inputs, node.inputs, strict=True))
+    missing, provided = ([outer.get(n, n) for n in names] for names in (refusal.missing, refusal.provided))
+    pairs = zip(refusal.missing, missing, strict=True)
+    renamed = "".join(f"\n-> {inner!r} is {name!r} outside of it" for inner, name in pairs if inner != name)
+    what, fix, how = text.partition("\nHow to fix:")
+    how = re.sub(r"(\w+)=\.\.\.", lambda found: f"{outer.get(found[1], found[1])}=...", how)
+    return MissingInputError(f"{what}{renamed}{fix}{how}", missing, provided)
+
+
 UNSET: Any = type("UNSET", (), {"__repr__": lambda self: "<unset>", "__bool__": lambda self: False})()
 _KEPT = 256  # admissions remembered per graph; more key sets than that are a sign of generated names
 
@@ -441,6 +508,7 @@ def _admit(
     layout = compile_layout(parts, active, plain, named, uncertain, wiring.explicit)
     check_waits(layout)
     check_order(wiring, layout, {*plain, *base})
+    check_inside(graph, plan, layout, answers)
     return Admission(
         graph=graph,
         plan=plan,

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from hypergraph.engine.admission import Admission, admit, split_answers
+from hypergraph.engine.admission import Admission, admit, answers_inside, split_answers
 from hypergraph.engine.execute import execute, producers, report, stored
 from hypergraph.engine.kernel import AWAY, PauseExecution, pass_on
 from hypergraph.engine.lists import items_of
@@ -304,17 +304,10 @@ def _inner_outputs(step: Step) -> list[str]:
 
 def _answers_for(run: Run, step: Step) -> dict[str, Any]:
     """Return the answers for interrupts inside, given by lifted name or by dotted key."""
-    found: dict[str, Any] = {}
-    if not run.fixed and run.answers:
-        lifted = zip(step.node.outputs, step.node.inner_outputs, strict=True)
-        inner_names = dict(lifted) if step.node.map_config is None else {}
-        for name in list(run.answers):
-            head, dot, rest = name.partition(".")
-            if dot and head == step.name:
-                found[rest] = run.answers.pop(name)
-            elif name in inner_names:
-                found[inner_names[name]] = run.answers.pop(name)
-    return found
+    if run.fixed or not run.answers:
+        return {}
+    names = answers_inside(step.node, run.answers)
+    return {inner: run.answers.pop(name) for name, inner in names.items()}
 
 
 async def _nest_map(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:

@@ -495,3 +495,17 @@ def plan_of(graph: Graph) -> Plan:
     if graph.entrypoints_config not in plans:
         plans[graph.entrypoints_config] = Plan(graph)
     return plans[graph.entrypoints_config]
+
+
+def graph_inside(around: Graph, node: Any) -> Graph:
+    """Return the graph of a GraphNode with the bindings of the graph around it.
+
+    Inputs that are mapped over are not bound: each item has its own value.
+    """
+    known: dict[str, Graph] = around.memo.setdefault("inside", {})
+    if node.name not in known:
+        bound = node.map_inputs_to_params({n: v for n, v in around.bound.items() if n in node.inputs})
+        mapped = node.inner_map_params if node.map_config is not None else ()
+        shared = {name: value for name, value in bound.items() if name not in mapped}
+        known[node.name] = node.graph.bind(**shared) if shared else node.graph
+    return known[node.name]

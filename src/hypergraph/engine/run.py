@@ -14,7 +14,7 @@ from hypergraph.engine.inner_steps import Visit, added, late
 from hypergraph.engine.kernel import AWAY, Kernel, is_cancellation
 from hypergraph.engine.lists import Lists
 from hypergraph.engine.options import DEFAULTS, RunOptions
-from hypergraph.engine.plan import Step, inputs_of
+from hypergraph.engine.plan import Step, graph_inside, inputs_of
 from hypergraph.engine.scheduler import write
 from hypergraph.exceptions import (
     BudgetExceededError,
@@ -684,17 +684,3 @@ class Run:
         """Return whether the value of a name is the bound one: neither given nor produced."""
         base, given = self.admission.base, self.admission.given
         return name not in given and name in base and self.values[name] is base[name]
-
-
-def graph_inside(around: Graph, node: Any) -> Graph:
-    """Return the graph of a GraphNode with the bindings of the graph around it.
-
-    Inputs that are mapped over are not bound: each item has its own value.
-    """
-    known: dict[str, Graph] = around.memo.setdefault("inside", {})
-    if node.name not in known:
-        bound = node.map_inputs_to_params({n: v for n, v in around.bound.items() if n in node.inputs})
-        mapped = node.inner_map_params if node.map_config is not None else ()
-        shared = {name: value for name, value in bound.items() if name not in mapped}
-        known[node.name] = node.graph.bind(**shared) if shared else node.graph
-    return known[node.name]

@@ -124,8 +124,8 @@ class Track:
         return self.start
 
     def from_(self, standing: Standing) -> Stretch:
-        """Return the stretch from a standing, which it may change."""
-        key = standing.key()
+        """Return the stretch from a standing, which it may change, and from what was just entered."""
+        key = (standing.key(), *standing.events)
         found = self.known.get(key)
         if found is None:
             if len(self.known) >= _KEPT:
@@ -138,7 +138,6 @@ class Track:
         steps: list[tuple[int, Step]] = []
         events: list[tuple[int, int, bool]] = []
         superstep = 0
-        standing.events = []
         while True:
             batch = standing.ready()
             events += ((superstep, loop, begins) for loop, begins in standing.events)

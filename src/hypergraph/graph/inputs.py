@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.graph.wiring import Wiring
+from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.gate import GateNode
 from hypergraph.structure import cyclic_components, walk
 
@@ -147,11 +148,19 @@ def _entry_params(
             and param not in wiring.lists
             and feeders <= cycle
             and param not in bound
-            and not (node.has_default_for(param) and node.can_do_without(param))
+            and not (node.has_default_for(param) and node.can_do_without(param) and not _begins(node, param))
             and not any(wiring.nodes[feeder].is_interrupt for feeder in feeders)
         ):
             params.append(param)
     return tuple(params)
+
+
+def _begins(node: HyperNode, param: str) -> bool:
+    """Say whether a loop inside of a nested graph could begin with a parameter, wherever it has a default."""
+    if node.nested_graph is None:
+        return False
+    (name,) = node.map_inputs_to_params({param: None})
+    return any(name in params for params in node.nested_graph.inputs.entrypoints.values())
 
 
 def entry_needs(

@@ -16,7 +16,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.display import did_you_mean, plural, preview
-from hypergraph.engine.run import graph_inside
+from hypergraph.engine.plan import graph_inside
 from hypergraph.exceptions import GraphConfigError, HypergraphError, WorkflowNotFoundError
 from hypergraph.graph.formerly import Renaming
 from hypergraph.graph.graph import Graph

@@ -25,7 +25,7 @@ from hypergraph.durability.history import Replay, Stored, stored_in
 from hypergraph.engine.admission import Admission, admit
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.options import RunOptions
-from hypergraph.engine.run import graph_inside
+from hypergraph.engine.plan import graph_inside
 from hypergraph.exceptions import GraphConfigError, HypergraphError, WorkflowNotFoundError
 from hypergraph.graph.formerly import Renaming, has_former_names, recorded_as
 from hypergraph.graph.graph import Graph

@@ -30,7 +30,8 @@ from hypergraph.display import did_you_mean, jsonable
 from hypergraph.durability.code_changes import node_hashes, pinned_to, recorded_structure, with_version
 from hypergraph.durability.history import inputs_in
 from hypergraph.engine.nested import expand
-from hypergraph.engine.run import Run, graph_inside
+from hypergraph.engine.plan import graph_inside
+from hypergraph.engine.run import Run
 from hypergraph.exceptions import (
     CrashLoopError,
     HypergraphError,
