@@ -25,15 +25,17 @@ from hypergraph.checkpointers import PostgresCheckpointer
 from hypergraph.checkpointers.postgres.address import address_of, split_schema
 from hypergraph.checkpointers.postgres.errors import translated
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
-from hypergraph.integrations.dbos.calls import IN_FLIGHT
-from hypergraph.views.cluster import MAPS, PAUSED
+from hypergraph.integrations.dbos.calls import GROUP, IN_FLIGHT, NAMES
+from hypergraph.views.cluster import GROUPED, MAPS, PAUSED
+from hypergraph.views.doctor import PLAIN_QUEUE
 
 VERSION = "hypergraph"  # one for all: the store decides which code may resume a run (`code_change`), not DBOS
 WORKER_CONCURRENCY = 10  # default limit of runs per queue and worker; a store opens as many connections
 _BARE = {"load_input": False, "load_output": False}
 _CHUNK = 1000  # ids in one statement
 _PARK = """
-UPDATE {}.workflow_status SET status = 'DELAYED', owner_xid = NULL, started_at_epoch_ms = NULL,
+UPDATE {schema}.workflow_status SET status = 'DELAYED', owner_xid = NULL, started_at_epoch_ms = NULL,
+    queue_name = {plain},
     delay_until_epoch_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + :wait
 WHERE workflow_uuid = :id AND status = 'PENDING'
 """
@@ -77,6 +79,16 @@ def url_of(conninfo: str) -> str:
 def map_queue(queue: str) -> str:
     """Return the queue of the maps whose items go to `queue`: a map that waits must not occupy it."""
     return queue + MAPS
+
+
+def grouped_queue(queue: str) -> str:
+    """Return the queue of items that share a call in `queue`: no worker reads it."""
+    return queue + GROUPED
+
+
+def plain_queue(queue: str) -> str:
+    """Return the queue in which a call is on its own, for that of a call that may be part of a group."""
+    return queue.removesuffix(GROUPED)
 
 
 @dataclass
@@ -259,7 +271,9 @@ class Cluster:
         """Delay a call that a worker has claimed; return whether it was claimed, and not cancelled."""
         with self.transaction() as connection:
             given = {"id": dbos_id, "wait": int(seconds * 1000)}
-            return bool(connection.execute(text(_PARK.format(self.schema)), given).rowcount)
+            return bool(
+                connection.execute(text(_PARK.format(schema=self.schema, plain=PLAIN_QUEUE)), given).rowcount
+            )
 
     def wake(self, dbos_id: str) -> None:
         """Let a call that was parked be claimed."""
@@ -276,8 +290,9 @@ class Cluster:
     def waiting(self, queue: str) -> int:
         """Return the number of workflows that wait in a queue, at most 1000."""
         found = self.client.list_workflows(
+            name=[name for name in NAMES if name != GROUP],
             status=["ENQUEUED", "DELAYED"],
-            queue_name=queue,
+            queue_name=[queue, grouped_queue(queue)],
             limit=1000,
             application_name=self.application,
             **_BARE,
@@ -285,11 +300,16 @@ class Cluster:
         return len(found)
 
     def requeue(self, statuses: Iterable[Any]) -> int:
-        """Return claimed workflows to their queues; return their number."""
+        """Return claimed workflows to their queues; return the number of runs and maps among them.
+
+        An item of a group becomes a call of its own: if it is what killed its worker, it is so alone.
+        """
         by_queue: dict[str, list[str]] = defaultdict(list)
+        count = 0
         for status in statuses:
             if status.status == "PENDING":  # a cancelled one stays cancelled
-                by_queue[status.queue_name].append(status.workflow_id)
+                by_queue[plain_queue(status.queue_name)].append(status.workflow_id)
+                count += status.name != GROUP
         for queue, ids in by_queue.items():
             self.client.resume_workflows(ids, queue_name=queue)
-        return sum(map(len, by_queue.values()))
+        return count
