@@ -303,7 +303,8 @@ class Connections:
             try:
                 driver = idle.pop()
             except IndexError:
-                driver = self._converted(writing) or self._opened(writing)
+                may_open = len(self._readers) + len(self._writers) <= permits.qsize()
+                driver = (None if may_open else self._converted(writing)) or self._opened(writing)
             yield driver
         finally:
             permits.put(None)
@@ -500,7 +501,19 @@ class Database(Connections):
         """
         return self._read(lambda connection: work(connection, *args, **kwargs), "COMMIT")
 
-    ask = read  # the beginning of a transaction is sent with its first statement
+    def ask(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what the work returns, which reads with one statement: that needs no transaction.
+
+        Raises:
+            CheckpointError: the store failed.
+        """
+
+        def look() -> T:
+            with self.lend() as driver:
+                return work(Connection(driver, ""), *args, **kwargs)
+
+        with self._ours():
+            return self._patiently(look)
 
     def inspect(self, work: Callable[[Connection], T]) -> T:
         """Return what the work reads; temporary views and settings that it makes are gone afterwards.

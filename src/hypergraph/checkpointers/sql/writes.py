@@ -239,7 +239,7 @@ def claim(
 def _take(connection: Connection, database: Database, workflow_id: str, row: Row, force: bool) -> Ownership:
     locks = database.locks
     key, status, fence, pid, address, _, crashes = row
-    announced = connection.execute(OPEN_INTENTS, (key,)).fetchall()
+    announced = connection.execute(OPEN_INTENTS, (key,)).fetchall() if fence else []  # 0: never owned
     # A claim that this process gave up, but could not release, while the store was away, is not a crash.
     is_own = pid is not None and address == locks.address and " " in address  # a number of this process
     crashed = pid is not None and status == WorkflowStatus.ACTIVE.value and not is_own
