@@ -96,7 +96,7 @@ def translated(sql: str) -> tuple[str, tuple[str, ...] | None]:
 
 
 class Connection:
-    """A connection that executes the shared statements; the first one begins the transaction, if there is any.
+    """A connection for the shared statements; the first one begins the transaction, if there is one.
 
     Statements without a result wait for the next one, or for the end, and are sent with it.
     """
