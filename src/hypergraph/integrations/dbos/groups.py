@@ -26,7 +26,6 @@ from hypergraph.integrations.dbos.calls import GROUP, Call, attempt_id
 from hypergraph.integrations.dbos.cluster import VERSION, Cluster, grouped_queue
 from hypergraph.views.cluster import PAUSED
 
-SECONDS = 3.0  # from the begin of a group until the items that have not begun are released
 _SHARE = 100  # groups of a map at least: the places of several workers
 _MOST = 20  # items in a group: more save little, since the call of DBOS is a small part of the work by then
 _LOST = 30  # seconds after which a claimed group that has not released its items has no worker that knows it
@@ -137,6 +136,10 @@ class Ended(NamedTuple):
 
 class Group:
     """A group that a worker has claimed."""
+
+    seconds = (
+        3.0  # from its begin until the items that have not begun are released: none waits longer for others
+    )
 
     def __init__(self, cluster: Cluster, store: PostgresCheckpointer, executor_id: str, text: str) -> None:
         given = json.loads(text)

@@ -30,7 +30,7 @@ from hypergraph.integrations.dbos.execution import (
     portable_error,
     run_map,
 )
-from hypergraph.integrations.dbos.groups import SECONDS, Ended, Group
+from hypergraph.integrations.dbos.groups import Ended, Group
 from hypergraph.integrations.dbos.metrics import Metrics, series, serve
 from hypergraph.integrations.dbos.nested import have_ended
 from hypergraph.integrations.dbos.presence import ExecutorInUseError, Presence, session_name
@@ -392,7 +392,7 @@ class Worker:
         group = Group(self._cluster, self._store, self.settings.executor_id, text)
 
         async def release_in_time() -> None:
-            await asyncio.sleep(SECONDS)
+            await asyncio.sleep(group.seconds)
             await patiently(group.release)
 
         with self._runs.registered(dbos_id, ""):
