@@ -715,7 +715,7 @@ class Checkpointer:
                 self.encoding.versioned(workflow_id, inputs),
                 turns,
                 LazyState(outputs, self.encoding, workflow_id, link),
-                is_map=not steps and bool(backend.read_items(workflow_id)),
+                is_map=not steps and workflow.item is None and bool(backend.read_items(workflow_id)),
                 first=first,
                 fence=backend.read_fences([workflow_id]).get(workflow_id),
                 versions={payload.name: payload.version for payload in outputs},

@@ -77,7 +77,7 @@ def status(cluster: TestCluster, dbos_id: str) -> str:
 
 
 def test_groups_grow_with_the_map_and_depend_on_the_numbers_of_the_items_alone() -> None:
-    assert [group_size(count) for count in (0, 1, 99, 199, 200, 1000, 5000, 10**6)] == [
+    assert [group_size(count) for count in (0, 1, 50, 99, 100, 500, 1000, 10**6)] == [
         1,
         1,
         1,

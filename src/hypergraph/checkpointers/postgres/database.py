@@ -501,6 +501,23 @@ class Database(Connections):
         """
         return self._read(lambda connection: work(connection, *args, **kwargs), "COMMIT")
 
+    def execute(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
+        """Return the rows of one statement that writes, and is a transaction by itself.
+
+        If the connection is lost it is executed again, whether it counted or not.
+
+        Raises:
+            CheckpointError: the store failed.
+        """
+
+        def work() -> list[Any]:
+            with self.lend(writing=True) as driver:
+                found: list[Any] = Connection(driver, "").execute(sql, values).fetchall()
+                return found
+
+        with self._ours():
+            return self._patiently(work)
+
     def ask(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what the work returns, which reads with one statement: that needs no transaction.
 

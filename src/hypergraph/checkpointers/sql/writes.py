@@ -256,7 +256,7 @@ def _take(connection: Connection, database: Database, workflow_id: str, row: Row
     try:
         blame = json.dumps(counts) if counts else None
         owner = (fence, os.getpid(), locks.address, (database.now() - EPOCH) // MICROSECOND)
-        connection.execute(TAKE, (*owner, blame, key))
+        connection.executemany(TAKE, [(*owner, blame, key)])  # sent with the next statement
         found = reads.workflow(connection, workflow_id)
     except BaseException:
         locks.free(key, fence)

@@ -57,6 +57,9 @@ WITH given AS (SELECT * FROM json_to_recordset(CAST(:rows AS json)) AS r (workfl
 INSERT INTO {0}.workflow_input (workflow_uuid, inputs, retention_timestamp)
 SELECT workflow_uuid, inputs, :now FROM given ON CONFLICT (workflow_uuid) DO NOTHING
 """
+_IN_FLIGHT = """
+SELECT workflow_uuid FROM {}.workflow_status WHERE workflow_uuid = ANY(:ids) AND status = ANY(:in_flight)
+"""
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -237,6 +240,13 @@ class Cluster:
             listed = self.client.list_workflows(workflow_ids=ids[at : at + _CHUNK], **wanted)
             found.update({status.workflow_id: status for status in listed})
         return found
+
+    def in_flight(self, dbos_ids: Iterable[str]) -> set[str]:
+        """Return those of DBOS workflows that have not ended: `statuses` would tell all about each."""
+        with self.transaction() as connection:
+            given = {"ids": list(dbos_ids), "in_flight": list(IN_FLIGHT)}
+            rows = connection.execute(text(_IN_FLIGHT.format(self.schema)), given).fetchall()
+        return {dbos_id for (dbos_id,) in rows}
 
     def enqueue_all(self, orders: Iterable[tuple[dict[str, Any], str]]) -> None:
         """Put calls into queues, all of them or none; those that exist stay as they are.

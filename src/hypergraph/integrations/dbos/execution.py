@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import dbos
@@ -43,7 +44,6 @@ from hypergraph.exceptions import (
 )
 from hypergraph.graph.formerly import has_former_names, recorded_as
 from hypergraph.integrations.dbos.calls import (
-    IN_FLIGHT,
     RUN,
     Call,
     attempt_id,
@@ -68,6 +68,7 @@ from hypergraph.runs.build import stored_names
 logger = logging.getLogger("hypergraph.worker")
 _RETRY_SECONDS = 0.5  # until a run that lost its store or its ownership is tried again, at first
 _MAX_RETRY_SECONDS = 10.0
+_IDLE_SECONDS = 5.0  # until a thread without a call ends
 _CHUNK = 500  # items of a map that are submitted at once
 _ASKED = 100  # items of a map whose status is read at once, the first of those that are left
 _MAX_POLL = 2.0  # seconds between two reads of the status of items
@@ -84,7 +85,14 @@ _outgoing: contextvars.ContextVar[Outgoing | None] = contextvars.ContextVar("out
 
 
 class Threads(ThreadPoolExecutor):
-    """One daemon thread per call: no call waits for another one, and none keeps the process from ending."""
+    """A daemon thread for each call: no call waits for another one, and none keeps the process from ending.
+
+    Threads whose call has ended are used again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._free: list[SimpleQueue[Callable[[], None]]] = []  # what idle threads wait for
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Start a call in a thread."""
@@ -98,8 +106,27 @@ class Threads(ThreadPoolExecutor):
             except BaseException as error:
                 future.set_exception(error)
 
-        threading.Thread(target=work, name="hypergraph-run", daemon=True).start()
+        try:
+            self._free.pop().put(work)
+        except IndexError:
+            threading.Thread(target=self._serve, args=[work], name="hypergraph-run", daemon=True).start()
         return future
+
+    def _serve(self, work: Callable[[], None]) -> None:
+        given: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        while True:
+            contextvars.Context().run(work)  # no call sees what another one has set
+            del work  # with all that it refers to
+            self._free.append(given)
+            try:
+                work = given.get(timeout=_IDLE_SECONDS)
+            except Empty:
+                try:
+                    self._free.remove(given)
+                except ValueError:  # it was taken in this moment
+                    work = given.get()
+                else:
+                    return
 
 
 class Runs:
@@ -165,6 +192,10 @@ class Runs:
     def serving(self, name: str, version: str | None) -> Graph | None:
         """Return the graph of a name and version, None if this worker does not have it."""
         return self.graphs.get(name) if version is None else self.graphs.get(f"{name}@{version}")
+
+    def is_unpinned(self, call: Call) -> bool:
+        """Return whether no graph of this worker with the name of that of a call has a version."""
+        return not any(name.startswith(f"{call.graph}@") for name in self.graphs)
 
     async def look_up(self, call: Call) -> Workflow | None:
         """Return what is stored of the run of a call, None if it has not begun."""
@@ -441,7 +472,7 @@ async def run_map(
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, _MAX_POLL)
         asked = waiting[:_ASKED]
-        found = await asyncio.to_thread(cluster.statuses, asked, status=list(IN_FLIGHT))
+        found = await asyncio.to_thread(cluster.in_flight, asked)
         if not found:
             pause = 0.0  # the next ones may have ended too
         elif len(found) < len(asked):

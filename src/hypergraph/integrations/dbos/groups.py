@@ -15,7 +15,7 @@ too.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import dbos
@@ -26,23 +26,23 @@ from hypergraph.integrations.dbos.calls import GROUP, Call, attempt_id
 from hypergraph.integrations.dbos.cluster import VERSION, Cluster, grouped_queue
 from hypergraph.views.cluster import PAUSED
 
-_SHARE = 100  # groups of a map at least: the places of several workers
+_SHARE = 50  # groups of a map at least: the places of several workers
 _MOST = 20  # items in a group: more save little, since the call of DBOS is a small part of the work by then
 _LOST = 30  # seconds after which a claimed group that has not released its items has no worker that knows it
 
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-_END = f"""
+# An item ends, and the next one begins; none of a queue that was paused since the group was submitted, or
+# that now limits how many runs start in a time.
+_NEXT = f"""
 WITH ended AS (
     UPDATE {{0}}.workflow_status
-    SET status = ?, queue_name = ?, owner_xid = NULL, updated_at = {_NOW}, completed_at = {_NOW}
-    WHERE workflow_uuid = ? AND status = 'PENDING' AND queue_name = ? AND executor_id = ?
-    RETURNING workflow_uuid)
-INSERT INTO {{0}}.workflow_output (workflow_uuid, output, error)
-SELECT workflow_uuid, ?::text, ?::text FROM ended
-ON CONFLICT (workflow_uuid) DO UPDATE SET output = excluded.output, error = excluded.error
-"""  # noqa: S608 - fixed texts
-# None of a queue that was paused since the group was submitted, or now limits how many runs start in a time.
-_BEGIN = f"""
+    SET status = :status, queue_name = :queue, owner_xid = NULL, updated_at = {_NOW}, completed_at = {_NOW}
+    WHERE workflow_uuid = :ended AND status = 'PENDING' AND queue_name = :grouped AND executor_id = :executor
+    RETURNING workflow_uuid
+), kept AS (
+    INSERT INTO {{0}}.workflow_output (workflow_uuid, output, error)
+    SELECT workflow_uuid, CAST(:output AS text), CAST(:error AS text) FROM ended
+    ON CONFLICT (workflow_uuid) DO UPDATE SET output = excluded.output, error = excluded.error)
 UPDATE {{0}}.workflow_status
 SET status = 'PENDING', executor_id = :executor, application_version = :version,
     started_at_epoch_ms = {_NOW}, updated_at = {_NOW}
@@ -137,9 +137,7 @@ class Ended(NamedTuple):
 class Group:
     """A group that a worker has claimed."""
 
-    seconds = (
-        3.0  # from its begin until the items that have not begun are released: none waits longer for others
-    )
+    seconds = 5.0  # from its begin until items that have not begun are released: none waits longer for others
 
     def __init__(self, cluster: Cluster, store: PostgresCheckpointer, executor_id: str, text: str) -> None:
         given = json.loads(text)
@@ -147,6 +145,7 @@ class Group:
         self._store = store
         self._items: list[str] = given["items"]
         self._queue: str = given["queue"]
+        self._next = _NEXT.format(cluster.schema)
         self._given = {
             "items": self._items,
             "queue": self._queue,
@@ -156,30 +155,33 @@ class Group:
             "version": VERSION,
         }
 
-    def read(self) -> dict[str, tuple[Call, Workflow | None]]:
-        """Return the calls of the items, and what is stored of their runs, by their DBOS ids."""
+    def read(self, is_unpinned: Callable[[Call], bool]) -> dict[str, tuple[Call, Workflow | None]]:
+        """Return the calls of the items, and what is stored of their runs, by their DBOS ids.
+
+        Nothing matters of a run that was only stored ahead, unless it is pinned to a version.
+        """
         found = self._cluster.statuses(self._items, load_input=True)
         calls = {name: Call.from_json(status.input["args"][0]) for name, status in found.items()}
-        stored = self._store.backend.snapshot(
-            lambda backend: {name: backend.read_workflow(call.workflow_id) for name, call in calls.items()}
-        )
-        return {name: (call, stored[name]) for name, call in calls.items()}
+
+        def look(backend: Any) -> dict[str, Workflow | None]:
+            fences = backend.read_fences([call.workflow_id for call in calls.values()])
+            return {
+                name: backend.read_workflow(call.workflow_id)
+                for name, call in calls.items()
+                if fences.get(call.workflow_id) != 0 or not is_unpinned(call)
+            }
+
+        stored = self._store.backend.snapshot(look)
+        return {name: (call, stored.get(name)) for name, call in calls.items()}
 
     def next(self, ended: Ended | None, *, begin: bool) -> str | None:
         """Store how an item ended, and begin the next one; return its DBOS id, None if there is none."""
-        schema, given = self._cluster.schema, self._given
-
-        def work(connection: Any) -> str | None:
-            if ended is not None:
-                status = "SUCCESS" if ended.error is None else "ERROR"
-                row = (status, given["queue"], ended.item, given["grouped"], given["executor"], *ended[1:])
-                connection.executemany(_END.format(schema), [row])
-            if not begin:
-                return None
-            row = connection.execute(_BEGIN.format(schema), given).fetchone()
-            return None if row is None else str(row[0])
-
-        return self._store.backend.database.write(work)
+        item, output, error = ended or (None, None, None)
+        status = "SUCCESS" if error is None else "ERROR"
+        more = {"ended": item, "output": output, "error": error, "status": status}
+        given = {**self._given, **more, "items": self._items if begin else []}
+        rows = self._store.backend.database.execute(self._next, given)
+        return str(rows[0][0]) if rows else None
 
     def release(self) -> None:
         """Make calls of their own of the items that have not begun."""
