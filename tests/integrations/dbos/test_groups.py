@@ -282,6 +282,13 @@ def test_items_of_a_queue_that_limits_how_many_start_share_no_call(cluster: Test
     assert cluster.one(GROUPS) == 0
 
 
+def test_items_with_large_values_share_no_call(cluster: TestCluster) -> None:
+    start(cluster, "w1", TRACE_DSN="")
+    names = [letter * 400_000 for letter in "abcd"]
+    assert cluster.runner.map("chain", {"run": names, "v0": 0}, map_over="run").completed
+    assert cluster.one(GROUPS) == 0
+
+
 def test_items_in_groups_leave_nested_graphs_to_other_workers(cluster: TestCluster) -> None:
     start(cluster, "w1", "w2")
     results = cluster.runner.map("apart", {"x": [1, 2, 5, 10]}, map_over="x", workflow_id="m")

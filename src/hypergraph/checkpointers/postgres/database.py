@@ -303,8 +303,7 @@ class Connections:
             try:
                 driver = idle.pop()
             except IndexError:
-                may_open = len(self._readers) + len(self._writers) <= permits.qsize()
-                driver = (None if may_open else self._converted(writing)) or self._opened(writing)
+                driver = self._converted(writing) or self._opened(writing)
             yield driver
         finally:
             permits.put(None)

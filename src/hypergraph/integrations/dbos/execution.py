@@ -56,6 +56,7 @@ from hypergraph.integrations.dbos.groups import (
     group_id,
     group_size,
     groups_of,
+    may_group,
     may_share,
     order_of_group,
     release_lost,
@@ -559,9 +560,9 @@ def _submit_chunk(  # noqa: PLR0917 - one chunk
 def _orders_of(  # noqa: PLR0917 - one group
     store: Checkpointer, call: Call, items: _Items, size: int, first: int, group: Sequence[int]
 ) -> list[tuple[dict[str, Any], str]]:
-    """Return the orders of a group of items, and that of the call they share, if they are several."""
+    """Return the orders of items, and that of the call they share, if they make a group."""
     orders = [_order_of(store, call, item, items.rows[item]) for item in group]
-    if len(group) > 1:
+    if may_group([text for _, text in orders]):
         for options, _ in orders:
             options["queue_name"] = grouped_queue(call.queue)
         own = group_id(call.workflow_id, first, size, call.attempt)

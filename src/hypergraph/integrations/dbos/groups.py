@@ -28,6 +28,7 @@ from hypergraph.views.cluster import PAUSED
 
 _SHARE = 50  # groups of a map at least: the places of several workers
 _MOST = 20  # items in a group: more save little, since the call of DBOS is a small part of the work by then
+_BYTES = 1_000_000  # of the calls of a group: its worker holds them all at once
 _LOST = 30  # seconds after which a claimed group that has not released its items has no worker that knows it
 
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
@@ -93,6 +94,11 @@ def may_share(cluster: Cluster, queue: str) -> bool:
     """Return whether items of a queue may share calls: not if its limits count the calls that start."""
     found = cluster.client.retrieve_queue(queue)
     return found is None or not (found.limiter or found.partition_concurrency or found.partition_limiter)
+
+
+def may_group(texts: Sequence[str]) -> bool:
+    """Return whether calls with these texts make a group: several, with small values."""
+    return len(texts) > 1 and sum(map(len, texts)) <= _BYTES
 
 
 def order_of_group(dbos_id: str, queue: str, items: Sequence[str]) -> tuple[dict[str, Any], str]:
