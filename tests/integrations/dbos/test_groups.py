@@ -296,6 +296,23 @@ def test_items_in_groups_leave_nested_graphs_to_other_workers(cluster: TestClust
     assert cluster.one("SELECT count(*) FROM dbos.workflow_status WHERE queue_name LIKE '%%(grouped)'") == 0
 
 
+def test_a_worker_without_the_version_leaves_the_items_to_one_that_has_it(cluster: TestCluster) -> None:
+    cluster.runner.queue("hypergraph", worker_concurrency=1)
+    cluster.start("w1", target="support.dbos_groups:pinned")
+    with closed(cluster):
+        blocking = cluster.runner.submit("holding", {"run": "before", "gate": GATE})
+        cluster.until(lambda: began(cluster) == ["before"])
+        submitted = cluster.runner.submit_map("doubling", {"x": [*range(5)]}, map_over="x", workflow_id="m")
+        cluster.until(lambda: cluster.one(ITEMS) == 5)
+        others = ("--graph-patience", "60")
+        cluster.start("w2", target="support.dbos_graphs:doubling", options=others)
+        cluster.until(lambda: cluster.one(f"{GROUPS} AND status = 'SUCCESS'") == 1)
+    assert blocking.result(timeout=300).completed
+    assert [result["doubled"] for result in submitted.result(timeout=300)] == [0, 2, 4, 6, 8]
+    ran = "SELECT DISTINCT executor_id FROM dbos.workflow_status WHERE workflow_uuid LIKE 'm/item-%%'"
+    assert cluster.all(ran) == [("w1",)]
+
+
 def test_a_worker_without_the_graph_leaves_the_items_to_one_that_has_it(cluster: TestCluster) -> None:
     start(cluster, "w1")
     others = ("--graph-patience", "60")

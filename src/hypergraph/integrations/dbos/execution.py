@@ -12,7 +12,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -193,10 +193,6 @@ class Runs:
     def serving(self, name: str, version: str | None) -> Graph | None:
         """Return the graph of a name and version, None if this worker does not have it."""
         return self.graphs.get(name) if version is None else self.graphs.get(f"{name}@{version}")
-
-    def is_unpinned(self, call: Call) -> bool:
-        """Return whether no graph of this worker with the name of that of a call has a version."""
-        return not any(name.startswith(f"{call.graph}@") for name in self.graphs)
 
     async def look_up(self, call: Call) -> Workflow | None:
         """Return what is stored of the run of a call, None if it has not begun."""
@@ -489,7 +485,7 @@ async def run_map(
 class _Items(NamedTuple):
     rows: Sequence[dict[str, Any]]  # the values of each item
     left: list[int]  # those that have not completed
-    stored: Collection[int]  # those that are in the store
+    stored: Set[int]  # those that are in the store
     code: NewWorkflow
 
 
@@ -566,7 +562,9 @@ def _orders_of(  # noqa: PLR0917 - one group
         for options, _ in orders:
             options["queue_name"] = grouped_queue(call.queue)
         own = group_id(call.workflow_id, first, size, call.attempt)
-        orders.append(order_of_group(own, call.queue, [options["workflow_id"] for options, _ in orders]))
+        names = [options["workflow_id"] for options, _ in orders]
+        is_plain = items.code.version is None and items.stored.isdisjoint(group)
+        orders.append(order_of_group(own, call.queue, names, is_plain=is_plain))
     return orders
 
 

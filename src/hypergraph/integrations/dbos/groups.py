@@ -15,7 +15,7 @@ too.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import dbos
@@ -101,10 +101,16 @@ def may_group(texts: Sequence[str]) -> bool:
     return len(texts) > 1 and sum(map(len, texts)) <= _BYTES
 
 
-def order_of_group(dbos_id: str, queue: str, items: Sequence[str]) -> tuple[dict[str, Any], str]:
-    """Return the options of DBOS and the text of the call of a group of items with these DBOS ids."""
+def order_of_group(
+    dbos_id: str, queue: str, items: Sequence[str], *, is_plain: bool
+) -> tuple[dict[str, Any], str]:
+    """Return the options of DBOS and the text of the call of a group of items with these DBOS ids.
+
+    Plain ones are stored with it, and pinned to no version.
+    """
     wanted = {"workflow_name": GROUP, "queue_name": queue, "workflow_id": dbos_id}
-    return wanted, json.dumps({"queue": queue, "items": list(items)}, separators=(",", ":"))
+    given = {"queue": queue, "items": list(items), "plain": is_plain}
+    return wanted, json.dumps(given, separators=(",", ":"))
 
 
 def release_lost(
@@ -151,6 +157,7 @@ class Group:
         self._store = store
         self._items: list[str] = given["items"]
         self._queue: str = given["queue"]
+        self._is_plain: bool = given["plain"]
         self._next = _NEXT.format(cluster.schema)
         self._given = {
             "items": self._items,
@@ -161,10 +168,10 @@ class Group:
             "version": VERSION,
         }
 
-    def read(self, is_unpinned: Callable[[Call], bool]) -> dict[str, tuple[Call, Workflow | None]]:
+    def read(self) -> dict[str, tuple[Call, Workflow | None]]:
         """Return the calls of the items, and what is stored of their runs, by their DBOS ids.
 
-        Nothing matters of a run that was only stored ahead, unless it is pinned to a version.
+        Nothing matters of a plain one that has not begun.
         """
         found = self._cluster.statuses(self._items, load_input=True)
         calls = {name: Call.from_json(status.input["args"][0]) for name, status in found.items()}
@@ -174,7 +181,7 @@ class Group:
             return {
                 name: backend.read_workflow(call.workflow_id)
                 for name, call in calls.items()
-                if fences.get(call.workflow_id) != 0 or not is_unpinned(call)
+                if not self._is_plain or fences.get(call.workflow_id) != 0
             }
 
         stored = self._store.backend.snapshot(look)

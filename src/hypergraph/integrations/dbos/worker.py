@@ -398,7 +398,7 @@ class Worker:
         with self._runs.registered(dbos_id, ""):
             release = asyncio.create_task(release_in_time())
             try:
-                known = await patiently(group.read, self._runs.is_unpinned)
+                known = await patiently(group.read)
                 served = all(self._runs.serves(*each) for each in known.values())
                 ended: Ended | None = None
                 while True:
