@@ -678,11 +678,13 @@ class Checkpointer:
             workflow = backend.read_workflow(workflow_id)
             if workflow is None:
                 return None
-            inputs, outputs = backend.read_inputs(workflow_id), backend.read_newest(workflow_id)
+            has_steps = workflow.step_count > 0  # an item of a map that was stored ahead has none
+            inputs = backend.read_inputs(workflow_id)
+            outputs = backend.read_newest(workflow_id) if has_steps else []
             turns = _last_turn(inputs)  # mostly it began everything anew, and no other matters
             first, steps = 0 if since is None or len(turns) == 1 else since(turns), []
             checked = self.encoding.verifying()
-            stored = backend.read_summary(workflow_id) if summaries else None
+            stored = backend.read_summary(workflow_id) if summaries and has_steps else None
             summary = self.encoding.read_summary(workflow_id, stored)
             is_of_use = summary is not None and len(summary["places"]) <= workflow.step_count
             if summary is not None and is_of_use and summary["last"] >= first:
@@ -704,7 +706,8 @@ class Checkpointer:
                     steps = backend.read_steps(workflow_id, checked, after=before, values=False)
                 if not steps:
                     turns = backend.read_turns(workflow_id) if first else turns
-                    first, steps = 0, backend.read_steps(workflow_id, checked, values=False)
+                    first = 0
+                    steps = backend.read_steps(workflow_id, checked, values=False) if has_steps else []
             link = partial(self.backend.linked, workflow_id)
             return StoredHistory(
                 workflow,
@@ -712,7 +715,7 @@ class Checkpointer:
                 self.encoding.versioned(workflow_id, inputs),
                 turns,
                 LazyState(outputs, self.encoding, workflow_id, link),
-                is_map=not steps and bool(backend.read_items(workflow_id)),
+                is_map=not steps and workflow.item is None and bool(backend.read_items(workflow_id)),
                 first=first,
                 fence=backend.read_fences([workflow_id]).get(workflow_id),
                 versions={payload.name: payload.version for payload in outputs},

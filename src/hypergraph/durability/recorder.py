@@ -49,7 +49,9 @@ from hypergraph.durability.code_changes import (
     code_to_record,
     described,
     has_grown,
+    node_hashes,
     not_to_rerun,
+    recorded_structure,
     refuse_changes,
     refuse_other_graph,
     refuse_other_rules,
@@ -359,7 +361,7 @@ class WorkflowRecorder:
                 raise
             return self._unrecorded(run, stored)
         run.fence = claim.fence
-        if claim.existing is None:
+        if claim.existing is None or self._is_untouched(run, claim, claim.existing, stored):
             run.journal = Journal(
                 self.store, claim, run, self.writer, tolerate=self.tolerate if self.is_lenient else None
             )
@@ -369,6 +371,25 @@ class WorkflowRecorder:
         except BaseException as error:
             self._give_back(run, claim, error)
             raise
+
+    def _is_untouched(self, run: Run, claim: Ownership, existing: Workflow, seen: Stored | None) -> bool:
+        """Return whether a workflow was stored ahead, as an item of a map is, and is begun as it was stored.
+
+        Then there is nothing to put the run back to, nor any change to find.
+        """
+        if seen is None or (seen.fence, claim.fence) != (0, 1) or seen.records or seen.versions:
+            return False
+        if not _is_outermost(run) or existing.status is not WorkflowStatus.ACTIVE or self.options.new_turn:
+            return False
+        graph = run.admission.graph
+        # A value of a class is compared with the fields that the class had.
+        if graph.has_interrupts or recorded_structure(graph)["classes"]:
+            return False
+        code = (graph.definition_hash, node_hashes(graph), graph.version)
+        if (existing.graph_hash, existing.node_hashes, existing.version) != code:
+            return False
+        versions = {name: version for name, (version, _) in seen.inputs.items()}
+        return versions == dict.fromkeys(run.begun, 1) and not self._news(run, seen)
 
     def _give_back(self, run: Run, claim: Claim, error: BaseException) -> None:
         """Release a workflow that cannot be continued; a fork that is refused is removed again."""

@@ -8,11 +8,12 @@ from typing import Any, TypedDict
 
 from hypergraph.display import iso, jsonable
 from hypergraph.views.database import SqlStore
-from hypergraph.views.doctor import THERE, cluster_schema, executor_in, in_cluster, lock_of
+from hypergraph.views.doctor import PLAIN_QUEUE, THERE, cluster_schema, executor_in, in_cluster, lock_of
 from hypergraph.views.problems import NOT_FOUND, Problem
 
 PAUSED = " (paused)"  # ends the name of the entry that keeps the limits of a paused queue
 MAPS = " maps"  # ends the name of the queue of the maps whose items go to a queue
+GROUPED = " (grouped)"  # ends the name of the queue of items that wait for a call which they share in a queue
 WAITING, DELAYED, RUNNING, DEAD = "waiting", "delayed", "running", "dead"
 _STATUSES = {WAITING: "ENQUEUED", DELAYED: "DELAYED", RUNNING: "PENDING", DEAD: "ERROR"}
 SUBMITTED = tuple(_STATUSES)
@@ -23,7 +24,7 @@ SELECT q.name, q.application_name, q.concurrency, q.worker_concurrency, q.rate_l
     EXISTS (SELECT FROM dbos.queues AS p WHERE p.name = q.name || '{PAUSED}') AS paused,
     coalesce(s.waiting, 0), coalesce(s.delayed, 0), coalesce(s.running, 0), s.oldest
 FROM dbos.queues AS q LEFT JOIN (
-    SELECT queue_name, count(*) FILTER (WHERE status = 'ENQUEUED') AS waiting,
+    SELECT {PLAIN_QUEUE} AS queue_name, count(*) FILTER (WHERE status = 'ENQUEUED') AS waiting,
         count(*) FILTER (WHERE status = 'DELAYED') AS delayed,
         count(*) FILTER (WHERE status = 'PENDING') AS running,
         (extract(epoch FROM clock_timestamp()) - min(created_at) FILTER (WHERE status = 'ENQUEUED') / 1000.0
@@ -50,9 +51,9 @@ SELECT schedule_name, schedule, cron_timezone, queue_name, status, automatic_bac
 FROM dbos.workflow_schedules WHERE workflow_name LIKE 'hypergraph.%' ORDER BY 1
 """
 _SUBMITTED = f"""
-SELECT workflow_uuid, status, coalesce(queue_name, ''), created_at, coalesce(executor_id, ''), priority,
+SELECT workflow_uuid, status, coalesce({PLAIN_QUEUE}, ''), created_at, coalesce(executor_id, ''), priority,
     delay_until_epoch_ms
-FROM dbos.workflow_status AS w WHERE {_OURS} AND status = ? AND (? = '' OR queue_name = ?)
+FROM dbos.workflow_status AS w WHERE {_OURS} AND status = ? AND (? = '' OR {PLAIN_QUEUE} = ?)
 ORDER BY created_at DESC LIMIT ?
 """  # noqa: S608 - fixed texts
 
@@ -64,11 +65,11 @@ SELECT d.status, count(*) FROM dbos.workflow_status AS d {_STORED}
 WHERE d.status IN ('ENQUEUED', 'DELAYED', 'ERROR') AND d.name LIKE 'hypergraph.%'
 AND (d.status <> 'ERROR' OR w.status IS DISTINCT FROM 'completed') GROUP BY 1
 """  # noqa: S608 - fixed texts
-_LAST = """
-SELECT status, coalesce(queue_name, ''), delay_until_epoch_ms FROM dbos.workflow_status
+_LAST = f"""
+SELECT status, coalesce({PLAIN_QUEUE}, ''), delay_until_epoch_ms FROM dbos.workflow_status
 WHERE name LIKE 'hypergraph.%' AND (workflow_uuid = ? OR regexp_replace(workflow_uuid, '/[0-9]+$', '') = ?)
 ORDER BY created_at DESC LIMIT 1
-"""
+"""  # noqa: S608 - fixed texts
 
 
 class QueueView(TypedDict):

@@ -28,6 +28,7 @@ _REQUIREMENT = re.compile(r"([\w.-]+)[^;]*;.*extra == ['\"]([\w-]+)['\"]")
 _MOST = 10_000  # waiting runs that are counted
 _LATE = 30  # seconds within which a claimed run is owned
 _OURS = "name LIKE 'hypergraph.%'"
+PLAIN_QUEUE = r"regexp_replace(queue_name, ' \(grouped\)$', '')"  # the queue, also of an item in a group
 THERE = """
 SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace
     WHERE nspname = '{dbos}' AND relname = 'workflow_status' AND relkind = 'r'
@@ -40,7 +41,7 @@ WHERE status = 'PENDING' AND {_OURS} GROUP BY 1, 2 ORDER BY 1, 2
 """  # noqa: S608 - fixed texts
 _WAITING = f"""
 SELECT queue_name, count(*), max(extract(epoch FROM clock_timestamp()) - created_at / 1000.0)::float8
-FROM (SELECT queue_name, created_at FROM dbos.workflow_status
+FROM (SELECT {PLAIN_QUEUE} AS queue_name, created_at FROM dbos.workflow_status
     WHERE status = 'ENQUEUED' AND {_OURS} LIMIT {_MOST}) AS counted
 GROUP BY 1 ORDER BY 1
 """  # noqa: S608 - fixed texts

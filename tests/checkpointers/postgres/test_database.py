@@ -412,6 +412,24 @@ def test_readers_and_writers_share_connections(tmp_path: Path, monkeypatch: pyte
     assert len(made) == 1
 
 
+def test_a_look_by_key_takes_a_connection_of_either_kind_and_changes_none(tmp_path: Path) -> None:
+    found = store_in(tmp_path).backend.database
+    found.open()
+    limit = "SHOW statement_timeout"
+    with found.lend(writing=True) as writer:
+        pid, timeout = writer.info.backend_pid, writer.execute(limit).fetchone()
+        with found.lend(either=True) as reader:  # no connection is idle
+            assert reader.info.backend_pid != pid
+            usual = reader.execute(limit).fetchone()
+        assert usual != timeout
+    for _ in range(3):
+        with found.lend() as reader, found.lend(either=True) as one:
+            assert one.info.backend_pid == pid
+            assert [each.execute(limit).fetchone() for each in (reader, one)] == [usual, timeout]
+    with found.lend(writing=True) as writer, found.lend() as reader:
+        assert [each.execute(limit).fetchone() for each in (writer, reader)] == [timeout, usual]
+
+
 def test_a_claim_that_is_new_has_a_fence_above_all_before(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     fences = []

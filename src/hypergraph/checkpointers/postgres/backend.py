@@ -67,7 +67,8 @@ SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespa
 # Only those that ended. Items, and later calls, have ids below that of a run.
 _FORGET = """
 DELETE FROM "{}".workflow_status WHERE status IN ('SUCCESS', 'ERROR', 'CANCELLED')
-AND name LIKE 'hypergraph.%' AND split_part(workflow_uuid, '/', 1) IN (SELECT unnest(?::text[]))
+AND (name LIKE 'hypergraph.%' OR name = 'hypergraph_group')
+AND split_part(workflow_uuid, '/', 1) IN (SELECT unnest(?::text[]))
 """
 
 

@@ -287,9 +287,9 @@ class Connections:
         return clock.now() + self._behind
 
     @contextmanager
-    def lend(self, *, writing: bool = False) -> Iterator[Driver]:
-        """Lend a connection."""
-        idle = self._writers if writing else self._readers
+    def lend(self, *, writing: bool = False, either: bool = False) -> Iterator[Driver]:
+        """Lend a connection; `either` takes one with the settings of the other kind, if that is idle."""
+        idle = self._writers if writing or (either and not self._readers) else self._readers
         permits = self._permits
         try:
             permits.get(timeout=self.timeout)
@@ -303,6 +303,7 @@ class Connections:
             try:
                 driver = idle.pop()
             except IndexError:
+                idle = self._writers if writing else self._readers
                 driver = self._converted(writing) or self._opened(writing)
             yield driver
         finally:
@@ -500,7 +501,36 @@ class Database(Connections):
         """
         return self._read(lambda connection: work(connection, *args, **kwargs), "COMMIT")
 
-    ask = read  # the beginning of a transaction is sent with its first statement
+    def execute(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
+        """Return the rows of one statement that writes, and is a transaction by itself.
+
+        If the connection is lost it is executed again, whether it counted or not.
+
+        Raises:
+            CheckpointError: the store failed.
+        """
+
+        def work() -> list[Any]:
+            with self.lend(writing=True) as driver:
+                found: list[Any] = Connection(driver, "").execute(sql, values).fetchall()
+                return found
+
+        with self._ours():
+            return self._patiently(work)
+
+    def ask(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what the work returns, which reads by keys with one statement: that needs no transaction.
+
+        Raises:
+            CheckpointError: the store failed.
+        """
+
+        def look() -> T:
+            with self.lend(either=True) as driver:
+                return work(Connection(driver, ""), *args, **kwargs)
+
+        with self._ours():
+            return self._patiently(look)
 
     def inspect(self, work: Callable[[Connection], T]) -> T:
         """Return what the work reads; temporary views and settings that it makes are gone afterwards.

@@ -96,7 +96,7 @@ def translated(sql: str) -> tuple[str, tuple[str, ...] | None]:
 
 
 class Connection:
-    """A connection that executes the shared statements; the first one begins the transaction.
+    """A connection for the shared statements; the first one begins the transaction, if there is one.
 
     Statements without a result wait for the next one, or for the end, and are sent with it.
     """
@@ -106,7 +106,7 @@ class Connection:
     def __init__(self, driver: psycopg.Connection[Any], begin: str) -> None:
         self.driver = driver
         self._begun = False
-        self._waiting: list[tuple[str, Sequence[Any]]] = [(begin, ())]
+        self._waiting: list[tuple[str, Sequence[Any]]] = [(begin, ())] if begin else []
 
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /) -> Any:
         """Execute one statement."""

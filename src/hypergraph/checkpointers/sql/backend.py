@@ -106,7 +106,7 @@ class SqlBackend(Backend):
             raise corrupt(error) from error
 
     def _ask(self, read: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what a function reads with one statement, which needs no transaction."""
+        """Return what a function reads by keys with one statement, which needs no transaction."""
         try:
             if self._connection is not None:
                 return read(self._connection, *args, **kwargs)
@@ -209,7 +209,7 @@ class SqlBackend(Backend):
 
     def find_ids(self, prefix: str, *, parent: str | None = None, limit: int = 20) -> list[str]:
         """Return ids that begin with a text, of children of a workflow or of those without parent."""
-        return self._ask(reads.find_ids, prefix, parent, limit)
+        return self._read(reads.find_ids, prefix, parent, limit)
 
     def store_id(self) -> bytes:
         """Return the id that was made with the tables."""
@@ -298,7 +298,7 @@ class SqlBackend(Backend):
 
     def ids(self, query: Query) -> list[str]:
         """Return the ids of the workflows asked for, in one statement."""
-        return self._ask(queries.ids, query)
+        return self._read(queries.ids, query)
 
     def _with_graph(self, workflow: Workflow) -> Workflow:
         # It was made for this call and is not shared yet; a copy would take as long as the rest.

@@ -239,7 +239,7 @@ def claim(
 def _take(connection: Connection, database: Database, workflow_id: str, row: Row, force: bool) -> Ownership:
     locks = database.locks
     key, status, fence, pid, address, _, crashes = row
-    announced = connection.execute(OPEN_INTENTS, (key,)).fetchall()
+    announced = connection.execute(OPEN_INTENTS, (key,)).fetchall() if fence else []  # 0: never owned
     # A claim that this process gave up, but could not release, while the store was away, is not a crash.
     is_own = pid is not None and address == locks.address and " " in address  # a number of this process
     crashed = pid is not None and status == WorkflowStatus.ACTIVE.value and not is_own
@@ -256,7 +256,7 @@ def _take(connection: Connection, database: Database, workflow_id: str, row: Row
     try:
         blame = json.dumps(counts) if counts else None
         owner = (fence, os.getpid(), locks.address, (database.now() - EPOCH) // MICROSECOND)
-        connection.execute(TAKE, (*owner, blame, key))
+        connection.executemany(TAKE, [(*owner, blame, key)])  # sent with the next statement
         found = reads.workflow(connection, workflow_id)
     except BaseException:
         locks.free(key, fence)

@@ -13,7 +13,8 @@ from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Undec
 from hypergraph.checkpointers.records import Payload
 
 RUN, MAP, SCHEDULED = "hypergraph.run", "hypergraph.map", "hypergraph.scheduled"
-NAMES = [RUN, MAP, SCHEDULED]  # of our workflows in DBOS
+GROUP = "hypergraph_group"  # unlike the others: what lists "hypergraph.%" shows the items of a group instead
+NAMES = [RUN, MAP, SCHEDULED, GROUP]  # of our workflows in DBOS
 IN_FLIGHT = ("ENQUEUED", "PENDING", "DELAYED")  # statuses of DBOS
 _OPTIONS = frozenset((
     *("select", "on_missing", "on_internal_override", "entrypoint", "max_iterations", "max_concurrency"),

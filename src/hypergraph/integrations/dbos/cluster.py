@@ -6,9 +6,11 @@ except for the items of maps, which are submitted many at once, and for calls th
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -25,21 +27,38 @@ from hypergraph.checkpointers import PostgresCheckpointer
 from hypergraph.checkpointers.postgres.address import address_of, split_schema
 from hypergraph.checkpointers.postgres.errors import translated
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
-from hypergraph.integrations.dbos.calls import IN_FLIGHT
-from hypergraph.views.cluster import MAPS, PAUSED
+from hypergraph.integrations.dbos.calls import GROUP, IN_FLIGHT, NAMES
+from hypergraph.views.cluster import GROUPED, MAPS, PAUSED
+from hypergraph.views.doctor import PLAIN_QUEUE
 
 VERSION = "hypergraph"  # one for all: the store decides which code may resume a run (`code_change`), not DBOS
 WORKER_CONCURRENCY = 10  # default limit of runs per queue and worker; a store opens as many connections
 _BARE = {"load_input": False, "load_output": False}
 _CHUNK = 1000  # ids in one statement
 _PARK = """
-UPDATE {}.workflow_status SET status = 'DELAYED', owner_xid = NULL, started_at_epoch_ms = NULL,
+UPDATE {schema}.workflow_status SET status = 'DELAYED', owner_xid = NULL, started_at_epoch_ms = NULL,
+    queue_name = {plain},
     delay_until_epoch_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + :wait
 WHERE workflow_uuid = :id AND status = 'PENDING'
 """
 _WAKE = """
 UPDATE {}.workflow_status SET status = 'ENQUEUED', delay_until_epoch_ms = NULL
 WHERE workflow_uuid = :id AND status = 'DELAYED'
+"""
+_PLAIN = ("workflow_uuid", "status", "name", "queue_name", "priority", "serialization", "application_name")
+_ENQUEUE = """
+WITH given AS (SELECT * FROM json_to_recordset(CAST(:rows AS json)) AS r (workflow_uuid text, status text,
+    name text, queue_name text, priority int, serialization text, application_name text, inputs text)
+), added AS (
+    INSERT INTO {0}.workflow_status (workflow_uuid, status, name, queue_name, priority, serialization,
+        application_name, recovery_attempts, created_at, updated_at)
+    SELECT workflow_uuid, status, name, queue_name, priority, serialization, application_name, 0, :now, :now
+    FROM given ON CONFLICT (workflow_uuid) DO NOTHING)
+INSERT INTO {0}.workflow_input (workflow_uuid, inputs, retention_timestamp)
+SELECT workflow_uuid, inputs, :now FROM given ON CONFLICT (workflow_uuid) DO NOTHING
+"""
+_IN_FLIGHT = """
+SELECT workflow_uuid FROM {}.workflow_status WHERE workflow_uuid = ANY(:ids) AND status = ANY(:in_flight)
 """
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
@@ -77,6 +96,16 @@ def url_of(conninfo: str) -> str:
 def map_queue(queue: str) -> str:
     """Return the queue of the maps whose items go to `queue`: a map that waits must not occupy it."""
     return queue + MAPS
+
+
+def grouped_queue(queue: str) -> str:
+    """Return the queue of items that share a call in `queue`: no worker reads it."""
+    return queue + GROUPED
+
+
+def plain_queue(queue: str) -> str:
+    """Return the queue in which a call is on its own, for that of a call that may be part of a group."""
+    return queue.removesuffix(GROUPED)
 
 
 @dataclass
@@ -212,13 +241,30 @@ class Cluster:
             found.update({status.workflow_id: status for status in listed})
         return found
 
-    def enqueue_all(self, orders: Iterable[tuple[dict[str, Any], str]]) -> None:
-        """Put calls into queues, all of them or none, in two statements; those that exist stay as they are.
+    def in_flight(self, dbos_ids: Iterable[str]) -> set[str]:
+        """Return those of DBOS workflows that have not ended: `statuses` would tell all about each."""
+        with self.transaction() as connection:
+            given = {"ids": list(dbos_ids), "in_flight": list(IN_FLIGHT)}
+            rows = connection.execute(text(_IN_FLIGHT.format(self.schema)), given).fetchall()
+        return {dbos_id for (dbos_id,) in rows}
 
-        DBOS has no public call for that.
+    def enqueue_all(self, orders: Iterable[tuple[dict[str, Any], str]]) -> None:
+        """Put calls into queues, all of them or none; those that exist stay as they are.
+
+        DBOS has no public call for that. Its own statement, which knows all options, takes longer to build
+        than the server takes for the rows.
         """
-        client = self.client
-        client._sys_db.init_workflows([client._build_enqueue_status(*order)[1] for order in orders])
+        client, rows = self.client, []
+        statuses = [client._build_enqueue_status(*order)[1] for order in orders]
+        for status in statuses:
+            row = {name: status[name] for name in (*_PLAIN, "inputs")}
+            if any(value for name, value in status.items() if name not in row):
+                client._sys_db.init_workflows(statuses)
+                return
+            rows.append(row)
+        with self.transaction() as connection:
+            given = {"rows": json.dumps(rows), "now": int(time.time() * 1000)}
+            connection.execute(text(_ENQUEUE.format(self.schema)), given)
 
     def cancel(self, dbos_ids: Iterable[str]) -> None:
         """Cancel DBOS workflows."""
@@ -259,7 +305,9 @@ class Cluster:
         """Delay a call that a worker has claimed; return whether it was claimed, and not cancelled."""
         with self.transaction() as connection:
             given = {"id": dbos_id, "wait": int(seconds * 1000)}
-            return bool(connection.execute(text(_PARK.format(self.schema)), given).rowcount)
+            return bool(
+                connection.execute(text(_PARK.format(schema=self.schema, plain=PLAIN_QUEUE)), given).rowcount
+            )
 
     def wake(self, dbos_id: str) -> None:
         """Let a call that was parked be claimed."""
@@ -276,8 +324,9 @@ class Cluster:
     def waiting(self, queue: str) -> int:
         """Return the number of workflows that wait in a queue, at most 1000."""
         found = self.client.list_workflows(
+            name=[name for name in NAMES if name != GROUP],
             status=["ENQUEUED", "DELAYED"],
-            queue_name=queue,
+            queue_name=[queue, grouped_queue(queue)],
             limit=1000,
             application_name=self.application,
             **_BARE,
@@ -285,11 +334,16 @@ class Cluster:
         return len(found)
 
     def requeue(self, statuses: Iterable[Any]) -> int:
-        """Return claimed workflows to their queues; return their number."""
+        """Return claimed workflows to their queues; return the number of runs and maps among them.
+
+        An item of a group becomes a call of its own: if it is what killed its worker, it is so alone.
+        """
         by_queue: dict[str, list[str]] = defaultdict(list)
+        count = 0
         for status in statuses:
             if status.status == "PENDING":  # a cancelled one stays cancelled
-                by_queue[status.queue_name].append(status.workflow_id)
+                by_queue[plain_queue(status.queue_name)].append(status.workflow_id)
+                count += status.name != GROUP
         for queue, ids in by_queue.items():
             self.client.resume_workflows(ids, queue_name=queue)
-        return sum(map(len, by_queue.values()))
+        return count

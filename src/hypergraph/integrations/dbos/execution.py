@@ -12,11 +12,12 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import dbos
@@ -44,7 +45,6 @@ from hypergraph.exceptions import (
 )
 from hypergraph.graph.formerly import has_former_names, recorded_as
 from hypergraph.integrations.dbos.calls import (
-    IN_FLIGHT,
     RUN,
     Call,
     attempt_id,
@@ -52,7 +52,16 @@ from hypergraph.integrations.dbos.calls import (
     encode_values,
     item_id,
 )
-from hypergraph.integrations.dbos.cluster import Cluster
+from hypergraph.integrations.dbos.cluster import Cluster, grouped_queue
+from hypergraph.integrations.dbos.groups import (
+    group_id,
+    group_size,
+    groups_of,
+    may_group,
+    may_share,
+    order_of_group,
+    release_lost,
+)
 from hypergraph.integrations.dbos.metrics import Metrics
 from hypergraph.integrations.dbos.nested import Outgoing
 from hypergraph.runners import RunStatus
@@ -61,9 +70,11 @@ from hypergraph.runs.build import stored_names
 logger = logging.getLogger("hypergraph.worker")
 _RETRY_SECONDS = 0.5  # until a run that lost its store or its ownership is tried again, at first
 _MAX_RETRY_SECONDS = 10.0
+_IDLE_SECONDS = 5.0  # until a thread without a call ends
 _CHUNK = 500  # items of a map that are submitted at once
 _ASKED = 100  # items of a map whose status is read at once, the first of those that are left
 _MAX_POLL = 2.0  # seconds between two reads of the status of items
+_SWEEP = 10.0  # seconds between two looks for items whose group was lost
 _STRIKES = 2  # crashes after which a run is a suspect
 # A store that cannot be used now, or a run that another worker took over: no failure of the run.
 INTERRUPTIONS = (OwnershipLostError, StoreUnavailableError, StoreReadOnlyError, StoreFullError)
@@ -76,7 +87,14 @@ _outgoing: contextvars.ContextVar[Outgoing | None] = contextvars.ContextVar("out
 
 
 class Threads(ThreadPoolExecutor):
-    """One daemon thread per call: no call waits for another one, and none keeps the process from ending."""
+    """A daemon thread for each call: no call waits for another one, and none keeps the process from ending.
+
+    Threads whose call has ended are used again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._free: list[SimpleQueue[Callable[[], None]]] = []  # what idle threads wait for
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Start a call in a thread."""
@@ -90,8 +108,27 @@ class Threads(ThreadPoolExecutor):
             except BaseException as error:
                 future.set_exception(error)
 
-        threading.Thread(target=work, name="hypergraph-run", daemon=True).start()
+        try:
+            self._free.pop().put(work)
+        except IndexError:
+            threading.Thread(target=self._serve, args=[work], name="hypergraph-run", daemon=True).start()
         return future
+
+    def _serve(self, work: Callable[[], None]) -> None:
+        given: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        while True:
+            contextvars.Context().run(work)  # no call sees what another one has set
+            del work  # with all that it refers to
+            self._free.append(given)
+            try:
+                work = given.get(timeout=_IDLE_SECONDS)
+            except Empty:
+                try:
+                    self._free.remove(given)
+                except ValueError:  # it was taken in this moment
+                    work = given.get()
+                else:
+                    return
 
 
 class Runs:
@@ -126,13 +163,19 @@ class Runs:
     def live(self) -> dict[str, str]:
         """The workflow ids of the running runs and maps, by their DBOS ids."""
         with self._lock:
-            return dict(self._live)
+            return {dbos_id: workflow_id for dbos_id, workflow_id in self._live.items() if workflow_id}
+
+    @property
+    def known(self) -> set[str]:
+        """The DBOS ids of all calls that are running, also of groups."""
+        with self._lock:
+            return set(self._live)
 
     def stop(self, dbos_id: str) -> None:
         """Stop a run before its next node, a map before its next items."""
         with self._lock:
             workflow_id = self._live.get(dbos_id)
-            if workflow_id is None:
+            if not workflow_id:
                 return
             self._stopping.add(dbos_id)
         if not self._sync.stop(workflow_id):
@@ -311,7 +354,7 @@ class Runs:
 
     @contextmanager
     def registered(self, dbos_id: str, workflow_id: str) -> Iterator[None]:
-        """Count a run or a map among the running ones."""
+        """Count a run or a map among the running ones; a group has no workflow id."""
         with self._lock:
             self._live[dbos_id] = workflow_id
         try:
@@ -405,30 +448,45 @@ async def run_map(
     """
     own = attempt_id(call.workflow_id, call.attempt)
     items = await asyncio.to_thread(_open_map, store, graph, call)
-    for at in range(0, len(items.left), _CHUNK):
+    size = group_size(len(items.rows))
+    if size > 1 and not await asyncio.to_thread(may_share, cluster, call.queue):
+        size = 1
+    groups = list(groups_of(items.left, size))
+    for at in range(0, len(groups), _CHUNK // size):
         check()
-        chunk = items.left[at : at + _CHUNK]
-        if not await asyncio.to_thread(_submit_chunk, cluster, store, call, own, items, chunk):
+        chunk = groups[at : at + _CHUNK // size]
+        if not await asyncio.to_thread(_submit_chunk, cluster, store, call, own, items, size, chunk):
             raise CancelledMapError
-    waiting, pause = [attempt_id(item_id(call.workflow_id, item), call.attempt) for item in items.left], 0.02
+    group_of = {
+        attempt_id(item_id(call.workflow_id, item), call.attempt): group_id(
+            call.workflow_id, first, size, call.attempt
+        )
+        for first, group in groups
+        for item in group
+    }
+    waiting, pause, swept = list(group_of), 0.02, time.monotonic()
     while waiting:
         check()
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, _MAX_POLL)
         asked = waiting[:_ASKED]
-        found = await asyncio.to_thread(cluster.statuses, asked, status=list(IN_FLIGHT))
+        found = await asyncio.to_thread(cluster.in_flight, asked)
         if not found:
             pause = 0.0  # the next ones may have ended too
         elif len(found) < len(asked):
             pause = 0.1
         waiting = [dbos_id for dbos_id in asked if dbos_id in found] + waiting[_ASKED:]
+        if time.monotonic() - swept > _SWEEP:
+            left = {dbos_id: group_of[dbos_id] for dbos_id in waiting[:_CHUNK]}
+            await asyncio.to_thread(release_lost, cluster, store, call.queue, left)
+            swept = time.monotonic()
     return await asyncio.to_thread(_end_map, cluster, store, call)
 
 
 class _Items(NamedTuple):
     rows: Sequence[dict[str, Any]]  # the values of each item
     left: list[int]  # those that have not completed
-    stored: Collection[int]  # those that are in the store
+    stored: Set[int]  # those that are in the store
     code: NewWorkflow
 
 
@@ -474,10 +532,11 @@ def _submit_chunk(  # noqa: PLR0917 - one chunk
     call: Call,
     dbos_id: str,
     items: _Items,
-    chunk: Sequence[int],
+    size: int,
+    groups: Sequence[tuple[int, list[int]]],
 ) -> bool:
     """Store and submit some items, in one transaction each; return whether the map is still wanted."""
-    batch = call.workflow_id
+    batch, chunk = call.workflow_id, [item for _, group in groups for item in group]
     new = {
         item_id(batch, item): replace(items.code, parent_id=batch, item=item, inputs=items.rows[item])
         for item in chunk
@@ -489,8 +548,25 @@ def _submit_chunk(  # noqa: PLR0917 - one chunk
         row = connection.execute(text(_STATUS.format(cluster.schema)), {"id": dbos_id}).fetchone()
         if row is None or row[0] != "PENDING":
             return False
-        cluster.enqueue_all([_order_of(store, call, item, items.rows[item]) for item in chunk])
+        cluster.enqueue_all(
+            [order for group in groups for order in _orders_of(store, call, items, size, *group)]
+        )
     return True
+
+
+def _orders_of(  # noqa: PLR0917 - one group
+    store: Checkpointer, call: Call, items: _Items, size: int, first: int, group: Sequence[int]
+) -> list[tuple[dict[str, Any], str]]:
+    """Return the orders of items, and that of the call they share, if they make a group."""
+    orders = [_order_of(store, call, item, items.rows[item]) for item in group]
+    if may_group([text for _, text in orders]):
+        for options, _ in orders:
+            options["queue_name"] = grouped_queue(call.queue)
+        own = group_id(call.workflow_id, first, size, call.attempt)
+        names = [options["workflow_id"] for options, _ in orders]
+        is_plain = items.code.version is None and items.stored.isdisjoint(group)
+        orders.append(order_of_group(own, call.queue, names, is_plain=is_plain))
+    return orders
 
 
 _STATUS = "SELECT status FROM {}.workflow_status WHERE workflow_uuid = :id FOR SHARE"

@@ -19,7 +19,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.durability.recorder import WorkflowRecorder
 from hypergraph.engine.run import Run
 from hypergraph.integrations.dbos.calls import IN_FLIGHT, RUN, Call, attempt_id, encode_values
-from hypergraph.integrations.dbos.cluster import Cluster
+from hypergraph.integrations.dbos.cluster import Cluster, plain_queue
 
 _ITEM = re.compile(r"(.*)/item-\d+")
 _CHUNK = 500  # runs that are submitted at once
@@ -124,7 +124,7 @@ class Outgoing:
         )
         wanted = {
             "workflow_name": RUN,
-            "queue_name": queue,
+            "queue_name": plain_queue(queue),
             "workflow_id": dbos_id,
             **({"priority": priority} if priority else {}),
             **({"queue_partition_key": partition} if partition is not None else {}),

@@ -87,10 +87,10 @@ class Submissions:
 
     def forgive(self, workflow_id: str) -> None:
         """Reset the crashes of a stored workflow, which takes it from its owner."""
-        if self.store.backend.read_workflow(workflow_id) is not None:
-            self.store.backend.release(
-                self.store.backend.claim(workflow_id, NewWorkflow(), self.store.encoding, force=True)
-            )
+        backend = self.store.backend
+        if (stored := backend.read_workflow(workflow_id)) is not None:
+            known = NewWorkflow(parent_id=stored.parent_id)  # the id of an item is refused without one
+            backend.release(backend.claim(workflow_id, known, self.store.encoding, force=True))
 
     def enqueue(self, kind: str, call: Call, queue: str, **more: Any) -> str:
         """Put a call into a queue and return its DBOS id; an equal call in flight is returned instead.

@@ -16,8 +16,9 @@ from typing import Any
 import dbos
 
 from hypergraph import Graph
+from hypergraph.checkpointers import Workflow
 from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowLockedError
-from hypergraph.integrations.dbos.calls import MAP, NAMES, RUN, SCHEDULED, Call, graph_name
+from hypergraph.integrations.dbos.calls import GROUP, MAP, NAMES, RUN, SCHEDULED, Call, graph_name
 from hypergraph.integrations.dbos.cluster import VERSION, Cluster, map_queue
 from hypergraph.integrations.dbos.execution import (
     AWAY,
@@ -29,6 +30,7 @@ from hypergraph.integrations.dbos.execution import (
     portable_error,
     run_map,
 )
+from hypergraph.integrations.dbos.groups import Ended, Group
 from hypergraph.integrations.dbos.metrics import Metrics, series, serve
 from hypergraph.integrations.dbos.nested import have_ended
 from hypergraph.integrations.dbos.presence import ExecutorInUseError, Presence, session_name
@@ -266,8 +268,8 @@ class Worker:
         The answer to the claim was lost with its connection, or the end of the run could not be written.
         """
         own = {each.workflow_id: each for each in claimed if each.executor_id == self.settings.executor_id}
-        now, live = time.monotonic(), self._runs.live
-        self._own_claims = len(own)
+        now, live = time.monotonic(), self._runs.known
+        self._own_claims = sum(each.name != GROUP for each in own.values())
         self._unknown = {name: self._unknown.get(name, now) for name in own if name not in live}
         limit = now - 3 * self.settings.interval - _STARTING
         lost = [own[name] for name, since in self._unknown.items() if since < limit]
@@ -349,7 +351,9 @@ class Worker:
     # -- calls, as DBOS makes them ---------------------------------------------------------------------
 
     async def _run(self, dbos_id: str, call: Call) -> str:
-        stored = await self._runs.look_up(call)
+        return await self._run_known(dbos_id, call, await self._runs.look_up(call))
+
+    async def _run_known(self, dbos_id: str, call: Call, stored: Workflow | None) -> str:
         if not self._runs.serves(call, stored) and await self._pass_on(dbos_id, call):
             return ""
         try:
@@ -383,6 +387,33 @@ class Worker:
             task = asyncio.create_task(wake())
             self._waking.add(task)
             task.add_done_callback(self._waking.discard)
+
+    async def _group(self, dbos_id: str, text: str) -> str:
+        group = Group(self._cluster, self._store, self.settings.executor_id, text)
+
+        async def release_in_time() -> None:
+            await asyncio.sleep(group.seconds)
+            await patiently(group.release)
+
+        with self._runs.registered(dbos_id, ""):
+            release = asyncio.create_task(release_in_time())
+            try:
+                known = await patiently(group.read)
+                served = all(self._runs.serves(*each) for each in known.values())
+                ended: Ended | None = None
+                while True:
+                    begin = served and not self.is_draining
+                    item = await patiently(group.next, ended, begin=begin)
+                    if item is None:
+                        break
+                    try:
+                        ended = Ended.of(item, await self._run_known(item, *known[item]))
+                    except Exception as error:  # of this item
+                        ended = Ended.of(item, error)
+            finally:
+                release.cancel()
+            await patiently(group.release)
+        return ""
 
     async def _map(self, dbos_id: str, call: Call) -> str:
         stored = await self._runs.look_up(call)
@@ -447,6 +478,9 @@ def _register() -> None:
     async def map(text: str) -> str:
         return await current()._map(own_id(), Call.from_json(text))
 
+    async def group(text: str) -> str:
+        return await current()._group(own_id(), text)
+
     async def scheduled(at: str, text: str) -> str:
         call, own = Call.from_json(text), own_id()
         return await current()._run(own, replace(call, workflow_id=own, sealed=call.workflow_id))
@@ -459,7 +493,7 @@ def _register() -> None:
     def own_id() -> str:
         return str(dbos.DBOS.workflow_id)
 
-    functions: dict[str, Callable[..., Any]] = {RUN: run, MAP: map, SCHEDULED: scheduled}
+    functions: dict[str, Callable[..., Any]] = {RUN: run, MAP: map, SCHEDULED: scheduled, GROUP: group}
     for name, function in functions.items():
         # No limit of DBOS: the store counts the crashes of a run.
         dbos.DBOS.workflow(name=name, max_recovery_attempts=None)(function)
