@@ -11,6 +11,7 @@ import linecache
 import pickle
 import re
 import textwrap
+import threading
 import types
 import typing
 import weakref
@@ -209,6 +210,7 @@ def collected_type(returned: Any) -> Any:
 
 _captures: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
 _codes: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
+_parsing = threading.Lock()  # the parser of Python 3.11 counts its depth for all threads together
 _forms: weakref.WeakKeyDictionary[types.FunctionType, dict[tuple[str, ...], str]] = (
     weakref.WeakKeyDictionary()
 )
@@ -290,7 +292,8 @@ def code_form(func: Callable[..., Any], targets: Sequence[str] = ()) -> str:
     forms = _forms.setdefault(target, {})
     if tuple(targets) not in forms:
         try:
-            tree = ast.parse(textwrap.dedent(known.removeprefix("source:"))).body[0]
+            with _parsing:
+                tree = ast.parse(textwrap.dedent(known.removeprefix("source:"))).body[0]
             forms[tuple(targets)] = f"form:{_form(tree, tuple(targets))}"
         except (SyntaxError, ValueError, IndexError, RecursionError):  # part of a line, as of a lambda
             forms[tuple(targets)] = known

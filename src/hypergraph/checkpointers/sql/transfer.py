@@ -493,7 +493,7 @@ def _add_workflow(
         "crashes": json.dumps(part.crashes) if part.crashes else None,
         "scrambled": int(part.scrambled),
         "structure": kept.digest,
-        "fence": part.fence,
+        "fence": max(part.fence, 1),  # 0 would say that nothing has run yet, and that nothing was announced
     }
     row = {**fields, **alone, **changes}
     added = connection.execute(_ADD, tuple(row[field] for field in _LOADED)).fetchall()
