@@ -69,11 +69,11 @@ export function StatePanel() {
   const { run: id, at: superstep } = scope.value;
   const version = scopeColumns.value?.length ?? 0;
   const asked = scopeColumns.value === null ? null : "state";
-  const { data, error, loading } = useAnswer(asked, { id, at: version ? superstep : null }, [version]);
+  const { data, error } = useAnswer(asked, { id, at: version ? superstep : null }, [version]);
   const items = ordered(data?.items ?? []);
   const within = scopeNames.value.length ? `of ${cut(scopeNames.value.join("/"), 40)}, ` : "";
   const next = data?.next?.length ? html`<span class="note">next: ${cut(data.next.join(", "), 40)}</span>` : null;
-  return html`<${Panel} title="state" note=${data ? `${within}${plural(items.length, "key")}` : ""} class="state ${loading ? "loading" : ""}" tools=${next}>
+  return html`<${Panel} title="state" note=${data ? `${within}${plural(items.length, "key")}` : ""} class="state" tools=${next}>
     <div class="scroll" role="tree" aria-label="Values after superstep ${superstep}">
       ${error ? html`<${Failure} error=${error} />` : null}
       ${data && !items.length ? html`<p class="empty">No values are stored here.</p>` : null}
