@@ -108,14 +108,14 @@ def test_random_graphs_resume_from_a_summary_as_from_all_steps(first: int, compa
 # -- long loops -------------------------------------------------------------------------------------------
 
 
-def loop(fail_at: int | None = None) -> Graph:
-    """Return a loop that counts and remembers; one call of it may fail, once."""
-    left = [] if fail_at is None else [fail_at]
+def loop(fail_at: int | None = None, times: int = 1) -> Graph:
+    """Return a loop that counts and remembers; one call of it may fail, once or more often."""
+    left = [] if fail_at is None else [fail_at] * times
 
     @node(output_name="n")
     def count(n: int) -> int:
-        if left == [n]:
-            left.clear()
+        if n in left:
+            left.pop()
             raise RuntimeError("once")
         return n + 1
 
@@ -130,9 +130,9 @@ def loop(fail_at: int | None = None) -> Graph:
     return Graph([count, remember, again], name="loop")
 
 
-def plain_loop(fail_at: int | None = None) -> Graph:
+def plain_loop(fail_at: int | None = None, times: int = 1) -> Graph:
     """Return the loop without its list, the state of which is the same after every round."""
-    return Graph([loop(fail_at).nodes[name] for name in ("count", "again")], name="loop")
+    return Graph([loop(fail_at, times).nodes[name] for name in ("count", "again")], name="loop")
 
 
 class Reads:
@@ -189,11 +189,13 @@ def test_a_resume_reads_no_more_after_several_times_as_many_steps(
 ) -> None:
     read = []
     for rounds in (256, 1024):
-        graph = plain_loop(fail_at=rounds - 1)
+        graph = plain_loop(fail_at=rounds - 1, times=2)
         assert run(store, graph, rounds, error_handling="continue").failed
-        with Reads(monkeypatch) as counted:
-            assert run(store, graph, rounds)["n"] == rounds
-        read.append(counted.steps)
+        for fails in (True, False):
+            with Reads(monkeypatch) as counted:
+                assert run(store, graph, rounds, error_handling="continue").failed is fails
+            read.append(counted.steps)
+        assert store.state("w")["n"] == rounds
         store.delete("w")
     assert max(read) < 2 * summaries.EVERY
 

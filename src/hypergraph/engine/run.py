@@ -215,6 +215,11 @@ def idle_time(calls: Iterable[tuple[float, float, float]]) -> float:
     return idle
 
 
+def _split(records: list[Any]) -> Iterator[list[Any]]:
+    for start in range(0, len(records), RECORD_SIZE):
+        yield records[start : start + RECORD_SIZE]
+
+
 def own_list(name: str, value: Any) -> list[Any]:
     """Return a copy of the list that a run begins with. Raises TypeError for anything but a list or tuple."""
     if not isinstance(value, (list, tuple)):
@@ -607,8 +612,11 @@ class Run:
     def all_records(self) -> Iterator[list[Any]]:
         """Yield the records of this call, then earlier ones: superstep, step, seconds and outcome of each."""
         for records in self._all_records():
-            for start in range(0, len(records), RECORD_SIZE):
-                yield records[start : start + RECORD_SIZE]
+            yield from _split(records)
+
+    def own_records(self) -> Iterator[list[Any]]:
+        """Yield the records of this call alone, which are in memory."""
+        return _split(self.records)
 
     def refuse(self, error: Exception) -> None:
         """End the run before it starts, because its inputs were rejected."""

@@ -84,7 +84,7 @@ def open_questions(run: Run | MapRun) -> Iterator[PauseInfo]:
         yield from run.pauses
     else:
         yield from (pause for _, pause in run.left_open)
-        for _, _, _, outcome in records_of(run):
+        for _, _, _, outcome in _sorted(run.own_records()):  # what failed earlier has run again, or has not
             if outcome.error is not None and outcome.inner is not None:
                 yield from open_questions(outcome.inner)
 
@@ -125,9 +125,11 @@ def inner_result(inner: Run | MapRun) -> RunResult | MapResult:
 
 def records_of(run: Run) -> Iterator[tuple[int, Step, float, StepOutcome]]:
     """Iterate over the raw records by superstep and graph order, each with its outcome."""
-    rows = list(run.all_records())
-    rows.sort(key=lambda row: (row[0], row[1].index))
-    for superstep, step, seconds, extra in rows:
+    return _sorted(run.all_records())
+
+
+def _sorted(records: Iterator[list[Any]]) -> Iterator[tuple[int, Step, float, StepOutcome]]:
+    for superstep, step, seconds, extra in sorted(records, key=lambda row: (row[0], row[1].index)):
         if isinstance(extra, StepOutcome):
             yield superstep, step, seconds, extra
         elif step.is_gate:  # the engine stores only the decision of a plain gate
