@@ -84,8 +84,12 @@ def open_questions(run: Run | MapRun) -> Iterator[PauseInfo]:
         yield from run.pauses
     else:
         yield from (pause for _, pause in run.left_open)
-        for _, _, _, outcome in _sorted(run.own_records()):  # what failed earlier has run again, or has not
-            if outcome.error is not None and outcome.inner is not None:
+        # What failed in an earlier call has run again, or is not part of this one.
+        failed = [
+            row for row in run.own_records() if isinstance(row[3], StepOutcome) and row[3].error is not None
+        ]
+        for _, _, _, outcome in sorted(failed, key=_place):
+            if outcome.inner is not None:
                 yield from open_questions(outcome.inner)
 
 
@@ -123,13 +127,13 @@ def inner_result(inner: Run | MapRun) -> RunResult | MapResult:
     return map_result_of(inner) if isinstance(inner, MapRun) else result_of(inner)
 
 
+def _place(row: list[Any]) -> tuple[int, int]:
+    return row[0], row[1].index
+
+
 def records_of(run: Run) -> Iterator[tuple[int, Step, float, StepOutcome]]:
     """Iterate over the raw records by superstep and graph order, each with its outcome."""
-    return _sorted(run.all_records())
-
-
-def _sorted(records: Iterator[list[Any]]) -> Iterator[tuple[int, Step, float, StepOutcome]]:
-    for superstep, step, seconds, extra in sorted(records, key=lambda row: (row[0], row[1].index)):
+    for superstep, step, seconds, extra in sorted(run.all_records(), key=_place):
         if isinstance(extra, StepOutcome):
             yield superstep, step, seconds, extra
         elif step.is_gate:  # the engine stores only the decision of a plain gate
