@@ -722,6 +722,23 @@ def is_other(stored: Any, given: Any) -> bool:
         return True
 
 
+def is_about_others(
+    asked: StepRecord, now: Mapping[str, Any], versions: Mapping[str, int], *, redacts: bool
+) -> bool:
+    """Say whether a question that was asked is about other values now, which it did not show.
+
+    Of values that are not stored as they were, only the versions are compared.
+    """
+    if asked.pause is None or asked.pause.reason != "interrupt":
+        return False
+    before = asked.pause.values or dict.fromkeys(list(now)[:1], asked.pause.value)
+    if before.keys() != now.keys():
+        return True
+    if redacts or any(isinstance(value, Undecodable) for value in before.values()):
+        return any(versions.get(name, 0) > version for name, version in asked.input_versions.items())
+    return any(is_other(before[name], now[name]) for name in now)
+
+
 def produced(records: Sequence[StepRecord]) -> set[str]:
     """Return the names that steps produced, but for those asked for right now: these are answers."""
     names = {name for record in records for name in record.output_versions}

@@ -33,7 +33,7 @@ from hypergraph.checkpointers.records import (
     fast_constructor,
 )
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
-from hypergraph.durability.history import ResumeState, Stored, is_other
+from hypergraph.durability.history import ResumeState, Stored, is_about_others
 from hypergraph.durability.inner_steps import InnerJournal
 from hypergraph.durability.summaries import SummaryWriter
 from hypergraph.engine.inner_steps import added, usage_inside
@@ -49,6 +49,7 @@ from hypergraph.exceptions import (
     WorkerLostError,
     WorkflowError,
     safe_text,
+    warn_caller,
 )
 from hypergraph.nodes.options import Replace
 from hypergraph.records import PauseInfo
@@ -371,17 +372,12 @@ class Journal:
     def asks_the_same(self, step: Step) -> bool:
         """Say whether a question that was answered is asked about the same values now.
 
-        If values that were not kept came out differently, its answer stays in the history as unused.
+        If not, because they were not kept, or code has changed, its answer stays in the history as unused.
         """
         asked = self.waiting.get(step.name)
-        made = {name for again in self.run.resumed.remade for name in again.outputs} if asked else set()
-        if asked is None or asked.pause is None or made.isdisjoint(step.node.inputs):
-            return True
-        now = inputs_of(step, self.run.values)
-        before = asked.pause.values or dict.fromkeys(list(now)[:1], asked.pause.value)
-        if self.store.encoding.redact is not None or not any(
-            not isinstance(value, Undecodable) and is_other(value, now.get(name))
-            for name, value in before.items()
+        redacts = self.store.encoding.redact is not None
+        if asked is None or not is_about_others(
+            asked, inputs_of(step, self.run.values), self.versions, redacts=redacts
         ):
             return True
         del self.waiting[step.name]
@@ -392,6 +388,10 @@ class Journal:
             self.summaries.add(given_up)
         self.outbox.append(given_up)
         self.lowest = min(self.lowest, asked.superstep)
+        warn_caller(
+            f"Workflow {asked.workflow_id!r}: the answer to {self.run.path_of(step.name)!r} was not used. It "
+            "was given for other values than the question is about now, so the question is asked again."
+        )
         return False
 
     def expire(self, step: Step) -> Mapping[str, Any]:

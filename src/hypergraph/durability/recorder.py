@@ -83,7 +83,7 @@ from hypergraph.engine.inner_steps import added
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.plan import Step
-from hypergraph.engine.run import RECORD_SIZE, CallContext, Run
+from hypergraph.engine.run import CallContext, Run, StepOutcome
 from hypergraph.exceptions import (
     CheckpointError,
     CrashLoopError,
@@ -831,8 +831,10 @@ class WorkflowRecorder:
     def _code_since(self, run: Run) -> NewWorkflow | None:
         """Return the code to record after nodes ran again."""
         changes, reopened, quiet = self.reruns.pop(run)
-        rows = zip(run.records[1::RECORD_SIZE], run.records[3::RECORD_SIZE], strict=True)
-        ran = {step.name for step, outcome in rows if outcome is None or outcome.error is None}
+        ended = ((step, found) for _, step, _, found in run.own_records())  # of a plain gate, its decision
+        ran = {
+            step.name for step, found in ended if not isinstance(found, StepOutcome) or found.error is None
+        }
         if self.options.code_change == "rerun":  # a question that new code asks is not asked again
             asking = (run.plan.steps[index] for (_, index), _ in run.asked)
             ran |= {step.name for step in asking if step.kind == "interrupt"}

@@ -28,6 +28,7 @@ from hypergraph.durability.history import (
     Withheld,
     completed,
     grown,
+    is_about_others,
     stored_in,
     unseen_nodes,
 )
@@ -35,9 +36,10 @@ from hypergraph.durability.summaries import begun_at, fits, reached_at, shift_of
 from hypergraph.engine.admission import admit
 from hypergraph.engine.lists import Mark
 from hypergraph.engine.nested import MapRun
-from hypergraph.engine.plan import Step
+from hypergraph.engine.plan import Step, inputs_of
 from hypergraph.engine.run import CallContext, Run
 from hypergraph.exceptions import (
+    GraphChangedError,
     HypergraphError,
     NodeError,
     RemoteError,
@@ -247,6 +249,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     standing = replay.standing
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
+    _refuse_lost_choice(run, stored, replay, reached)
     _withhold(run, replay, store)
     past.levels, past.versions = replay.levels, dict(replay.versions)
     past.begins = {name: stored.state.begin(name) for name in plan.lists if name in stored.state}
@@ -266,7 +269,8 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         refuse_other_types(run.admission.graph, stored.workflow, kept)
     latest = {record.node_name: record for record in current}
     past.shift = shift_of(stored, past.first)
-    if past.remade or any(record.status in _TRIED for record in latest.values()):
+    tried = past.remade or any(record.status in _TRIED for record in latest.values())
+    if tried or any(_asks_anew(run, stored, record, store) for record in stored.waiting):
         next_ones = standing.copy()
         batch, counts = next_ones.ready(), dict(past.levels.counts)
         past.levels.begin(next_ones)
@@ -281,6 +285,44 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     past.load_rows = partial(_rows, run, store, stored.workflow.id, known, outside)
     _ask_again(run, past.waiting.values(), store)
     return past
+
+
+def _asks_anew(run: Run, stored: Stored, asked: StepRecord, store: Checkpointer) -> bool:
+    """Say whether a question with an answer is about other values now, or new nodes lead to it."""
+    known, index = stored.workflow.node_hashes, run.plan.index.get(asked.node_name)
+    if index is None or not (asked.answer or run.answers.keys() & run.plan.steps[index].outputs):
+        return False
+    new = [i for name, i in run.plan.index.items() if name not in known and run.standing.due >> i & 1]
+    if known and run.admission.layout.reached_from((), new) >> index & 1:
+        return True
+    now = inputs_of(run.plan.steps[index], run.values)
+    return is_about_others(asked, now, run.resumed.versions, redacts=store.encoding.redact is not None)
+
+
+def _refuse_lost_choice(run: Run, stored: Stored, replay: Replay, reached: int) -> None:
+    """Raise GraphChangedError for what a gate has chosen, has not run, and cannot be chosen any more.
+
+    A gate that decides again in this call is not asked about its last decision.
+    """
+    again = reached | run.standing.due | run.standing.pending
+    for step in run.plan.steps:
+        record = replay.latest.get(step.index)
+        if not step.is_gate or record is None or again >> step.index & 1:
+            continue
+        decided = record.decision if isinstance(record.decision, list) else [record.decision]
+        lost = {name for name in decided if name not in (None, "END", *step.target_index)}
+        for later in stored.records:
+            if later.superstep > record.superstep and later.status is StepStatus.COMPLETED:
+                lost.discard(later.node_name)
+        if lost:
+            names = ", ".join(sorted(map(repr, lost)))
+            raise GraphChangedError(
+                f"Workflow {stored.workflow.id!r}: gate {run.path_of(step.name)!r} chose {names}, which has "
+                "not completed, and which it cannot choose any more. Nothing ran. If it was renamed, say so "
+                'with Graph(..., formerly={"old": "new"}); to let the gate decide again, pass '
+                'code_change="rerun"; to finish the run as it was, use the code that recorded it.',
+                workflow_id=stored.workflow.id,
+            )
 
 
 def standing_of(run: Run, stored: Stored, store: Checkpointer) -> Standing:
