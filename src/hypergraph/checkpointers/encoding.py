@@ -835,6 +835,7 @@ def _facts(record: StepRecord, store_id: bytes) -> bytes:
         # An answer that is not used yet is a value of its own, added after the step was sealed.
         record.answered_by if record.answer is None else None,
         *(({name: float(amount) for name, amount in record.used.items()},) if record.used else ()),
+        *(() if record.rerun_at is None else (record.rerun_at,)),
     )
     return store_id + msgspec.json.encode(facts, order="deterministic")
 

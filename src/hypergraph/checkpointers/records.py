@@ -153,6 +153,7 @@ class StepRecord:
     lost: dict[str, str] = field(default_factory=dict)  # output name -> why its value is not durable
     visit: int = 1  # how often the node ran, this time included
     retry_of: int | None = None  # the superstep that it belongs to, if something failed there before
+    rerun_at: int | None = None  # the superstep at which it was begun anew, with changed code
     answer: dict[str, Any] | None = None  # to its question, by name, as long as it is not used
     answered_by: str | None = None  # who gave the answer, if that is known
     answered_at: str | None = None  # when, as an ISO time in UTC
@@ -336,18 +337,29 @@ class Checkpoint:
 
 
 class Turn(NamedTuple):
-    """When inputs entered, and which: before the first superstep, or later."""
+    """When something began anew: before the first superstep, or later."""
 
     superstep: int = 0
-    names: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()  # of the inputs that entered
+    again: frozenset[str] = frozenset()  # nodes that changed code ran again
 
 
-def turns_of(given: Iterable[tuple[int, str]], after: int = -1) -> list[Turn]:
-    """Return the turns of inputs that entered at these supersteps; of all turns there is always a first."""
-    found: dict[int, set[str]] = {0: set()} if after < 0 else {}
-    for superstep, name in given:
-        found.setdefault(superstep, set()).add(name)
-    return [Turn(superstep, frozenset(names)) for superstep, names in sorted(found.items())]
+def turns_of(
+    given: Iterable[tuple[int, str]], after: int = -1, again: Iterable[tuple[int, str]] = ()
+) -> list[Turn]:
+    """Return the turns of inputs that entered, and nodes that ran again, at these supersteps.
+
+    Of all turns there is always a first.
+    """
+    names: dict[int, set[str]] = {0: set()} if after < 0 else {}
+    nodes: dict[int, set[str]] = {}
+    for found, entered in ((names, given), (nodes, again)):
+        for superstep, name in entered:
+            found.setdefault(superstep, set()).add(name)
+    return [
+        Turn(superstep, frozenset(names.get(superstep, ())), frozenset(nodes.get(superstep, ())))
+        for superstep in sorted({*names, *nodes})
+    ]
 
 
 class StoredHistory(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import LazyState
 from hypergraph.checkpointers.history import edits_of
-from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow
+from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow, turns_of
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.engine.admission import Admission
 from hypergraph.engine.plan import ABSENT, Plan, Step
@@ -81,6 +81,7 @@ class ResumeState:
     first: int = 0  # the superstep with which its turn began
     last: int = -1  # the last superstep that has a record, or was under way when a turn gave it up
     entry: int = 0  # the superstep before which values enter that are given now
+    again: frozenset[int] = frozenset()  # the steps that run again from there on, because of changed code
     shift: int = 0  # by how much supersteps are later than they would be without the failures so far
     next_index: int = 0
     levels: Supersteps = field(default_factory=Supersteps)  # by step: the last superstep it has started in
@@ -301,7 +302,8 @@ class Replay:
         """Return the last turn that began everything anew: what was before matters by its values only."""
         layout = self.admission.layout
         for number in range(len(turns) - 1, 0, -1):
-            if layout.reached_from(self.news_in(turns[number])) == layout.scope:
+            again = indexes_in(self.admission, turns[number])
+            if layout.reached_from(self.news_in(turns[number]), again) == layout.scope:
                 return number
         return 0
 
@@ -350,7 +352,8 @@ class Replay:
         """Begin a turn with news, or with steps that must run again."""
         self.first, self.given_up = turn.superstep, 0
         replaced = self._replaced(turn)
-        if replaced and not (reached or turn.names - replaced):
+        again = indexes_in(self.admission, turn)
+        if replaced and not (reached or again or turn.names - replaced):
             for name in sorted(replaced):
                 self._replace(name, is_new=reached is not None)
                 self._write(name, None)
@@ -360,7 +363,7 @@ class Replay:
             return
         self.given |= turn.names
         if reached is None:
-            reached = self.standing.layout.reached_from(turn.names)
+            reached = self.standing.layout.reached_from(turn.names, again)
         self._forget(reached)
         kept = (name for name in self._accumulated() if name in self.sources and name not in self.given)
         self.remembered = tuple(kept)
@@ -430,6 +433,11 @@ class Replay:
             return Done(step.index, record.superstep, chosen, "END" in names)
         absent = tuple(name for name in step.outputs if name not in made)
         return Done(step.index, record.superstep, absent=absent, equal=equal)
+
+
+def indexes_in(admission: Admission, turn: Turn) -> list[int]:
+    """Return the nodes that a turn ran again because of changed code, those that are still there."""
+    return [admission.plan.index[name] for name in turn.again if name in admission.plan.index]
 
 
 def replaced_in(turn: Turn, stored: Stored, admission: Admission) -> frozenset[str]:
@@ -619,6 +627,11 @@ def stored_in(
         return None
     facts = found._asdict()
     hidden = _hidden(store, facts.pop("given"))
+    after = -1 if found.summary is None else found.summary["last"]
+    again = [(r.rerun_at, r.node_name) for r in found.steps if r.rerun_at is not None and r.rerun_at > after]
+    if again:
+        given = [(turn.superstep, name) for turn in found.turns for name in turn.names]
+        facts["turns"] = turns_of(given, after, again)
     return Stored(records=facts.pop("steps"), edited_at=edited, is_hidden=hidden, **facts)
 
 

@@ -593,13 +593,15 @@ class Journal:
         past = run.resumed
         if past is not None and past.last < superstep <= past.last + past.shift - len(past.remade):
             facts["retry_of"] = superstep - past.shift
+        if past is not None and step.index in past.again:
+            facts["rerun_at"] = past.entry
         number = self.numbers.pop(step.index, None) if self.numbers is not None else None
         duration, began = None, moment
         if seconds is not None:
             duration, began = seconds * 1000, moment - timedelta(0, seconds)
         if self.waiting and (asked := self.waiting.pop(step.name, None)) is not None:
             superstep, number = asked.superstep, asked.index  # a pause is completed in place
-            facts["retry_of"] = asked.retry_of
+            facts["retry_of"], facts["rerun_at"] = asked.retry_of, asked.rerun_at
             if asked.answer and status is not StepStatus.PAUSED and step.kind == "interrupt":
                 if status is StepStatus.FAILED:
                     facts["answer"] = asked.answer  # it was not of the type that the code asks for by now

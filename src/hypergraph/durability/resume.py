@@ -232,9 +232,10 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         past.last = max(past.last, _last_begun(run, stored, store, unfinished))
     past.entry = past.last + 1
     if news or outdated:
-        turn = Turn(past.entry, frozenset(news))
+        turn = Turn(past.entry, frozenset(news), frozenset(outdated))
         names = replay.news_in(turn)
         again = [plan.index[name] for name in outdated if name in plan.index]
+        past.again = frozenset(again)
         if names or outdated:
             past.first = past.entry
             reached = run.admission.layout.reached_from(turn.names, again)

@@ -23,6 +23,7 @@ from hypergraph.durability.history import (
     Stored,
     covered,
     grown,
+    indexes_in,
     reached_by_edit,
     replaced_in,
 )
@@ -89,13 +90,15 @@ def begun_at(replay: Replay) -> int:
     """Return the superstep of the last turn that began something anew."""
     stored = replay.stored
     known = 0 if stored.summary is None else int(stored.summary["begun"])
-    return max([known, *(turn.superstep for turn in stored.turns if replay.news_in(turn))])
+    return max([known, *(turn.superstep for turn in stored.turns if replay.news_in(turn) or turn.again)])
 
 
 def with_turn(stored: Stored, more: Turn) -> list[Turn]:
     """Return the turns with another one, as they are read later: what enters together is one turn."""
-    given = ((turn.superstep, name) for turn in (*stored.turns, more) for name in turn.names)
-    return turns_of(given, -1 if stored.summary is None else stored.summary["last"])
+    turns = (*stored.turns, more)
+    given = ((turn.superstep, name) for turn in turns for name in turn.names)
+    again = ((turn.superstep, name) for turn in turns for name in turn.again)
+    return turns_of(given, -1 if stored.summary is None else stored.summary["last"], again)
 
 
 def reached_at(stored: Stored, admission: Admission) -> dict[int, int]:
@@ -107,8 +110,9 @@ def reached_at(stored: Stored, admission: Admission) -> dict[int, int]:
     found = {} if stored.summary is None else dict(stored.summary["reached"])
     nodes = [step.index for step in admission.plan.steps if step.kind in ("graph", "interrupt")]
     for turn in stored.turns if nodes else ():
-        is_anew = turn.names != replaced_in(turn, stored, admission)
-        reached = admission.layout.reached_from(turn.names) if is_anew else 0
+        is_anew = turn.again or turn.names != replaced_in(turn, stored, admission)
+        again = indexes_in(admission, turn)
+        reached = admission.layout.reached_from(turn.names, again) if is_anew else 0
         reached |= reached_by_edit(turn, stored, admission)
         found |= {index: turn.superstep for index in nodes if turn.superstep and reached >> index & 1}
     return found
@@ -180,6 +184,7 @@ class SummaryWriter:
             lost=dict.fromkeys(lost, "") if lost else {},
             visit=found.visit,
             retry_of=found.retry_of,
+            rerun_at=found.rerun_at,
         )
         self._records[found.superstep, found.node_name] = record
         self._count += 1

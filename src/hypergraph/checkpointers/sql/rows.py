@@ -282,6 +282,7 @@ _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
     "used": (dict,),
     "visit": (int,),
     "retry_of": (int,),
+    "rerun_at": (int,),
     "child_fence": (int,),
     "attempt_errors": (list,),
     "waited_ms": (float, int),
