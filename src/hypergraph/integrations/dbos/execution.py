@@ -152,6 +152,7 @@ class Runs:
         self._sync = SyncRunner(checkpointer=store, services=services)
         self._async = AsyncRunner(checkpointer=store, services=services, offload_sync=True)
         self._sync._sender = self._async._sender = _send
+        self._sync._leaves_map = self._async._leaves_map = _in_group
         self._threads = Threads()
         self._suspects = asyncio.Lock()
         self._live: dict[str, str] = {}
@@ -232,14 +233,16 @@ class Runs:
             )
         return found
 
-    async def run(self, dbos_id: str, call: Call, stored: Workflow | None) -> tuple[RunResult, Outgoing]:
+    async def run(
+        self, dbos_id: str, call: Call, stored: Workflow | None, *, in_group: bool = False
+    ) -> tuple[RunResult, Outgoing]:
         """Run a call to its end and return the result, failed or not, and the nested runs of others."""
         graph, interruptions, failures = self.graph_of(call, stored), 0, 0
         asyncio.get_running_loop().set_default_executor(self._threads)
         with self.registered(dbos_id, call.workflow_id):
             await self._until_due(dbos_id, call)
             while True:
-                outgoing = Outgoing(self.cluster, self.store, dbos_id, call)
+                outgoing = Outgoing(self.cluster, self.store, dbos_id, call, in_group=in_group)
                 if self.is_stopping(dbos_id):
                     result = RunResult({}, RunStatus.STOPPED, workflow_id=call.workflow_id)
                     break
@@ -384,6 +387,12 @@ def _send() -> Callable[[Sequence[Run]], list[Run]] | None:
     """Return what submits the nested runs of the call that this thread or task executes."""
     found = _outgoing.get()
     return None if found is None else found.send
+
+
+def _in_group() -> bool:
+    """Return whether this thread or task executes an item of a group, which settles the map at its end."""
+    found = _outgoing.get()
+    return found is not None and found.in_group
 
 
 def _pinned(call: Call, stored: Workflow | None) -> str | None:
@@ -564,8 +573,7 @@ def _orders_of(  # noqa: PLR0917 - one group
             options["queue_name"] = grouped_queue(call.queue)
         own = group_id(call.workflow_id, first, size, call.attempt)
         names = [options["workflow_id"] for options, _ in orders]
-        is_plain = items.code.version is None and items.stored.isdisjoint(group)
-        orders.append(order_of_group(own, call.queue, names, is_plain=is_plain))
+        orders.append(order_of_group(own, call.queue, names))
     return orders
 
 
