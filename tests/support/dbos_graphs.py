@@ -28,7 +28,8 @@ UPDATE bodies SET ended = clock_timestamp() WHERE run = %s AND number = %s AND p
 """
 
 
-def _trace(run: str, number: int, statement: str = _BEGAN) -> None:
+def trace(run: str, number: int, statement: str = _BEGAN) -> None:
+    """Tell that a body ran."""
     while True:
         try:
             _connection().execute(statement, [run, number, os.getpid()])
@@ -48,11 +49,11 @@ def _connection() -> Any:
 def _work(run: str, before: int) -> int:
     """Tell that the body of a node ran, and take a while."""
     if os.environ.get("TRACE_DSN"):
-        _trace(run, before)
+        trace(run, before)
     if PAUSE:
         time.sleep(PAUSE)
     if os.environ.get("TRACE_ENDS"):
-        _trace(run, before, _ENDED)
+        trace(run, before, _ENDED)
     return before + 1
 
 
@@ -118,14 +119,19 @@ async def decide(answer: str) -> str:
     return answer.upper()
 
 
-@node(output_name="held")
-def hold(run: str, gate: int) -> str:
+def hold_at(run: str, gate: int) -> str:
     """Tell when the body began and ended; between the two, wait while the gate is closed."""
     with psycopg.connect(os.environ["TRACE_DSN"], autocommit=True) as connection:
         connection.execute("INSERT INTO held (run, gate, pid) VALUES (%s, %s, %s)", [run, gate, os.getpid()])
         connection.execute("SELECT pg_advisory_lock_shared(%s)", [gate])
         connection.execute("UPDATE held SET ended = clock_timestamp() WHERE run = %s", [run])
     return run
+
+
+@node(output_name="held")
+def hold(run: str, gate: int) -> str:
+    """A node that comes to a gate."""
+    return hold_at(run, gate)
 
 
 @node(output_name="killed")
