@@ -201,6 +201,34 @@ def use(lock: object) -> int:
     return 1
 
 
+@node(output_name="tried")
+def attempt(run: str) -> str:
+    """The first node of an item that may fail."""
+    trace(run, 1)
+    return run
+
+
+@node(output_name="worked")
+def work_if_fixed(tried: str) -> str:
+    """A node that fails for "bad", until the table `fixed` exists."""
+    trace(tried, 2)
+    if tried == "bad" and _connection().execute("SELECT to_regclass('fixed')").fetchone()[0] is None:
+        raise ValueError(tried)
+    return tried
+
+
+@node(output_name="count")
+def count_worked(worked: list[Any]) -> int:
+    """A node that takes the list of a map whose items may fail."""
+    return sum(each is not None for each in worked)
+
+
+@node(output_name="sent", repeatable=False)
+def send_once(x: int) -> float:
+    """A node that must not be repeated."""
+    return 1 / x
+
+
 looping_apart = Graph([Graph([grow], name="growing").as_node(remote=True), again], name="looping_apart")
 locks_apart = Graph([lock, Graph([use], name="using").as_node(remote=True)], name="locks_apart")
 short = Graph([_link(0), _link(1)], name="short")
@@ -210,7 +238,20 @@ mapped_apart = Graph([short.as_node(remote=True).map_over("run"), add_all], name
 deep_apart = Graph([mapped_apart.as_node(remote=True)], name="deep_apart")
 chain_apart = Graph([chain.as_node(remote=True)], name="chain_apart")
 held_apart = Graph([holding.as_node(remote=True)], name="held_apart")
+trying = Graph([attempt, work_if_fixed], name="trying")
+trying_inside = Graph(
+    [trying.as_node().map_over("run", error_handling="continue"), count_worked], name="trying_inside"
+)
+trying_apart = Graph(
+    [trying.as_node(remote=True).map_over("run", error_handling="continue"), count_worked],
+    name="trying_apart",
+)
+sending = Graph([send_once], name="sending")
 graphs = [
+    trying,
+    trying_inside,
+    trying_apart,
+    sending,
     awaited,
     apart,
     asking_apart,

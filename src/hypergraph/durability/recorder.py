@@ -1125,8 +1125,7 @@ class MapRecorder:
     @staticmethod
     def _failed(map_run: MapRun, items: Sequence[Workflow]) -> list[Workflow]:
         """Return the failed items, which begin anew. Raises ValueError if one must not repeat."""
-        for node in map_run.admission.graph.iter_nodes():
-            _refuse_to_repeat(node)
+        refuse_restart(map_run.admission.graph)
         numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
         return [item for item in items if item.status is WorkflowStatus.FAILED and item.item in numbers]
 
@@ -1384,6 +1383,12 @@ def _refuse_unrecorded(graph: Graph, granularity: str) -> None:
                 f"Node {node.name!r} must not be repeated, and a policy with granularity='none' or "
                 "'top-level' does not store its step. Use granularity='step'."
             )
+
+
+def refuse_restart(graph: Graph) -> None:
+    """Raise ValueError if items of a graph cannot begin anew: a node must not be repeated."""
+    for node in graph.iter_nodes():
+        _refuse_to_repeat(node)
 
 
 def _refuse_to_repeat(node: HyperNode) -> None:

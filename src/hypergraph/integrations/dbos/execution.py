@@ -30,6 +30,7 @@ from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.durability.code_changes import node_hashes, pinned_to, recorded_structure, with_version
 from hypergraph.durability.history import inputs_in
+from hypergraph.durability.recorder import refuse_restart
 from hypergraph.engine.nested import expand
 from hypergraph.engine.plan import graph_inside
 from hypergraph.engine.run import Run
@@ -456,7 +457,7 @@ async def run_map(
         CancelledMapError: the map was cancelled.
     """
     own = attempt_id(call.workflow_id, call.attempt)
-    items = await asyncio.to_thread(_open_map, store, graph, call)
+    items = await asyncio.to_thread(_open_map, cluster, store, graph, call)
     size = group_size(len(items.rows))
     if size > 1 and not await asyncio.to_thread(may_share, cluster, call.queue):
         size = 1
@@ -499,8 +500,10 @@ class _Items(NamedTuple):
     code: NewWorkflow
 
 
-def _open_map(store: PostgresCheckpointer, graph: Graph, call: Call) -> _Items:
+def _open_map(cluster: Cluster, store: PostgresCheckpointer, graph: Graph, call: Call) -> _Items:
     """Store a map, or mark it as active again, and return its items."""
+    if call.restart == "item":
+        refuse_restart(graph)
     batch = call.workflow_id
     values, over, stored_batch = decode_values(store, graph, call), [*call.map_over], None
     if has_former_names(graph):
@@ -528,11 +531,24 @@ def _open_map(store: PostgresCheckpointer, graph: Graph, call: Call) -> _Items:
     else:
         store.update_workflow_status(batch, WorkflowStatus.ACTIVE)
     stored = {child.item: child for child in store.backend.children(batch) if child.item is not None}
+    if call.restart == "item":
+        store.backend.delete([stored.pop(item).id for item in _failed_before(cluster, call, stored)])
     for item, found in stored.items():
         if item < len(rows):
             _check_unchanged(store, found, rows[item])
     done = {item for item, found in stored.items() if found.status is WorkflowStatus.COMPLETED}
     return _Items(rows, [item for item in range(len(rows)) if item not in done], stored.keys(), code)
+
+
+def _failed_before(cluster: Cluster, call: Call, stored: Mapping[int, Workflow]) -> list[int]:
+    """Return the items that failed before this call submitted any: its worker may be the second one."""
+    failed = {
+        attempt_id(found.id, call.attempt): item
+        for item, found in stored.items()
+        if found.status is WorkflowStatus.FAILED
+    }
+    submitted = cluster.statuses(failed)
+    return [item for dbos_id, item in failed.items() if dbos_id not in submitted]
 
 
 def _submit_chunk(  # noqa: PLR0917 - one chunk
