@@ -2,6 +2,7 @@
 
 python tests/chaos.py                              1,000 runs for ten minutes
 python tests/chaos.py --runs 20 --faults kill,cut  a few of them, under two kinds of faults
+python tests/chaos.py --map                        the same as items of one map, which share calls
 
 Workers are killed, stopped and asked to leave, and their clocks jump. The server is restarted, crashed, made
 read-only or kept down for a while, its sessions are ended, and the line to it is slow. Every run must end
@@ -156,10 +157,18 @@ class Chaos:
         self._line.close()
         shutil.rmtree(self._line.folder)
 
-    def run(self, runs: int, seconds: float, faults: list[str], limit: float) -> Outcome:
+    def run(
+        self, runs: int, seconds: float, faults: list[str], limit: float, *, as_map: bool = False
+    ) -> Outcome:
         """Submit runs, disturb them for a time, and return what came of them after another one."""
         names = [f"r{number}" for number in range(runs)]
-        for number, name in enumerate(names):
+        if as_map:
+            values = {"run": names, "v0": 0}
+            self.cluster.runner.submit_map("chain", values, map_over="run", workflow_id="m")
+            names = [f"m/item-{number}" for number in range(runs)]
+            items = "SELECT count(*) FROM dbos.workflow_status WHERE workflow_uuid LIKE 'm/item-%%'"
+            self.cluster.until(lambda: self.cluster.one(items))
+        for number, name in enumerate([] if as_map else names):
             graph = ("chain", "awaited")[number % 2]
             self.cluster.runner.submit(graph, {"run": name, "v0": 0}, workflow_id=name)
         started, left = time.monotonic(), list(faults)
@@ -184,6 +193,9 @@ class Chaos:
 
     def _wait(self, names: list[str], limit: float) -> None:
         give_up, found, cluster = time.monotonic() + limit, self.outcome, self.cluster
+        # Items may not be submitted yet.
+        while self._unfinished() and time.monotonic() < give_up:
+            time.sleep(0.1)
         for name in names:
             try:
                 left = max(give_up - time.monotonic(), 0.01)
@@ -205,6 +217,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--map", action="store_true")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--faults", default="kill,leave,crash,restart,cut,read-only,stop,clock,down,slow")
     given = parser.parse_args()
@@ -212,7 +225,7 @@ def main() -> int:
     cluster = TestCluster(quick=True)
     try:
         chaos = Chaos(cluster, given.seed)
-        found = chaos.run(given.runs, given.seconds, given.faults.split(","), 600)
+        found = chaos.run(given.runs, given.seconds, given.faults.split(","), 600, as_map=given.map)
         chaos.close()
         print(f"seed {given.seed}: {found}")
         if not found.is_good:

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 pytest.importorskip("dbos")
 
-from support.dbos_cluster import TestCluster
+from support.dbos_cluster import TestCluster, gated
 
 from hypergraph.exceptions import WorkflowError
 
+__all__ = ["gated"]  # fixture
+
 pytestmark = pytest.mark.slow
-HELD = "CREATE TABLE held (run TEXT, gate INT, pid INT, ended TIMESTAMPTZ)"
 INNOCENT = [f"innocent-{number}" for number in range(8)]
-
-
-@pytest.fixture
-def cluster() -> Iterator[TestCluster]:
-    found = TestCluster(quick=True)
-    found.connection.execute(HELD)
-    try:
-        yield found
-    finally:
-        found.close()
 
 
 def test_only_the_run_that_kills_its_workers_is_given_up(cluster: TestCluster) -> None:

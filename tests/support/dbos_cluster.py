@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from multiprocessing import forkserver
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from hypergraph import clock
 from hypergraph.cli import main
@@ -32,6 +33,14 @@ from support.postgres import server
 ROOT = Path(__file__).parents[2]
 GRAPHS = "support.dbos_graphs:graphs"  # the target that workers are started with
 BODIES = "CREATE TABLE bodies (run TEXT, number INT, pid INT)"
+HELD = (
+    "CREATE TABLE held (run TEXT, gate INT, pid INT, began TIMESTAMPTZ DEFAULT clock_timestamp(), "
+    "ended TIMESTAMPTZ)"
+)
+_BEATS = """
+SELECT max(query_start) FROM pg_stat_activity WHERE datname = current_database() AND query = 'SELECT 1'
+AND application_name LIKE %s
+"""
 
 
 _forks = multiprocessing.get_context("forkserver")
@@ -222,6 +231,13 @@ class TestCluster:
             time.sleep(0.01)
         return found
 
+    def until_noticed(self, worker: WorkerProcess) -> None:
+        """Wait until a worker has looked for what was cancelled before: it does so after each heartbeat."""
+        for _ in range(2):
+            since = self.one("SELECT clock_timestamp()")
+            name = f"hypergraph worker {worker.executor_id}%"
+            self.until(lambda since=since, name=name: (self.one(_BEATS, name) or since) > since)
+
     def close(self) -> None:
         """End all workers and connections."""
         for worker in self.workers:
@@ -241,3 +257,14 @@ class TestCluster:
         """Return how many bodies ran more than once, counted by how often they did."""
         found = self.all("SELECT count(*) - 1 FROM bodies GROUP BY run, number HAVING count(*) > 1")
         return sum(count for (count,) in found)
+
+
+@pytest.fixture(name="cluster")
+def gated() -> Iterator[TestCluster]:
+    """A cluster with a table for what comes to a gate: the graph `holding`, and those of `dbos_groups`."""
+    found = TestCluster(quick=True)
+    found.connection.execute(HELD)
+    try:
+        yield found
+    finally:
+        found.close()

@@ -28,7 +28,8 @@ UPDATE bodies SET ended = clock_timestamp() WHERE run = %s AND number = %s AND p
 """
 
 
-def _trace(run: str, number: int, statement: str = _BEGAN) -> None:
+def trace(run: str, number: int, statement: str = _BEGAN) -> None:
+    """Tell that a body ran."""
     while True:
         try:
             _connection().execute(statement, [run, number, os.getpid()])
@@ -48,11 +49,11 @@ def _connection() -> Any:
 def _work(run: str, before: int) -> int:
     """Tell that the body of a node ran, and take a while."""
     if os.environ.get("TRACE_DSN"):
-        _trace(run, before)
+        trace(run, before)
     if PAUSE:
         time.sleep(PAUSE)
     if os.environ.get("TRACE_ENDS"):
-        _trace(run, before, _ENDED)
+        trace(run, before, _ENDED)
     return before + 1
 
 
@@ -118,14 +119,19 @@ async def decide(answer: str) -> str:
     return answer.upper()
 
 
-@node(output_name="held")
-def hold(run: str, gate: int) -> str:
+def hold_at(run: str, gate: int) -> str:
     """Tell when the body began and ended; between the two, wait while the gate is closed."""
     with psycopg.connect(os.environ["TRACE_DSN"], autocommit=True) as connection:
         connection.execute("INSERT INTO held (run, gate, pid) VALUES (%s, %s, %s)", [run, gate, os.getpid()])
         connection.execute("SELECT pg_advisory_lock_shared(%s)", [gate])
         connection.execute("UPDATE held SET ended = clock_timestamp() WHERE run = %s", [run])
     return run
+
+
+@node(output_name="held")
+def hold(run: str, gate: int) -> str:
+    """A node that comes to a gate."""
+    return hold_at(run, gate)
 
 
 @node(output_name="killed")
@@ -195,6 +201,34 @@ def use(lock: object) -> int:
     return 1
 
 
+@node(output_name="tried")
+def attempt(run: str) -> str:
+    """The first node of an item that may fail."""
+    trace(run, 1)
+    return run
+
+
+@node(output_name="worked")
+def work_if_fixed(tried: str) -> str:
+    """A node that fails for "bad", until the table `fixed` exists."""
+    trace(tried, 2)
+    if tried == "bad" and _connection().execute("SELECT to_regclass('fixed')").fetchone()[0] is None:
+        raise ValueError(tried)
+    return tried
+
+
+@node(output_name="count")
+def count_worked(worked: list[Any]) -> int:
+    """A node that takes the list of a map whose items may fail."""
+    return sum(each is not None for each in worked)
+
+
+@node(output_name="sent", repeatable=False)
+def send_once(x: int) -> float:
+    """A node that must not be repeated."""
+    return 1 / x
+
+
 looping_apart = Graph([Graph([grow], name="growing").as_node(remote=True), again], name="looping_apart")
 locks_apart = Graph([lock, Graph([use], name="using").as_node(remote=True)], name="locks_apart")
 short = Graph([_link(0), _link(1)], name="short")
@@ -204,7 +238,20 @@ mapped_apart = Graph([short.as_node(remote=True).map_over("run"), add_all], name
 deep_apart = Graph([mapped_apart.as_node(remote=True)], name="deep_apart")
 chain_apart = Graph([chain.as_node(remote=True)], name="chain_apart")
 held_apart = Graph([holding.as_node(remote=True)], name="held_apart")
+trying = Graph([attempt, work_if_fixed], name="trying")
+trying_inside = Graph(
+    [trying.as_node().map_over("run", error_handling="continue"), count_worked], name="trying_inside"
+)
+trying_apart = Graph(
+    [trying.as_node(remote=True).map_over("run", error_handling="continue"), count_worked],
+    name="trying_apart",
+)
+sending = Graph([send_once], name="sending")
 graphs = [
+    trying,
+    trying_inside,
+    trying_apart,
+    sending,
     awaited,
     apart,
     asking_apart,

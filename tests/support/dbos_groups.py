@@ -7,7 +7,7 @@ import signal
 
 from hypergraph import Graph, node
 from hypergraph.integrations.dbos import execution, groups
-from support.dbos_graphs import double
+from support.dbos_graphs import double, hold, hold_at, trace
 from support.dbos_graphs import graphs as _graphs
 
 groups._SHARE = 1
@@ -24,8 +24,26 @@ def survive(x: int) -> int:
     return x
 
 
+@node(output_name="followed")
+def follow(held: str) -> str:
+    """A node after one that comes to a gate."""
+    trace(held, 1)
+    return held
+
+
+@node(output_name="paid", repeatable=False)
+def pay(run: str, gate: int) -> str:
+    """A node that comes to a gate, and must not be called twice."""
+    return hold_at(run, gate)
+
+
 pinned = [
     *(graph for graph in _graphs if graph.name != "doubling"),
     Graph([double], name="doubling", version="2"),
 ]
-graphs = [*_graphs, Graph([survive], name="surviving")]
+graphs = [
+    *_graphs,
+    Graph([survive], name="surviving"),
+    Graph([hold, follow], name="followed"),
+    Graph([pay], name="paying"),
+]

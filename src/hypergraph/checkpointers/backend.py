@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
+    Ahead,
     Claim,
     Commit,
     EncodedAnswer,
@@ -357,6 +358,10 @@ class Backend(ABC):
     @abstractmethod
     def snapshot(self, work: Callable[[Self], T]) -> T:
         """Return what `work` returns, called with a view of this backend that reads in one transaction."""
+
+    def ahead(self, workflow_id: str) -> Ahead | None:
+        """Return what was read of a workflow before it begins, together with others; None if it was not."""
+        return None
 
     @abstractmethod
     def read_workflow(self, workflow_id: str) -> Workflow | None:

@@ -673,6 +673,19 @@ class Checkpointer:
             DecryptionError: the store is encrypted, and a step is not what the owner of the key wrote.
         """
 
+        ahead = self.backend.ahead(workflow_id)
+        if ahead is not None:
+            inputs, encoding = ahead.inputs, self.encoding
+            return StoredHistory(
+                ahead.workflow,
+                [],
+                encoding.versioned(workflow_id, inputs),
+                _last_turn(inputs),
+                LazyState([], encoding, workflow_id, partial(self.backend.linked, workflow_id)),
+                fence=0,
+                given={payload.name: payload for payload in inputs} if encoding.redact else {},
+            )
+
         def read(view: Self) -> StoredHistory | None:
             backend = view.backend
             workflow = backend.read_workflow(workflow_id)

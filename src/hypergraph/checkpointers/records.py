@@ -378,6 +378,14 @@ class StoredHistory(NamedTuple):
     summary: Mapping[str, Any] | None = None  # of earlier steps; `steps` has those it names, and later ones
 
 
+class Ahead(NamedTuple):
+    """A workflow that was stored ahead, as an item of a map is, and that no process has owned."""
+
+    workflow: Workflow  # its record
+    key: int  # of the workflow, inside the store
+    inputs: list[Payload]  # as they are stored
+
+
 @dataclass(frozen=True, slots=True)
 class NewWorkflow:
     """What a store must know to create a workflow that it does not have yet."""

@@ -154,6 +154,7 @@ class WorkflowRecorder:
         self.batch: str | None = None  # the map whose item is resumed by itself
         self.around: str | None = None  # the workflow whose part is resumed by itself
         self.may_be_inner = False  # whether a run inside of another one may be resumed by itself
+        self.leaves_map = False  # whether the caller brings the map of an item up to date, after several
         self.has_waited = self.has_forked = False
         self.warned: set[str] = set()  # workflows that cannot be brought up to date with what is in them
         # Runs in which nodes run again because of their code, and from where on nested graphs do.
@@ -803,7 +804,7 @@ class WorkflowRecorder:
         try:
             self.store.backend.release(journal.claim)
             self.store.backend.retain(journal.claim.workflow_id, self.store.policy, self.store.encoding)
-            if self.around is not None and _is_outermost(journal.run):
+            if self.around is not None and not self.leaves_map and _is_outermost(journal.run):
                 self._settle_around(journal.run)
         except CheckpointError as error:
             if not self.tolerate(error):
@@ -956,6 +957,13 @@ def _sealed_usage(store: Checkpointer, workflow_id: str) -> dict[str, float]:
                 added(total, {} if step.replayed else step.used)  # a fork has not used what it has copied
             pending += [child.id for child in store.backend.children(each)]
     return total
+
+
+def settle_map(store: Checkpointer, batch: str) -> None:
+    """Bring a map up to date after some of its items ran by themselves; its own end does so if it runs."""
+    found = store.backend.read_workflow(batch)
+    if found is not None and found.status is not WorkflowStatus.ACTIVE:
+        store.backend.settle_map(batch, is_whole=_is_whole(store, found))
 
 
 def _is_whole(store: Checkpointer, found: Workflow) -> bool:
@@ -1119,8 +1127,7 @@ class MapRecorder:
     @staticmethod
     def _failed(map_run: MapRun, items: Sequence[Workflow]) -> list[Workflow]:
         """Return the failed items, which begin anew. Raises ValueError if one must not repeat."""
-        for node in map_run.admission.graph.iter_nodes():
-            _refuse_to_repeat(node)
+        refuse_restart(map_run.admission.graph)
         numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
         return [item for item in items if item.status is WorkflowStatus.FAILED and item.item in numbers]
 
@@ -1378,6 +1385,12 @@ def _refuse_unrecorded(graph: Graph, granularity: str) -> None:
                 f"Node {node.name!r} must not be repeated, and a policy with granularity='none' or "
                 "'top-level' does not store its step. Use granularity='step'."
             )
+
+
+def refuse_restart(graph: Graph) -> None:
+    """Raise ValueError if items of a graph cannot begin anew: a node must not be repeated."""
+    for node in graph.iter_nodes():
+        _refuse_to_repeat(node)
 
 
 def _refuse_to_repeat(node: HyperNode) -> None:

@@ -123,6 +123,7 @@ class BaseRunner(ABC):
         self._services = {} if services is None else checked_services(services)
         self._live: set[CallContext] = set()
         self._sender: Sender | None = None  # of a worker, for graphs that other workers may run
+        self._leaves_map: Callable[[], bool] | None = None  # of a worker: whether it settles the map itself
 
     @property
     @abstractmethod
@@ -474,6 +475,7 @@ class BaseRunner(ABC):
         if self.checkpointer is not None:
             recorder: WorkflowRecorder = durability.WorkflowRecorder(self.checkpointer, options, graph)
             recorder.may_be_inner = self._sender is not None
+            recorder.leaves_map = self._leaves_map is not None and self._leaves_map()
             return recorder
         if isinstance(graph, Graph) and (name := transactional_node(graph)) is not None:
             raise ValueError(

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("dbos")
 
 import psycopg
-from support.dbos_cluster import TestCluster, WorkerProcess
+from support.dbos_cluster import TestCluster, WorkerProcess, gated
 
 from hypergraph import RunStatus
 from hypergraph.checkpointers import WorkflowStatus
@@ -25,25 +25,13 @@ from hypergraph.integrations.dbos.groups import group_size, groups_of
 from hypergraph.views.cluster import queues, submission
 from hypergraph.views.doctor import health
 
+__all__ = ["gated"]  # fixture
+
 pytestmark = pytest.mark.slow
 
-HELD = (
-    "CREATE TABLE held (run TEXT, gate INT, pid INT, began TIMESTAMPTZ DEFAULT clock_timestamp(), "
-    "ended TIMESTAMPTZ)"
-)
 GATE = 7
 ITEMS = "SELECT count(*) FROM dbos.workflow_status WHERE workflow_uuid LIKE 'm/item-%%'"
 GROUPS = "SELECT count(*) FROM dbos.workflow_status WHERE name = 'hypergraph_group'"
-
-
-@pytest.fixture
-def cluster() -> Iterator[TestCluster]:
-    found = TestCluster(quick=True)
-    found.connection.execute(HELD)
-    try:
-        yield found
-    finally:
-        found.close()
 
 
 def start(cluster: TestCluster, *names: str, **environment: Any) -> list[WorkerProcess]:
@@ -59,11 +47,14 @@ def closed(cluster: TestCluster, gate: int = GATE) -> Iterator[None]:
         yield
 
 
-def held(cluster: TestCluster, **more: Any) -> Any:
+RUNS = [f"r{number}" for number in range(5)]
+
+
+def held(cluster: TestCluster, graph: str = "holding", **more: Any) -> Any:
     """Submit a map of five items that come to a gate, and wait until the first is there."""
-    values = {"run": [f"r{number}" for number in range(5)], "gate": GATE, **more}
+    values = {"run": RUNS, "gate": GATE, **more}
     over = [name for name, value in values.items() if isinstance(value, list)]
-    submitted = cluster.runner.submit_map("holding", values, map_over=over, workflow_id="m")
+    submitted = cluster.runner.submit_map(graph, values, map_over=over, workflow_id="m")
     cluster.until(lambda: began(cluster) == ["r0"])
     return submitted
 
@@ -179,6 +170,84 @@ def test_a_cancelled_map_begins_no_more_items_of_its_groups(cluster: TestCluster
     assert sorted(set(began(cluster))) == values["run"]
 
 
+def followed(cluster: TestCluster) -> list[str]:
+    return [run for (run,) in cluster.all("SELECT run FROM bodies ORDER BY run")]
+
+
+def test_a_cancelled_item_stops_before_its_next_node_and_the_rest_of_its_group_runs(
+    cluster: TestCluster,
+) -> None:
+    (worker,) = start(cluster, "w1")
+    with closed(cluster):
+        submitted = held(cluster, "followed")
+        assert cluster.runner.cancel("m/item-0")
+        cluster.until_noticed(worker)
+        assert began(cluster) == ["r0"]  # its function goes on; nothing else begins meanwhile
+    results = submitted.result(timeout=300)
+    assert [result.status for result in results] == [RunStatus.STOPPED, *[RunStatus.COMPLETED] * 4]
+    assert began(cluster) == RUNS
+    assert followed(cluster) == RUNS[1:]
+    store = cluster.runner.checkpointer
+    assert store.workflow("m/item-0").status is WorkflowStatus.STOPPED  # type: ignore[union-attr]
+    assert store.workflow("m").status is WorkflowStatus.STOPPED  # type: ignore[union-attr]
+    assert cluster.runner.requeue("m/item-0").result(timeout=300)["followed"] == "r0"
+    assert (began(cluster), followed(cluster)) == (RUNS, RUNS)  # what it had stored is not repeated
+
+
+def test_the_running_item_of_a_cancelled_map_stops_too_and_all_are_run_again_once(
+    cluster: TestCluster,
+) -> None:
+    (worker,) = start(cluster, "w1")
+    store = cluster.runner.checkpointer
+    with closed(cluster):
+        submitted = held(cluster, "followed")
+        assert cluster.runner.cancel("m")
+        cluster.until_noticed(worker)
+    cluster.until(lambda: store.workflow("m/item-0").status is not WorkflowStatus.ACTIVE)  # type: ignore[union-attr]
+    assert submitted.result(timeout=300).stopped
+    assert (began(cluster), followed(cluster)) == (["r0"], [])
+    assert {child.status for child in store.backend.children("m")} == {WorkflowStatus.STOPPED}
+    again = cluster.runner.map("followed", {"run": RUNS, "gate": GATE}, map_over="run", workflow_id="m")
+    assert [result["followed"] for result in again] == RUNS
+    assert (sorted(began(cluster)), followed(cluster)) == (RUNS, RUNS)
+    assert set(cluster.recorded().values()) == {1}
+
+
+def test_an_item_that_must_not_be_repeated_fails_alone_after_its_worker_was_killed(
+    cluster: TestCluster,
+) -> None:
+    (first,) = start(cluster, "w1")
+    with closed(cluster):
+        submitted = held(cluster, "paying")
+        first.kill()
+    start(cluster, "w2")
+    results = submitted.result(timeout=300, error_handling="continue")
+    assert [result.failed for result in results] == [True, False, False, False, False]
+    assert "AmbiguousStepError" in str(results[0].error)
+    assert 'on_ambiguous="rerun"' in str(results[0].error)
+    assert [result.get("paid") for result in results[1:]] == RUNS[1:]
+    assert sorted(began(cluster)) == RUNS
+
+
+@pytest.mark.parametrize("is_submitting", [True, False])
+def test_another_worker_takes_over_a_map_whose_worker_was_killed(
+    cluster: TestCluster, is_submitting: bool
+) -> None:
+    workers = {worker.executor_id: worker for worker in start(cluster, "w1", "w2", NODES=1, NODE_SECONDS=0)}
+    names = [f"r{number}" for number in range(1500)]
+    submitted = cluster.runner.submit_map("chain", {"run": names, "v0": 0}, map_over="run", workflow_id="m")
+    if is_submitting:
+        cluster.until(lambda: cluster.one(ITEMS))
+    else:
+        cluster.until(lambda: cluster.one("SELECT count(*) FROM bodies") > 100)
+    workers[cluster.one("SELECT executor_id FROM dbos.workflow_status WHERE workflow_uuid = 'm'")].kill()
+    assert [result["v1"] for result in submitted.result(timeout=300)] == [1] * len(names)
+    assert set(cluster.recorded().values()) == {1}
+    assert len(cluster.recorded()) == len(names)
+    assert cluster.repeated() <= WORKER_CONCURRENCY  # those under way
+    assert cluster.one(f"{ITEMS} AND status = 'SUCCESS'") == len(names)
+
+
 def test_items_that_fail_do_not_end_their_group_and_are_submitted_again(
     cluster: TestCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -208,6 +277,10 @@ def test_items_that_fail_do_not_end_their_group_and_are_submitted_again(
         "complaining", {"x": [1, 2]}, map_over="x", workflow_id="n", error_handling="continue"
     )
     assert [result.failed for result in strange] == [True, True]
+    leaving = cluster.runner.map(
+        "leaving", {"x": [1, 2]}, map_over="x", workflow_id="p", error_handling="continue"
+    )
+    assert [result.failed for result in leaving] == [True, True]
     rejected = cluster.runner.map(
         "unknown", {"x": [1, 2]}, map_over="x", workflow_id="o", error_handling="continue"
     )
@@ -226,13 +299,14 @@ def test_items_do_not_wait_long_behind_a_slow_one(cluster: TestCluster) -> None:
 
 
 def test_a_paused_queue_begins_no_more_items_of_a_group_and_counts_them(cluster: TestCluster) -> None:
-    start(cluster, "w1")
+    (worker,) = start(cluster, "w1")
     store: Any = cluster.runner.checkpointer
     with closed(cluster):
         submitted = held(cluster)
         (found,) = queues(store)["items"]
         assert (found["waiting"], found["running"]) == (4, 1)
         cluster.runner.pause_queue("hypergraph")
+        cluster.until_noticed(worker)  # the limits of a queue are read far more often than it beats
     cluster.until(lambda: status(cluster, "m/item-0") == "SUCCESS")
     cluster.until(lambda: cluster.one(f"{GROUPS} AND status = 'SUCCESS'") == 1)
     assert began(cluster) == ["r0"]

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.backend import Owner, Page
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.postgres import ahead, together
 from hypergraph.checkpointers.postgres.address import address_of
 from hypergraph.checkpointers.postgres.database import Database, database_at
 from hypergraph.checkpointers.postgres.dialect import asked
@@ -20,7 +22,15 @@ from hypergraph.checkpointers.postgres.driver import TransactionStatus, user_cur
 from hypergraph.checkpointers.postgres.migrations import MIGRATIONS
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import around
-from hypergraph.checkpointers.records import Commit, NewWorkflow, each_of
+from hypergraph.checkpointers.records import (
+    Ahead,
+    Commit,
+    NewWorkflow,
+    Ownership,
+    Workflow,
+    each_of,
+    unknown,
+)
 from hypergraph.checkpointers.sql import writes
 from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.columns import EPOCH, NONSENSE, corrupt, micros
@@ -87,6 +97,10 @@ class PostgresBackend(SqlBackend):
     kind = "postgres"
     database: Database
 
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._ahead: dict[str, Ahead] = {}  # what is known of workflows that are about to begin, by id
+
     def exists(self) -> bool:
         """Return whether there is a store at the address; nothing is created.
 
@@ -147,6 +161,38 @@ class PostgresBackend(SqlBackend):
         """Return the ids of the workflows asked for, in one statement."""
         return super().ids(asked(query))
 
+    def read_ahead(self, workflow_ids: Sequence[str]) -> dict[str, Workflow]:
+        """Read workflows that were stored ahead, and return those that have not begun.
+
+        Each is known until it is claimed, or left to others: `forget_ahead`.
+        """
+        found = self._read(ahead.read, workflow_ids)
+        self._ahead |= found
+        return {name: self._with_graph(each.workflow) for name, each in found.items()}
+
+    def forget_ahead(self, workflow_ids: Iterable[str]) -> None:
+        """Forget what was read ahead of these workflows."""
+        for name in workflow_ids:
+            self._ahead.pop(name, None)
+
+    def ahead(self, workflow_id: str) -> Ahead | None:
+        """Return what was read of a workflow ahead, until it is claimed."""
+        return self._ahead.get(workflow_id)
+
+    def claim(
+        self, workflow_id: str, new: NewWorkflow, encoding: Encoding, *, force: bool = False
+    ) -> Ownership:
+        """Take the workflow, creating it ACTIVE if there is none; see `Backend.claim`."""
+        known = self._ahead.pop(workflow_id, None)
+        if known is not None and not force:
+            if self.database.begin(known.key):
+                if fault_points.hook is not None:
+                    fault_points.point("claim.taken")
+                return Ownership(workflow_id, 1, known.workflow, known.key)
+            if self.read_workflow(workflow_id) is None:  # deleted since it was read: not to be made again
+                raise unknown(workflow_id)
+        return super().claim(workflow_id, new, encoding, force=force)
+
     def write(self, commit: Commit) -> None:
         """Make one commit durable, in one round trip; see `Backend.write`."""
         self._check_held(commit.claim)
@@ -160,6 +206,9 @@ class PostgresBackend(SqlBackend):
 
         def work(connection: Connection) -> None:
             time = database.now()
+            if together.fits(workflows, inputs):
+                together.insert(connection, workflows, time, inputs)
+                return
             found = connection.execute("SELECT id FROM workflows WHERE id = ANY(?)", (list(workflows),))
             existing = {name for (name,) in found.fetchall()}
             for name, new in workflows.items():

@@ -17,7 +17,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from hypergraph import clock
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.os_fork import watch
-from hypergraph.checkpointers.postgres import commits
+from hypergraph.checkpointers.postgres import ahead, commits
 from hypergraph.checkpointers.postgres.address import Address
 from hypergraph.checkpointers.postgres.dialect import Connection
 from hypergraph.checkpointers.postgres.driver import ADAPTERS, Driver, TransactionStatus, is_ready, psycopg
@@ -26,7 +26,7 @@ from hypergraph.checkpointers.postgres.migrations import applied, check_server, 
 from hypergraph.checkpointers.postgres.objects import check_objects
 from hypergraph.checkpointers.records import Commit
 from hypergraph.checkpointers.sql import writes
-from hypergraph.checkpointers.sql.columns import EPOCH, MICROSECOND
+from hypergraph.checkpointers.sql.columns import EPOCH, MICROSECOND, micros
 from hypergraph.checkpointers.sqlite.locks import HOST
 from hypergraph.exceptions import CheckpointError, StoreUnavailableError
 
@@ -61,6 +61,7 @@ class OwnerSession:
         self._driver: Driver | None = None
         self._number = _new_number()
         self.held: set[tuple[int, int]] = set()  # key and fence of each claim
+        self._beginning: set[tuple[int, int]] = set()  # the same of those that may be ours in a moment
         # Around every use of the driver. Reentrant: garbage that is collected meanwhile may end the session.
         self._lock = threading.RLock()
         self._keeper: threading.Thread | None = None
@@ -75,6 +76,19 @@ class OwnerSession:
     def hold(self, key: int, fence: int) -> None:
         """Add a claim to those that end with the session."""
         self.held.add((key, fence))
+
+    @contextmanager
+    def beginning(self, key: int) -> Iterator[bool]:
+        """Show the first claim of a workflow while it is taken; yield whether no other thread takes it."""
+        first = (key, 1)
+        with self._lock:
+            is_alone = first not in self._beginning
+            self._beginning.add(first)
+        try:
+            yield is_alone
+        finally:
+            if is_alone:
+                self._beginning.discard(first)
 
     def free(self, key: int, fence: int) -> None:
         """Drop a claim."""
@@ -97,7 +111,7 @@ class OwnerSession:
         """Return whether the owner of that claim has a session now; raises the driver's errors."""
         number = _number_in(address)
         if number == self._number:
-            return (key, fence) in self.held
+            return (key, fence) in self.held or (key, fence) in self._beginning
         return self._is_held(number)
 
     def outlasts(self, number: int, grace: float) -> None:
@@ -139,7 +153,7 @@ class OwnerSession:
     def close(self) -> None:
         """End the session unless a claim needs it."""
         with self._lock:
-            if self._driver is not None and not self.held:
+            if self._driver is not None and not self.held and not self._beginning:
                 self._driver.close()
                 self._driver = None
 
@@ -153,6 +167,7 @@ class OwnerSession:
         """Start over in the child of a fork; return what belongs to the parent."""
         driver, self._driver = self._driver, None
         self.held.clear()
+        self._beginning.clear()
         self._lock = threading.RLock()
         self._keeper, self._number = None, _new_number()
         return driver
@@ -501,19 +516,21 @@ class Database(Connections):
         """
         return self._read(lambda connection: work(connection, *args, **kwargs), "COMMIT")
 
-    def execute(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
-        """Return the rows of one statement that writes, and is a transaction by itself.
+    def execute(self, sql: str, values: Sequence[str | None]) -> str | None:
+        """Return the text that one statement returns, None if it returns no row.
 
-        If the connection is lost it is executed again, whether it counted or not.
+        It writes, is a transaction by itself, and has numbered placeholders for texts. If the connection is
+        lost it is executed again, whether it counted or not.
 
         Raises:
             CheckpointError: the store failed.
         """
+        given = [None if value is None else value.encode() for value in values]
 
-        def work() -> list[Any]:
+        def work() -> str | None:
             with self.lend(writing=True) as driver:
-                found: list[Any] = Connection(driver, "").execute(sql, values).fetchall()
-                return found
+                found = driver.quickly(sql, given)
+                return found.get_value(0, 0).decode() if found.ntuples else None
 
         with self._ours():
             return self._patiently(work)
@@ -568,6 +585,37 @@ class Database(Connections):
                 self._transact(lambda connection: connection.executemany(connection.dialect.release, held))
             for key, fence in held:
                 self.locks.free(key, fence)
+
+    def begin(self, key: int) -> bool:
+        """Take a workflow that was stored ahead; return whether it is ours now, under the fence 1.
+
+        Raises:
+            CheckpointError: the store failed.
+        """
+        locks = self.locks
+        with self._ours():
+            self._patiently(locks.open)
+            with locks.beginning(key) as is_alone:
+                is_ours = is_alone and self._begin(key)
+                if is_ours:
+                    locks.hold(key, 1)
+        return is_ours
+
+    def _begin(self, key: int) -> bool:
+        if fault_points.hook is not None:
+            fault_points.point("write.before_commit")
+        given = ahead.begin_values(key, os.getpid(), self.locks.address, micros(self.now()) or 0)
+        try:
+            with self.lend(writing=True) as driver:
+                is_ours = bool(driver.quickly(ahead.BEGIN, given).ntuples)
+        except psycopg.Error as error:
+            if not is_lost(error) and error.sqlstate not in CLASHES:
+                raise
+            self.drop_idle()
+            return False  # whoever takes it next finds it free, or given up by this process
+        if fault_points.hook is not None:
+            fault_points.point("write.after_commit")
+        return is_ours
 
     def commit(self, unit: Commit) -> None:
         """Write one unit of a claim; raises CheckpointError when that is refused or the store failed."""

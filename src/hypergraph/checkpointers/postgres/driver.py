@@ -104,23 +104,27 @@ class Driver(psycopg.Connection[Any]):
             self._names[text] = name
         return True
 
-    def quickly(self, text: str, values: Sequence[bytes | None]) -> None:
-        """Execute a statement that is known with values in the binary form of their types.
+    def quickly(self, text: str, values: Sequence[bytes | None]) -> Any:
+        """Execute a statement with values in the binary form of their types, and return its result.
 
         It takes half the time of `execute`, which makes a cursor, finds out the types and looks for what it
         prepared. Waiting can be interrupted. Raises psycopg.Error.
         """
+        self.knows(text)
         try:
-            self._execute_prepared(text, values)
+            return self._answer(text, values)
         except psycopg.errors.InvalidSqlStatementName:
             # After a rollback psycopg has the server forget all prepared statements, ours among them.
             self._names.clear()
             self.knows(text)
-            self._execute_prepared(text, values)
+            return self._answer(text, values)
 
-    def _execute_prepared(self, text: str, values: Sequence[bytes | None]) -> None:
-        line = self.pgconn
-        line.send_query_prepared(self._names[text], values, [Format.BINARY] * len(values), Format.BINARY)
+    def _answer(self, text: str, values: Sequence[bytes | None]) -> Any:
+        line, forms = self.pgconn, [Format.BINARY] * len(values)
+        if text in self._names:
+            line.send_query_prepared(self._names[text], values, forms, Format.BINARY)
+        else:
+            line.send_query_params(text.encode(), values, None, forms, Format.BINARY)
         while line.flush():  # more than the socket takes at once
             is_ready(line.socket, writing=True)
             line.consume_input()
@@ -131,6 +135,7 @@ class Driver(psycopg.Connection[Any]):
         while (result := line.get_result()) is not None:
             outcome = result
         self._check(outcome)
+        return outcome
 
     def _check(self, result: Any) -> None:
         if result is not None and result.status in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):

@@ -40,13 +40,13 @@ WHERE sent.kind = {SIGNAL} AND sent.node = ''
 AND replace({_WAITING}, '"' || sent.name || '"', '') <> {_WAITING}
 """  # noqa: S608 - fixed names
 
-_SHOWN = f"{', '.join('workflows.' + name for name in WORKFLOW_COLUMNS)}, {STEP_COUNT}"
+SHOWN = f"{', '.join('workflows.' + name for name in WORKFLOW_COLUMNS)}, {STEP_COUNT}"
 _IDS = "SELECT workflows.id FROM workflows"
 _TAGGED = "name = ? AND text = ? AND top = ?"
 _HAS_TAG = "workflows.key IN (SELECT workflow FROM tags WHERE name = ? AND text = ?)"
-_PAGE = f"SELECT {_SHOWN}, workflows.structure, workflows.key FROM workflows"  # noqa: S608 - fixed names
+_PAGE = f"SELECT {SHOWN}, workflows.structure, workflows.key FROM workflows"  # noqa: S608 - fixed names
 WORKFLOW = f"""
-SELECT {_SHOWN}, (SELECT node_hashes FROM structures WHERE digest = workflows.structure)
+SELECT {SHOWN}, (SELECT node_hashes FROM structures WHERE digest = workflows.structure)
 FROM workflows WHERE id = ?
 """  # noqa: S608 - fixed names
 

@@ -308,13 +308,18 @@ def _graph_in(text: str) -> dict[str, Any]:
 def page(connection: Connection, query: Query) -> tuple[list[Workflow], int, str | None]:
     """Return the workflows of a query, the number of all, and the next cursor."""
     rows, total, cursor = queries.rows(connection, query)
-    hashes: dict[bytes, str | None] = {}
-    digests = list({row[-1] for row in rows if row[-1] is not None})
-    for start in range(0, len(digests), _MANY):  # most workflows of a page are of a few graphs
-        asked = digests[start : start + _MANY]
+    return workflows_of(rows, hashes(connection, {row[-1] for row in rows})), total, cursor
+
+
+def hashes(connection: Connection, digests: Iterable[bytes | None]) -> dict[bytes, str | None]:
+    """Return the node hashes of structures as they are stored, by digest."""
+    found: dict[bytes, str | None] = {}
+    wanted = [digest for digest in digests if digest is not None]
+    for start in range(0, len(wanted), _MANY):  # most workflows are of a few graphs
+        asked = wanted[start : start + _MANY]
         marks = ", ".join("?" * len(asked))
-        hashes |= connection.execute(_HASHES.format(digests=marks), asked).fetchall()
-    return workflows_of(rows, hashes), total, cursor
+        found |= connection.execute(_HASHES.format(digests=marks), asked).fetchall()
+    return found
 
 
 def payloads(

@@ -18,7 +18,7 @@ NAMES = [RUN, MAP, SCHEDULED, GROUP]  # of our workflows in DBOS
 IN_FLIGHT = ("ENQUEUED", "PENDING", "DELAYED")  # statuses of DBOS
 _OPTIONS = frozenset((
     *("select", "on_missing", "on_internal_override", "entrypoint", "max_iterations", "max_concurrency"),
-    *("timeout", "fork_from", "code_change", "new_turn", "force", "budget"),
+    *("timeout", "fork_from", "code_change", "new_turn", "force", "budget", "restart"),
 ))  # fmt: skip
 
 EncodedValues = Mapping[str, Sequence[Any]]  # name -> version, format, checksum, base64
@@ -44,6 +44,7 @@ class Call:
     version: str = ""  # of the submitted graph, if it has one
     inside: Sequence[str] = ()  # the nodes that lead to the nested graph that is called, if it is one
     parent: str = ""  # the DBOS id of the call that waits for this one
+    restart: str = ""  # where failed items of a map begin, if it is one: at the "node", or as a new "item"
 
     def is_repeated_by(self, other: Call) -> bool:
         """Return whether another call asks for the same; values are compared elsewhere."""
@@ -87,6 +88,7 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         TypeError: a worker cannot get one of them.
+        ValueError: one has a wrong value.
     """
     unknown = sorted(set(options) - _OPTIONS)
     if unknown:
@@ -94,6 +96,8 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
             f"Unsupported options of a submitted run: {', '.join(unknown)}. Inputs go into `values`; the "
             f"supported options are {', '.join(sorted(_OPTIONS))}."
         )
+    if options.get("restart") not in (None, "node", "item"):
+        raise ValueError(f'Invalid restart: {options["restart"]!r}. Use "node" or "item".')
     json.dumps(dict(options))  # raises TypeError for a value that is not JSON
     return dict(options)
 

@@ -30,6 +30,7 @@ from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.durability.code_changes import node_hashes, pinned_to, recorded_structure, with_version
 from hypergraph.durability.history import inputs_in
+from hypergraph.durability.recorder import refuse_restart
 from hypergraph.engine.nested import expand
 from hypergraph.engine.plan import graph_inside
 from hypergraph.engine.run import Run
@@ -152,6 +153,7 @@ class Runs:
         self._sync = SyncRunner(checkpointer=store, services=services)
         self._async = AsyncRunner(checkpointer=store, services=services, offload_sync=True)
         self._sync._sender = self._async._sender = _send
+        self._sync._leaves_map = self._async._leaves_map = _in_group
         self._threads = Threads()
         self._suspects = asyncio.Lock()
         self._live: dict[str, str] = {}
@@ -232,14 +234,16 @@ class Runs:
             )
         return found
 
-    async def run(self, dbos_id: str, call: Call, stored: Workflow | None) -> tuple[RunResult, Outgoing]:
+    async def run(
+        self, dbos_id: str, call: Call, stored: Workflow | None, *, in_group: bool = False
+    ) -> tuple[RunResult, Outgoing]:
         """Run a call to its end and return the result, failed or not, and the nested runs of others."""
         graph, interruptions, failures = self.graph_of(call, stored), 0, 0
         asyncio.get_running_loop().set_default_executor(self._threads)
         with self.registered(dbos_id, call.workflow_id):
             await self._until_due(dbos_id, call)
             while True:
-                outgoing = Outgoing(self.cluster, self.store, dbos_id, call)
+                outgoing = Outgoing(self.cluster, self.store, dbos_id, call, in_group=in_group)
                 if self.is_stopping(dbos_id):
                     result = RunResult({}, RunStatus.STOPPED, workflow_id=call.workflow_id)
                     break
@@ -386,6 +390,12 @@ def _send() -> Callable[[Sequence[Run]], list[Run]] | None:
     return None if found is None else found.send
 
 
+def _in_group() -> bool:
+    """Return whether this thread or task executes an item of a group, which settles the map at its end."""
+    found = _outgoing.get()
+    return found is not None and found.in_group
+
+
 def _pinned(call: Call, stored: Workflow | None) -> str | None:
     """Return the version that a run is pinned to: the stored one, or that of the submitted graph.
 
@@ -447,7 +457,7 @@ async def run_map(
         CancelledMapError: the map was cancelled.
     """
     own = attempt_id(call.workflow_id, call.attempt)
-    items = await asyncio.to_thread(_open_map, store, graph, call)
+    items = await asyncio.to_thread(_open_map, cluster, store, graph, call)
     size = group_size(len(items.rows))
     if size > 1 and not await asyncio.to_thread(may_share, cluster, call.queue):
         size = 1
@@ -490,8 +500,10 @@ class _Items(NamedTuple):
     code: NewWorkflow
 
 
-def _open_map(store: PostgresCheckpointer, graph: Graph, call: Call) -> _Items:
+def _open_map(cluster: Cluster, store: PostgresCheckpointer, graph: Graph, call: Call) -> _Items:
     """Store a map, or mark it as active again, and return its items."""
+    if call.restart == "item":
+        refuse_restart(graph)
     batch = call.workflow_id
     values, over, stored_batch = decode_values(store, graph, call), [*call.map_over], None
     if has_former_names(graph):
@@ -519,11 +531,24 @@ def _open_map(store: PostgresCheckpointer, graph: Graph, call: Call) -> _Items:
     else:
         store.update_workflow_status(batch, WorkflowStatus.ACTIVE)
     stored = {child.item: child for child in store.backend.children(batch) if child.item is not None}
+    if call.restart == "item":
+        store.backend.delete([stored.pop(item).id for item in _failed_before(cluster, call, stored)])
     for item, found in stored.items():
         if item < len(rows):
             _check_unchanged(store, found, rows[item])
     done = {item for item, found in stored.items() if found.status is WorkflowStatus.COMPLETED}
     return _Items(rows, [item for item in range(len(rows)) if item not in done], stored.keys(), code)
+
+
+def _failed_before(cluster: Cluster, call: Call, stored: Mapping[int, Workflow]) -> list[int]:
+    """Return the items that failed before this call submitted any: its worker may be the second one."""
+    failed = {
+        attempt_id(found.id, call.attempt): item
+        for item, found in stored.items()
+        if found.status is WorkflowStatus.FAILED
+    }
+    submitted = cluster.statuses(failed)
+    return [item for dbos_id, item in failed.items() if dbos_id not in submitted]
 
 
 def _submit_chunk(  # noqa: PLR0917 - one chunk
@@ -564,8 +589,7 @@ def _orders_of(  # noqa: PLR0917 - one group
             options["queue_name"] = grouped_queue(call.queue)
         own = group_id(call.workflow_id, first, size, call.attempt)
         names = [options["workflow_id"] for options, _ in orders]
-        is_plain = items.code.version is None and items.stored.isdisjoint(group)
-        orders.append(order_of_group(own, call.queue, names, is_plain=is_plain))
+        orders.append(order_of_group(own, call.queue, names))
     return orders
 
 

@@ -22,6 +22,7 @@ import dbos
 from dbos._serialization import serialize_exception
 
 from hypergraph.checkpointers import PostgresCheckpointer, Workflow
+from hypergraph.durability.recorder import settle_map
 from hypergraph.integrations.dbos.calls import GROUP, Call, attempt_id
 from hypergraph.integrations.dbos.cluster import VERSION, Cluster, grouped_queue
 from hypergraph.views.cluster import PAUSED
@@ -34,25 +35,28 @@ _LOST = 30  # seconds after which a claimed group that has not released its item
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 # An item ends, and the next one begins; none of a queue that was paused since the group was submitted, or
 # that now limits how many runs start in a time.
+# This need not wait for the disk: an item whose end was lost with the server is found complete in the store,
+# and the store has the owner of one whose begin was.
 _NEXT = f"""
 WITH ended AS (
     UPDATE {{0}}.workflow_status
-    SET status = :status, queue_name = :queue, owner_xid = NULL, updated_at = {_NOW}, completed_at = {_NOW}
-    WHERE workflow_uuid = :ended AND status = 'PENDING' AND queue_name = :grouped AND executor_id = :executor
+    SET status = $2::text, queue_name = $5::text, owner_xid = NULL, updated_at = {_NOW}, completed_at = {_NOW}
+    WHERE workflow_uuid = $1::text AND status = 'PENDING' AND queue_name = $6::text
+    AND executor_id = $8::text AND set_config('synchronous_commit', 'off', true) IS NOT NULL
     RETURNING workflow_uuid
 ), kept AS (
     INSERT INTO {{0}}.workflow_output (workflow_uuid, output, error)
-    SELECT workflow_uuid, CAST(:output AS text), CAST(:error AS text) FROM ended
+    SELECT workflow_uuid, $3::text, $4::text FROM ended
     ON CONFLICT (workflow_uuid) DO UPDATE SET output = excluded.output, error = excluded.error)
 UPDATE {{0}}.workflow_status
-SET status = 'PENDING', executor_id = :executor, application_version = :version,
+SET status = 'PENDING', executor_id = $8::text, application_version = $9::text,
     started_at_epoch_ms = {_NOW}, updated_at = {_NOW}
 WHERE workflow_uuid = (
     SELECT workflow_uuid FROM {{0}}.workflow_status
-    WHERE workflow_uuid = ANY(:items) AND status = 'ENQUEUED' AND queue_name = :grouped
-    AND NOT EXISTS (SELECT FROM {{0}}.queues WHERE name = :paused
-        OR (name = :queue AND (rate_limit_max IS NOT NULL OR partition_queue)))
-    ORDER BY array_position(:items, workflow_uuid) LIMIT 1 FOR UPDATE SKIP LOCKED)
+    WHERE workflow_uuid = $10::text AND status = 'ENQUEUED' AND queue_name = $6::text
+    AND NOT EXISTS (SELECT FROM {{0}}.queues WHERE name = $7::text
+        OR (name = $5::text AND (rate_limit_max IS NOT NULL OR partition_queue)))
+    FOR UPDATE SKIP LOCKED)
 RETURNING workflow_uuid
 """  # noqa: S608 - fixed texts
 _RELEASE = f"""
@@ -101,15 +105,10 @@ def may_group(texts: Sequence[str]) -> bool:
     return len(texts) > 1 and sum(map(len, texts)) <= _BYTES
 
 
-def order_of_group(
-    dbos_id: str, queue: str, items: Sequence[str], *, is_plain: bool
-) -> tuple[dict[str, Any], str]:
-    """Return the options of DBOS and the text of the call of a group of items with these DBOS ids.
-
-    Plain ones are stored with it, and pinned to no version.
-    """
+def order_of_group(dbos_id: str, queue: str, items: Sequence[str]) -> tuple[dict[str, Any], str]:
+    """Return the options of DBOS and the text of the call of a group of items with these DBOS ids."""
     wanted = {"workflow_name": GROUP, "queue_name": queue, "workflow_id": dbos_id}
-    given = {"queue": queue, "items": list(items), "plain": is_plain}
+    given = {"queue": queue, "items": list(items)}
     return wanted, json.dumps(given, separators=(",", ":"))
 
 
@@ -157,48 +156,55 @@ class Group:
         self._store = store
         self._items: list[str] = given["items"]
         self._queue: str = given["queue"]
-        self._is_plain: bool = given["plain"]
+        self._left = self._items[::-1]  # those that were not asked for
+        self._is_released = False
+        self._names: list[str] = []  # of the runs of all
+        self._map: str | None = None  # that they are items of
         self._next = _NEXT.format(cluster.schema)
-        self._given = {
-            "items": self._items,
-            "queue": self._queue,
-            "paused": self._queue + PAUSED,
-            "grouped": grouped_queue(self._queue),
-            "executor": executor_id,
-            "version": VERSION,
-        }
+        self._given = (self._queue, grouped_queue(self._queue), self._queue + PAUSED, executor_id, VERSION)
 
     def read(self) -> dict[str, tuple[Call, Workflow | None]]:
-        """Return the calls of the items, and what is stored of their runs, by their DBOS ids.
-
-        Nothing matters of a plain one that has not begun.
-        """
+        """Return the calls of the items, and what is stored of their runs, by their DBOS ids."""
+        backend = self._store.backend
         found = self._cluster.statuses(self._items, load_input=True)
         calls = {name: Call.from_json(status.input["args"][0]) for name, status in found.items()}
-
-        def look(backend: Any) -> dict[str, Workflow | None]:
-            fences = backend.read_fences([call.workflow_id for call in calls.values()])
-            return {
-                name: backend.read_workflow(call.workflow_id)
-                for name, call in calls.items()
-                if not self._is_plain or fences.get(call.workflow_id) != 0
-            }
-
-        stored = self._store.backend.snapshot(look)
-        return {name: (call, stored.get(name)) for name, call in calls.items()}
+        self._names = [call.workflow_id for call in calls.values()]
+        ahead = backend.read_ahead(self._names)
+        known = {
+            name: (call, ahead.get(call.workflow_id) or backend.read_workflow(call.workflow_id))
+            for name, call in calls.items()
+        }
+        parents = (None if stored is None else stored.parent_id for _, stored in known.values())
+        self._map = next(filter(None, parents), None)
+        return known
 
     def next(self, ended: Ended | None, *, begin: bool) -> str | None:
         """Store how an item ended, and begin the next one; return its DBOS id, None if there is none."""
         item, output, error = ended or (None, None, None)
-        status = "SUCCESS" if error is None else "ERROR"
-        more = {"ended": item, "output": output, "error": error, "status": status}
-        given = {**self._given, **more, "items": self._items if begin else []}
-        rows = self._store.backend.database.execute(self._next, given)
-        return str(rows[0][0]) if rows else None
+        end: Any = (item, "SUCCESS" if error is None else "ERROR", output, error)
+        while begin and self._left and not self._is_released:
+            asked = self._left[-1]
+            found = self._store.backend.database.execute(self._next, (*end, *self._given, asked))
+            self._left.pop()
+            if found is not None:
+                return found
+            end = (None,) * 4  # that is stored by now; this one was cancelled, or released
+        if end[0] is not None:
+            self._store.backend.database.execute(self._next, (*end, *self._given, None))
+        return None
 
     def release(self) -> None:
         """Make calls of their own of the items that have not begun."""
         statement = _RELEASE.format(self._cluster.schema)
-        self._store.backend.database.write(
-            lambda connection: connection.execute(statement, self._given).rowcount
-        )
+        given = {"queue": self._queue, "grouped": grouped_queue(self._queue), "items": self._items}
+        self._store.backend.database.write(lambda connection: connection.execute(statement, given).rowcount)
+        self._is_released = True
+
+    def forget(self) -> None:
+        """Forget what was read of items that have not begun."""
+        self._store.backend.forget_ahead(self._names)
+
+    def settle(self) -> None:
+        """Bring the map up to date, if it does not run any more: it was cancelled meanwhile."""
+        if self._map is not None:
+            settle_map(self._store, self._map)

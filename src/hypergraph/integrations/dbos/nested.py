@@ -34,7 +34,16 @@ WHERE workflow_uuid = :id FOR SHARE
 class Outgoing:
     """The nested runs that one call leaves to other workers."""
 
-    def __init__(self, cluster: Cluster, store: PostgresCheckpointer, dbos_id: str, call: Call) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        store: PostgresCheckpointer,
+        dbos_id: str,
+        call: Call,
+        *,
+        in_group: bool = False,
+    ) -> None:
+        self.in_group = in_group  # whether the call is that of an item of a group
         self._cluster = cluster
         self._store = store
         self._dbos_id = dbos_id

@@ -13,8 +13,17 @@ import dbos
 from hypergraph import Graph, MapResult, RunResult
 from hypergraph.checkpointers import PostgresCheckpointer
 from hypergraph.checkpointers.questions import around
+from hypergraph.durability.recorder import refuse_restart
 from hypergraph.exceptions import WorkflowError
-from hypergraph.integrations.dbos.calls import IN_FLIGHT, MAP, RUN, SCHEDULED, Call, attempt_id
+from hypergraph.integrations.dbos.calls import (
+    IN_FLIGHT,
+    MAP,
+    RUN,
+    SCHEDULED,
+    Call,
+    attempt_id,
+    checked_options,
+)
 from hypergraph.integrations.dbos.cluster import Cluster, map_queue
 from hypergraph.integrations.dbos.submissions import ErrorHandling, Submissions, Submitted
 from hypergraph.integrations.dbos.worker import Worker, WorkerSettings, graphs_by_name
@@ -89,7 +98,7 @@ class DBOSRunner:
         Raises:
             WorkflowLockedError: the workflow was submitted with other values or options and has not ended.
             TypeError: a value cannot be stored, or an option is not supported.
-            ValueError: the graph has no name, or a number is out of range.
+            ValueError: the graph has no name, a number is out of range, or an option has a wrong value.
             CheckpointError: the workflow id is invalid, or the database cannot be reached.
         """
         if priority is not None and not 1 <= priority < 2**31:
@@ -118,6 +127,7 @@ class DBOSRunner:
         retries: int = 0,
         retry_delay: float = 1.0,
         tags: Mapping[str, str] | None = None,
+        restart: Literal["node", "item"] | None = None,
         **options: Any,
     ) -> Submitted:
         """Put a map into a queue: one worker submits its items, any worker may run an item.
@@ -134,12 +144,18 @@ class DBOSRunner:
             retries: how often a failed item is run again
             retry_delay: seconds before the first retry, doubled for each further one
             tags: labels of the stored map
+            restart: where items that failed before begin: at the "node" that failed (default), or as new
+                "item"s
             options: options of `run` that are JSON, for every item
         """
+        checked_options({"restart": restart})
         names = [map_over] if isinstance(map_over, str) else list(map_over)
         call = self._submissions.call(graph, workflow_id, values, options, tags)
+        if restart == "item" and isinstance(graph, Graph):
+            refuse_restart(graph)
         call = replace(
             call,
+            restart=restart or "",
             queue=queue or self._queue,
             map_over=names,
             map_mode=map_mode,
@@ -324,6 +340,8 @@ class DBOSRunner:
             ValueError: the times or the time zone are invalid, or the graph has no name.
             TypeError: a value cannot be stored, or an option is not supported.
         """
+        if "restart" in options:
+            raise TypeError("A schedule begins new runs, which have no failed items: leave out restart.")
         call = self._submissions.call(graph, name, values, options, tags)
         self._cluster.ensure_queue(queue or self._queue)
         try:

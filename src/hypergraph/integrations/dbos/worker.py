@@ -353,11 +353,13 @@ class Worker:
     async def _run(self, dbos_id: str, call: Call) -> str:
         return await self._run_known(dbos_id, call, await self._runs.look_up(call))
 
-    async def _run_known(self, dbos_id: str, call: Call, stored: Workflow | None) -> str:
+    async def _run_known(
+        self, dbos_id: str, call: Call, stored: Workflow | None, *, in_group: bool = False
+    ) -> str:
         if not self._runs.serves(call, stored) and await self._pass_on(dbos_id, call):
             return ""
         try:
-            result, outgoing = await self._runs.run(dbos_id, call, stored)
+            result, outgoing = await self._runs.run(dbos_id, call, stored, in_group=in_group)
         except BaseException:  # rejected before its first node
             self._wake_parent(dbos_id, call)
             raise
@@ -407,12 +409,14 @@ class Worker:
                     if item is None:
                         break
                     try:
-                        ended = Ended.of(item, await self._run_known(item, *known[item]))
+                        ended = Ended.of(item, await self._run_known(item, *known[item], in_group=True))
                     except Exception as error:  # of this item
                         ended = Ended.of(item, error)
             finally:
                 release.cancel()
+                group.forget()
             await patiently(group.release)
+            await patiently(group.settle)
         return ""
 
     async def _map(self, dbos_id: str, call: Call) -> str:
