@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -581,3 +582,58 @@ def with_other_rules(store: Checkpointer) -> None:
     else:
         changed = "UPDATE structures SET graph = replace(graph, ',\"rules\":2', '')"
         backend.database.write(lambda connection: connection.execute(changed))
+
+
+# -- inputs that cannot be stored --------------------------------------------------------------------------
+
+
+class Ledger:
+    """What no serializer takes, and pickle does."""
+
+    def __init__(self, *amounts: int) -> None:
+        self.amounts = amounts
+
+
+def adding(failures: list[int]) -> Graph:
+    @node(output_name="total")
+    def add(ledger: Ledger) -> int:
+        return sum(ledger.amounts)
+
+    @node(output_name="report")
+    def tell(total: int, ledger: Ledger) -> str:
+        if failures:
+            raise RuntimeError(failures.pop())
+        return f"{total} of {len(ledger.amounts)}"
+
+    return Graph([add, tell], name="adding")
+
+
+@pytest.mark.filterwarnings("ignore:The value of 'ledger' cannot be stored")
+def test_another_value_of_an_input_that_was_not_stored_does_not_get_the_old_result() -> None:
+    runner, graph = SyncRunner(checkpointer=MemoryCheckpointer()), adding([])
+    assert runner.run(graph, ledger=Ledger(1, 2), workflow_id="w")["total"] == 3
+    assert runner.run(graph, ledger=Ledger(1, 2), workflow_id="w")["total"] == 3
+    with pytest.raises(WorkflowError, match="'ledger' could not be stored, and is another value than"):
+        runner.run(graph, ledger=Ledger(100, 200), workflow_id="w")
+    assert runner.run(graph, workflow_id="w")["total"] == 3
+    assert runner.run(graph, ledger=Ledger(100, 200), workflow_id="w", new_turn=True)["total"] == 300
+
+
+@pytest.mark.filterwarnings("ignore:The value of 'ledger' cannot be stored")
+def test_an_unfinished_run_takes_another_value_with_a_warning() -> None:
+    runner, graph = SyncRunner(checkpointer=MemoryCheckpointer()), adding([1, 2])
+    for _ in range(2):  # the same value again
+        runner.run(graph, ledger=Ledger(1, 2), workflow_id="w", error_handling="continue")
+    with pytest.warns(UserWarning, match="'ledger' could not be stored, and is another value than the run"):
+        result = runner.run(graph, ledger=Ledger(7), workflow_id="w")
+    assert result["report"] == "3 of 1"
+
+
+@pytest.mark.filterwarnings("ignore:The value of 'ledger' cannot be stored")
+def test_what_cannot_be_compared_counts_as_unchanged() -> None:
+    runner, graph = SyncRunner(checkpointer=MemoryCheckpointer()), adding([])
+    locks = [Ledger(), Ledger()]
+    for ledger in locks:
+        ledger.lock = threading.Lock()  # type: ignore[attr-defined]
+    for ledger in locks:
+        assert runner.run(graph, ledger=ledger, workflow_id="w")["total"] == 0

@@ -366,7 +366,8 @@ def test_a_map_is_not_complete_if_an_item_is_refused(runner: SyncRunner) -> None
 
 
 @pytest.mark.parametrize("is_nested", [False, True])
-def test_a_result_keeps_the_hash_of_its_code_if_new_code_fails(runner: SyncRunner, is_nested: bool) -> None:
+@pytest.mark.parametrize("mended", [net, gross])
+def test_a_rerun_that_failed_is_continued(runner: SyncRunner, is_nested: bool, mended: Any) -> None:
     def fails(x: int) -> int:
         raise ConnectionError("no network")
 
@@ -377,11 +378,12 @@ def test_a_result_keeps_the_hash_of_its_code_if_new_code_fails(runner: SyncRunne
     runner.run(graph(net), x=1, workflow_id="w")
     failed = runner.run(graph(fails), workflow_id="w", code_change="rerun", error_handling="continue")
     assert failed.status.value == "failed"
-    with pytest.warns(
-        UserWarning, match="net' has changed since it was recorded; the recorded result is kept"
-    ):
-        assert runner.run(graph(fails), workflow_id="w")["n"] == 2
-    assert runner.run(graph(gross), workflow_id="w", code_change="rerun")["n"] == 100
+    with pytest.raises(ConnectionError):  # the result of the code before is given up, not returned
+        runner.run(graph(fails), workflow_id="w")
+    assert runner.run(graph(mended), workflow_id="w")["n"] == mended(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the result is that of its code
+        assert runner.run(graph(mended), workflow_id="w")["n"] == mended(1)
 
 
 # -- nodes that are new, and lead to nodes that have run ----------------------------------------------

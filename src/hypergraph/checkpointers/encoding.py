@@ -47,6 +47,7 @@ from hypergraph.values.graphs import with_types_of
 from hypergraph.values.undecodable import (
     Undecodable,
     UnknownClassError,
+    checksum_of,
     is_of_settings,
     of_settings,
     public_text,
@@ -295,7 +296,8 @@ class Encoding:
             if growth is not None:
                 growth.forget(name)
             warn_caller(f"The value of {name!r} cannot be stored ({where}); {effect}. {reason}")
-            return gap(name, version, reason, place)
+            is_secret = self.chain.encrypts or self.redact is not None  # even a checksum says something
+            return gap(name, version, reason, place, 0 if place.node or is_secret else checksum_of(value))
         written = self.format if tag is self.tag else tag + self.format[len(self.tag) :]
         payload = Payload(name, version, written, crc32(data), data, place.superstep, place.idx, base)
         is_small = place.artifact is None and len(data) <= self.threshold
@@ -375,7 +377,7 @@ class Encoding:
         """Return the value, or an `Undecodable` that says why there is none."""
         data = payload.data
         if data is None:
-            return Undecodable(f"not stored: {payload.format[1:]}")
+            return Undecodable(f"not stored: {payload.format[1:]}", checksum=payload.checksum)
         try:
             if payload.format == self.tag == self.format and payload.base is None:  # as most values are
                 if crc32(data) != payload.checksum:

@@ -508,9 +508,9 @@ class EncodedStep(NamedTuple):
     seal: str | None = None  # of an encrypted store: proves that the owner of the key wrote the record
 
 
-def gap(name: str, version: int, reason: str, place: Place) -> Payload:
-    """Return the mark of a value that is not stored."""
-    return Payload(name, version, "!" + reason, 0, None, place.superstep, place.idx)
+def gap(name: str, version: int, reason: str, place: Place, checksum: int = 0) -> Payload:
+    """Return the mark of a value that is not stored, maybe with a checksum to tell another one from it."""
+    return Payload(name, version, "!" + reason, checksum, None, place.superstep, place.idx)
 
 
 FINISHED = frozenset(WorkflowStatus) - {WorkflowStatus.ACTIVE, WorkflowStatus.PAUSED}

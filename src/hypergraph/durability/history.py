@@ -562,9 +562,20 @@ class Stored:
 
     @property
     def finished(self) -> set[str]:
-        """The nodes that have results."""
-        done = StepStatus.COMPLETED
-        return {record.node_name for record in self.records if record.status is done and not record.lost}
+        """The nodes that have results; those that changed code runs again have the ones since then."""
+        done, begun = StepStatus.COMPLETED, self.rerun_at
+        return {
+            record.node_name
+            for record in self.records
+            if record.status is done
+            and not record.lost
+            and record.superstep >= begun.get(record.node_name, 0)
+        }
+
+    @property
+    def rerun_at(self) -> dict[str, int]:
+        """The superstep at which each node that changed code ran again was begun anew."""
+        return {name: turn.superstep for turn in self.turns for name in turn.again}
 
     @property
     def outputs(self) -> set[str]:

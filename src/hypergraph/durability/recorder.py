@@ -224,6 +224,7 @@ class WorkflowRecorder:
             if stored is not None:
                 refuse_map(stored)
                 self._refuse_empty_turn(given)
+                self._refuse_replaced(stored, given)
                 self._refuse_other_version(graph, stored.workflow)
                 refuse_other_graph(graph, stored.workflow, self.options)
                 if graph.has_interrupts:
@@ -244,6 +245,33 @@ class WorkflowRecorder:
             if n in inputs or (n in unmade and not is_answer(graph, n))
         }
         return {**earlier, **{n: v for n, v in given.items() if n not in self.edits}}
+
+    def _refuse_replaced(self, stored: Stored, given: Mapping[str, Any]) -> None:
+        """Refuse another value of an input that was not stored, where the old result would be returned.
+
+        An unfinished run needs the value, and gets it with a warning. Raises WorkflowError.
+        """
+        known = {name: stored.inputs[name][1] for name in given if name in stored.inputs}
+        replaced = [
+            name
+            for name, value in known.items()
+            if isinstance(value, Undecodable) and value.is_replaced_by(given[name])
+        ]
+        if not replaced or self.options.new_turn:
+            return
+        said = (
+            f"Workflow {stored.workflow.id!r}: {', '.join(map(repr, replaced))} could not be stored, and is "
+        )
+        if stored.workflow.status is WorkflowStatus.COMPLETED:
+            raise WorkflowError(
+                f"{said}another value than the workflow has completed with. Pass new_turn=True to run with "
+                "it, or leave it out to get the stored result.",
+                workflow_id=stored.workflow.id,
+            )
+        warn_caller(
+            f"{said}another value than the run began with. What has completed keeps its results, what is "
+            "left takes the new value. Pass new_turn=True to run all that takes it."
+        )
 
     def _refuse_name_alone(
         self, graph: Graph, given: Mapping[str, Any], known: Mapping[str, tuple[int, Any]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
+from zlib import crc32
 
 from hypergraph.display import preview
 
@@ -57,9 +58,9 @@ class Undecodable:
     """
 
     # A damaged value may hold very many.
-    __slots__ = ("_form", "classes", "data", "is_foreign", "of", "reason", "rows")
+    __slots__ = ("_checksum", "_form", "classes", "data", "is_foreign", "of", "reason", "rows")
 
-    def __init__(self, reason: str, data: Any = None, of: str | None = None) -> None:
+    def __init__(self, reason: str, data: Any = None, of: str | None = None, *, checksum: int = 0) -> None:
         self.reason = reason  # the cause and its remedy
         self.data = data  # the readable part
         self.of = of  # the name of the class, if it is an object
@@ -68,6 +69,7 @@ class Undecodable:
         # Formats and bytes that no serializer reads here.
         self.rows: tuple[tuple[str, bytes | None], ...] = ()
         self._form: tuple[bytes, Serializer] | None = None
+        self._checksum = checksum  # of a value that was not stored, 0 if it has none
 
     def stored_as(self, raw: bytes, serializer: Serializer) -> Undecodable:
         """Keep the stored bytes, for a comparison with another value."""
@@ -100,9 +102,35 @@ class Undecodable:
         except Exception:  # a value that cannot be stored
             return False
 
+    def is_replaced_by(self, value: Any) -> bool:
+        """Say whether a value differs from this one, which was not stored; False if that is not known."""
+        return bool(self._checksum) and checksum_of(value) not in (0, self._checksum)
+
     def __repr__(self) -> str:
         known = "" if self.data is None else f", {preview(self.data, _LEVELS, _readable)}"
         return f"Undecodable({self.reason!r}{known})"
+
+
+class _Sum:
+    """A file that keeps the checksum of what is written, and nothing else."""
+
+    def __init__(self) -> None:
+        self.sum = 0
+
+    def write(self, data: Any) -> None:
+        self.sum = crc32(data, self.sum)
+
+
+def checksum_of(value: Any) -> int:
+    """Return a checksum of a value that no serializer takes, 0 if it has none. Nothing is ever unpickled."""
+    import pickle  # only values that cannot be stored need it
+
+    found = _Sum()
+    try:
+        pickle.Pickler(found, 5).dump(value)
+    except Exception:  # a lock, a connection, a function of the main module
+        return 0
+    return found.sum
 
 
 def _readable(value: object) -> object:
