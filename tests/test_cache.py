@@ -296,6 +296,13 @@ def test_the_home_directory_is_expanded(tmp_path: Path, monkeypatch: pytest.Monk
     assert (tmp_path / ".local" / "state" / "hypergraph" / "cache.key").is_file()
 
 
+@pytest.mark.parametrize("wrong", ["cache_directory", "path", "size_limt", "max_size", "disk"])
+def test_disk_refuses_an_option_that_it_does_not_have(directory: Path, wrong: str) -> None:
+    with pytest.raises(TypeError, match=f"DiskCache has no option {wrong!r}. (Did you mean|It has)"):
+        DiskCache(directory, **{wrong: 10})
+    assert not directory.exists()
+
+
 def test_the_secret_is_private_random_and_apart(disk: DiskCache, secret: Path, tmp_path: Path) -> None:
     assert len(secret.read_bytes()) == 32
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600

@@ -22,6 +22,8 @@ from operator import itemgetter
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from hypergraph.display import did_you_mean
+
 if TYPE_CHECKING:
     from hypergraph.engine.plan import Step
 
@@ -96,8 +98,9 @@ class DiskCache:
     without being unpickled. A broken disk makes the cache miss, with a warning in the log; it never fails a
     run.
 
-    `kwargs` go to `diskcache.Cache`. Raises ImportError without the extra `hypergraph[cache]`, and ValueError
-    when the secret is damaged or others can read it, or when others own or can write the directory.
+    `kwargs` are settings of `diskcache.Cache`. Raises ImportError without the extra `hypergraph[cache]`,
+    TypeError for an unknown setting, and ValueError when the secret is damaged or others can read it, or when
+    others own or can write the directory.
     """
 
     def __init__(
@@ -231,6 +234,11 @@ def _open_store(directory: str, options: Mapping[str, Any]) -> Any:
         raise ImportError(
             'DiskCache needs the package diskcache; install it with: pip install "hypergraph[cache]"'
         ) from error
+
+    known = {*diskcache.DEFAULT_SETTINGS, "timeout"}
+    for name in options.keys() - known:
+        hint = did_you_mean(name, (*known, "cache_dir", "key_file")) or f"It has {', '.join(sorted(known))}."
+        raise TypeError(f"DiskCache has no option {name!r}. {hint}")
 
     class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
         """Read plain bytes only: diskcache itself would unpickle before a signature can be checked."""

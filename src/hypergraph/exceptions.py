@@ -380,10 +380,18 @@ class RemoteError(HypergraphError):
 class WorkerLostError(HypergraphError):
     """A worker died during the call of a node; the outcome of the call is unknown."""
 
-    def __init__(self, message: str | None = None, *, node_name: str = "", is_final: bool = False) -> None:
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        node_name: str = "",
+        is_final: bool = False,
+        is_broken: bool = False,
+    ) -> None:
         super().__init__(message)
         self.node_name = node_name  # the node
         self.is_final = is_final  # whether the executor would lose another call too
+        self.is_broken = is_broken  # whether the executor takes no more calls of any node
 
 
 class NotPicklableError(HypergraphError, TypeError):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import loky
 import pytest
@@ -62,6 +63,24 @@ def test_what_was_finished_before_the_pool_broke_is_kept(kind, notes):
         again = kind(executor=executor, checkpointer=store).run(graph, workflow_id="w")
     assert again["doubled"] == 2
     assert notes.read_text() == "xx"
+
+
+def test_a_pool_that_breaks_fails_a_mapped_graph_that_goes_on_after_failed_items(kind, notes):
+    store = MemoryCheckpointer()
+    one = Graph([away.die_at_first], name="one").as_node(name="each").with_inputs(notes="paths")
+    graph = Graph([one.map_over("paths", error_handling="continue")], name="all")
+    paths = [str(notes.with_name(f"notes{number}")) for number in range(4)]
+    with forked(1) as executor:
+        result = kind(executor=executor, checkpointer=store).run(
+            graph, paths=paths, workflow_id="w", error_handling="continue"
+        )
+    assert isinstance(result.error, WorkerLostError)
+    for path in paths:
+        Path(path).write_text("x")  # nothing dies any more
+    with forked() as executor:
+        again = kind(executor=executor, checkpointer=store).run(graph, workflow_id="w")
+    assert None not in again["survivor"]
+    assert len(again["survivor"]) == len(paths)
 
 
 # -- a pool that replaces its workers -----------------------------------------------------------------

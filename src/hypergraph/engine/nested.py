@@ -14,7 +14,7 @@ from hypergraph.engine.kernel import AWAY, PauseExecution, pass_on
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step
 from hypergraph.engine.run import CallContext, Run, StepOutcome, clock, own_list
-from hypergraph.exceptions import GraphConfigError, NodeError
+from hypergraph.exceptions import GraphConfigError, NodeError, WorkerLostError
 from hypergraph.nodes.names import shown
 from hypergraph.nodes.options import Replace
 from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
@@ -345,6 +345,9 @@ async def _nest_map(run: Run, step: Step, superstep: int, outcome: StepOutcome) 
     bad = children.ended_badly
     if bad is not None and bad.error is not None and (not keep_going or bad.status is RunStatus.STOPPED):
         pass_on(bad.error)
+    for child in children.runs:  # a pool that broke fails all items after it: not for reasons of their own
+        if child is not None and isinstance(child.error, WorkerLostError) and child.error.is_broken:
+            pass_on(child.error)
     if pauses := children.pauses:
         run.waits_in += ((step, children),)
         raise PauseExecution(*pauses)

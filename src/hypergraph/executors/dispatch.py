@@ -72,13 +72,14 @@ def lost_worker_of(error: Exception, executor: Executor, path: str) -> WorkerLos
             'If it broke at its first call, move the code of the script below `if __name__ == "__main__":`.'
         )
     # Dask raises KilledWorker only after several retries of its own.
-    return worker_lost(path, reason, is_final=stays_broken or "KilledWorker" in names)
+    is_final = stays_broken or "KilledWorker" in names
+    return worker_lost(path, reason, is_final=is_final, is_broken=stays_broken)
 
 
-def worker_lost(path: str, reason: str, *, is_final: bool) -> WorkerLostError:
+def worker_lost(path: str, reason: str, *, is_final: bool, is_broken: bool = False) -> WorkerLostError:
     """Return the error for a call whose worker died."""
     text = f"The worker that called node {path!r} died: {reason}"
-    return WorkerLostError(text, node_name=path, is_final=is_final)
+    return WorkerLostError(text, node_name=path, is_final=is_final, is_broken=is_broken)
 
 
 def usable_executor(executor: Executor) -> Executor:
