@@ -18,7 +18,7 @@ import pytest
 
 from hypergraph import END, AsyncRunner, Graph, SyncRunner, ifelse, interrupt, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer, StepStatus
-from hypergraph.exceptions import GraphChangedError
+from hypergraph.exceptions import GraphChangedError, InvalidAnswerError
 
 PROGRAMS = 25  # per case
 ANSWER = 4
@@ -295,3 +295,62 @@ def test_an_answer_is_used_if_new_nodes_made_what_the_question_showed() -> None:
     runner = SyncRunner(checkpointer=MemoryCheckpointer())
     runner.run(order(5), item="tea", workflow_id="w")
     assert runner.run(order(5, "find_price"), approved=True, workflow_id="w")["receipt"] == "paid 5"
+
+
+def paying(asking: Any, *more: Any) -> Graph:
+    @node(output_name="total")
+    def price(amount: int) -> int:
+        return amount
+
+    @node(output_name="paid")
+    def pay(ok: Any, total: int) -> str:
+        return f"{ok} {total}"
+
+    return Graph([price, *([] if asking is None else [asking]), *(more or [pay])], name="orders")
+
+
+@interrupt("ok")
+def ask(total: int) -> bool | None:
+    return None
+
+
+@interrupt("ok")
+def ask_for_text(total: int) -> str | None:
+    return None
+
+
+@node(output_name="ok")
+def agree(total: int) -> str:
+    return "always"
+
+
+@node(output_name="paid")
+def pay_at_once(total: int) -> str:
+    return f"at once {total}"
+
+
+@pytest.mark.parametrize("code_change", ["keep", "rerun"])
+@pytest.mark.parametrize(
+    ("new", "paid"),
+    [
+        (paying(None, pay_at_once.with_name("pay")), "at once 5"),
+        (paying(agree.with_name("ask")), "always 5"),
+        (paying(agree), "always 5"),
+    ],
+    ids=["removed", "a node", "a node of another name"],
+)
+def test_a_run_goes_on_without_a_question_that_is_gone(new: Graph, paid: str, code_change: Any) -> None:
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    assert runner.run(paying(ask), amount=5, workflow_id="w").paused
+    assert runner.run(new, workflow_id="w", code_change=code_change)["paid"] == paid
+    assert store.workflow("w").status.value == "completed"
+
+
+def test_an_open_question_takes_an_answer_of_the_type_that_the_code_asks_for_now() -> None:
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    runner.run(paying(ask), amount=5, workflow_id="w")
+    new = paying(ask_for_text.with_name("ask"))
+    with pytest.raises(InvalidAnswerError, match="'ok' must be a text, not True"):
+        runner.run(new, ok=True, workflow_id="w")
+    assert runner.run(new, ok="yes", workflow_id="w")["paid"] == "yes 5"

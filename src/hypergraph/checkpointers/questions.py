@@ -253,10 +253,13 @@ def record_answers(
     answers: Mapping[str, Any],
     by: str | None = None,
     question_id: str | None = None,
+    *,
+    is_checked: bool = False,
 ) -> None:
     """Keep answers to open questions, all of them or none; the same answer again changes nothing.
 
-    With the id of a question, the answers count for that one alone.
+    With the id of a question, the answers count for that one alone. Those of a call that has the code are
+    checked against it already: it may ask for another type than when the question was asked.
 
     Raises:
         WorkflowError: the question does not exist or is closed, or it has another answer.
@@ -286,7 +289,7 @@ def record_answers(
                 "there is no step to keep the answer with. Pass it to run(), with all others of that graph.",
                 workflow_id=workflow_id,
             )
-        own, schemas = question.own(answers), question.pause.schemas or {}
+        own, schemas = question.own(answers), {} if is_checked else question.pause.schemas or {}
         if question.step.answer is None:
             _refuse_late(workflow_id, question, given[0])
         for name, key in question.pause.response_keys.items():

@@ -546,6 +546,8 @@ class WorkflowRecorder:
             return False
         if not stored.records and run.plan.steps:
             return False  # nothing was written down, so nothing can be restored
+        if any(_asks_no_more(run, record) for record in stored.questions):
+            return False
         asked = self._asked(stored)
         if (
             self._has_answers(run, stored)
@@ -713,7 +715,7 @@ class WorkflowRecorder:
             refuse_unreadable_inside(run, stored, self.store, inside)
         keys = [key for question in asked if not question.inner for key in question.keys]
         if not is_detached and (answers := {key: run.answers[key] for key in keys if key in run.answers}):
-            record_answers(self.store, stored.workflow.id, answers)
+            record_answers(self.store, stored.workflow.id, answers, is_checked=True)
             stored = self._stored(run) or stored
         outdated += [n for n in reopened_nodes(run.admission.graph, stored) if n not in (*outdated, *anew)]
         outdated += [n for n in again.ran if n not in (*outdated, *anew)] if again is not None else []
@@ -1013,6 +1015,12 @@ def names_of_today(graph: Graph) -> Iterator[None]:
         raise
 
 
+def _asks_no_more(run: Run, asked: StepRecord) -> bool:
+    """Say whether a node that asked is gone, or cannot ask any more."""
+    index = run.plan.index.get(asked.node_name)
+    return index is None or run.plan.steps[index].kind not in ("interrupt", "graph")
+
+
 def _is_outermost(run: Run) -> bool:
     return run.parent is None and run.map_run is None
 
@@ -1239,7 +1247,7 @@ class MapRecorder:
         """Keep the answers to open questions of items."""
         if given:
             try:
-                record_answers(self.store, map_run.workflow_id or "", given)
+                record_answers(self.store, map_run.workflow_id or "", given, is_checked=True)
             except BaseException:
                 self.store.backend.release(self.claims.pop(map_run))
                 raise
