@@ -625,7 +625,9 @@ def outermost(workflow_id: str) -> str:
 def locked(workflow_id: str, pid: int, host: str, since: datetime, *, own: bool) -> WorkflowLockedError:
     """Return the error for a workflow whose owner lives; `own` says that it is this process."""
     left = (
-        " It is this process: after leaving `async for` early, await aclose() of the iterator." if own else ""
+        " It is this process: another call of it runs, or one left `async for` early without aclose()."
+        if own
+        else ""
     )
     return WorkflowLockedError(
         f"Workflow {workflow_id!r} is being run by process {pid} on {host} since {since:%Y-%m-%d %H:%M:%S} "
