@@ -354,3 +354,21 @@ def test_an_open_question_takes_an_answer_of_the_type_that_the_code_asks_for_now
     with pytest.raises(InvalidAnswerError, match="'ok' must be a text, not True"):
         runner.run(new, ok=True, workflow_id="w")
     assert runner.run(new, ok="yes", workflow_id="w")["paid"] == "yes 5"
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_an_answer_whose_question_is_gone_is_warned_of(is_nested: bool) -> None:
+    def build(name: str) -> Graph:
+        asking = Graph([ask], name="review").as_node(name=name) if is_nested else ask.with_name(name)
+        return Graph([*paying(None).nodes.values(), asking], name="orders")
+
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    key = runner.run(build("review"), amount=5, workflow_id="w").pause.response_key
+    store.answer("w", key, True)
+    with pytest.warns(UserWarning, match=f"the answer to {key!r} is not used"):
+        result = runner.run(build("check"), workflow_id="w")
+    assert result.paused
+    with pytest.warns(UserWarning, match="is not used"):
+        result = runner.run(build("check"), {result.pause.response_key: False}, workflow_id="w")
+    assert result["paid"] == "False 5"

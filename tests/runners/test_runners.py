@@ -491,7 +491,7 @@ def test_what_is_refused_after_leaving_a_loop_says_that_aclose_waits_for_the_end
                 break
         with pytest.raises(RuntimeError, match="`await aclose\\(\\)` stops the run and waits for its end"):
             _ = iterator.result
-        with pytest.raises(WorkflowLockedError, match=r"It is this process: .* await aclose\(\)"):
+        with pytest.raises(WorkflowLockedError, match=r"It is this process: .* aclose\(\)"):
             await runner.run(Graph([slow]), workflow_id="w")
         await iterator.aclose()
         assert iterator.result.workflow_id == "w"

@@ -540,6 +540,22 @@ def warn_of_questions(
         )
 
 
+def warn_of_gone(run: Run, asked: Iterable[Question]) -> None:
+    """Warn of answers to questions whose node is not in the graph any more."""
+    gone = [
+        question
+        for question in asked
+        if question.step.answer is not None and question.head not in run.plan.index
+    ]
+    if gone:
+        keys = ", ".join(repr(key) for question in gone for key in question.keys)
+        warn_caller(
+            f"Workflow {run.workflow_id!r}: the answer to {keys} is not used, because the node that asked "
+            "for it is not in the graph any more. If it was renamed, say so with "
+            'Graph(..., formerly={"old": "new"}).'
+        )
+
+
 def _by(question: Question) -> str:
     return f" by {question.step.answered_by!r}" if question.step.answered_by else ""
 

@@ -39,6 +39,7 @@ from hypergraph.durability.answers import (
     settle,
     taken_as_inputs,
     warn_of_given_up,
+    warn_of_gone,
     warn_of_questions,
     without_answered_items,
 )
@@ -713,6 +714,8 @@ class WorkflowRecorder:
         if _is_outermost(run) and self.options.code_change != "rerun":  # else what has changed is made again
             inside = [name for name in sorted(changes.begun - changes.ended) if name not in anew]
             refuse_unreadable_inside(run, stored, self.store, inside)
+        if _is_outermost(run) and any(_asks_no_more(run, record) for record in stored.waiting):
+            warn_of_gone(run, self.store.questions(stored.workflow.id))
         keys = [key for question in asked if not question.inner for key in question.keys]
         if not is_detached and (answers := {key: run.answers[key] for key in keys if key in run.answers}):
             record_answers(self.store, stored.workflow.id, answers, is_checked=True)

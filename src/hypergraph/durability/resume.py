@@ -448,7 +448,8 @@ def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer) ->
     """Leave questions open that nothing has answered or given up: they are not asked anew."""
     standing = run.standing
     for record in latest:
-        run.answers = {**(record.answer or {}), **run.answers}
+        if record.node_name in run.plan.index:  # else its answer would count for another question
+            run.answers = {**(record.answer or {}), **run.answers}
     for record in latest:
         index = run.plan.index.get(record.node_name)
         if record.pause is None or index is None:
