@@ -741,8 +741,7 @@ class WorkflowRecorder:
             again_too = {name for name, index in run.plan.index.items() if begun >> index & 1}
             quiet = {name: not again_too.issuperset(changes.new[name]) for name in new}
             self.reruns[run] = changes, reopened, quiet
-        is_turn = bool(news or outdated) and not is_detached
-        left = given_up(run, stored, self.store) if is_turn else []
+        left = [] if is_detached else given_up(run, stored, self.store)
         run.journal = Journal(
             self.store,
             claim,

@@ -669,9 +669,10 @@ def indexes_of(run: Run, names: Iterable[str]) -> list[int]:
 
 
 def given_up(run: Run, stored: Stored, store: Checkpointer) -> list[StepRecord]:
-    """Return the questions that a turn which begins now gives up, as they are kept: with unused answers.
+    """Return the questions that a turn which begins now gives up, and those whose node is gone.
 
-    Nested graphs that a process has left unfinished, and questions inside of them, are given up at once.
+    They are kept with unused answers. Nested graphs that a process has left unfinished, and questions inside
+    of them, are given up at once.
     """
     reached = run.resumed.given_up
     nested = {run.plan.steps[i].name for i in bits(reached) if run.plan.steps[i].kind == "graph"}
