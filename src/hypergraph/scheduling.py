@@ -664,14 +664,24 @@ class _Places:
 
     def _in_series(self, heads: set[int], begins: set[int]) -> bool:
         """Say whether a head, or a choice of one, waits for another head in the same round."""
-        found = heads - begins
-        coming = list(found)
+        behind = self._behind(heads - begins, begins)
+        if any((i, j) in self.choices for i in behind for j in self.links[i] & heads):
+            return True
+        signalled = self.layout.signalled
+        for head in heads:
+            sources = {i for i in behind if head in signalled[i]}
+            if sources and sources & self._behind(heads - begins - {head}, begins | {head}):
+                return True  # what comes back to the head itself is of its last round
+        return False
+
+    def _behind(self, starts: set[int], closed: set[int]) -> set[int]:
+        """Return where all ways lead, themselves included, without those that are closed."""
+        found, coming = set(starts), list(starts)
         while coming:
-            for j in self.links[coming.pop()] - begins - found:
+            for j in self.links[coming.pop()] - closed - found:
                 found.add(j)
                 coming.append(j)
-        signalled = self.layout.signalled
-        return any((i, j) in self.choices or j in signalled[i] for i in found for j in self.links[i] & heads)
+        return found
 
     def _ways_back(self, begins: set[int]) -> set[tuple[int, int]]:
         """Return the edges by which choices lead to the next round, none if the loop cannot be cut there.

@@ -12,7 +12,7 @@ D2  A loop is cut where its rounds begin: not at all heads (`plan -> decide -> t
     (what stays cyclic when the ways into the place are cut) keep their own heads, unless all ways back pass
     them. The other targets of the same gates begin rounds, too, but not one that stands between another of
     them and every gate: `research -> write -> gate -> research | write` is a loop inside of a loop.
-    Where such choices follow each other within a round, or heads await each other (`model -> dispatch ->
+    Where such choices follow each other within a round, or a head awaits another (`model -> dispatch ->
     weather | approve`, `approve -> allowed -> book`, and `weather` and `book` lead to `model`), the round
     would be at its end before what was chosen with `weather` is done. Then rounds begin at the place itself:
     the ways from choices into it are cut and, where a cycle with a last choice is left, what that choice
@@ -228,8 +228,9 @@ class Shape:
     def _in_series(self, begin: frozenset[str], heads: set[str], edges: set[Edge]) -> bool:
         """D2: does a head, or a choice of one, wait for another before the loop is where it began?"""
         ways = linked(e for e in edges if e.target not in begin)
-        behind = {m for h in heads - begin for m in reach([h], ways)}
-        return any(e.kind != "data" and e.target in heads and e.source in behind for e in edges)
+        waits = [e for e in edges if e.kind != "data" and e.target in heads]
+        own = {e: {e.target} if e.kind == "order" else set() for e in waits}  # it awaits its last round
+        return any(e.source in reach(heads - begin - own[e], ways, own[e]) for e in waits)
 
     def _ways_back(self, begin: frozenset[str], edges: set[Edge]) -> set[Edge]:
         """D2: the edges into the place that are cut, none if the loop cannot be cut there."""

@@ -1111,3 +1111,29 @@ def test_a_gate_is_asked_after_what_another_one_chose_in_this_round(call: Call) 
 
     call(Graph([write, unclear, good, look_up, measure, advise], name="desk"))
     assert asked == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_a_head_that_waits_for_its_own_last_round_does_not_let_the_gate_go_first(call: Call) -> None:
+    judged: list[str] = []
+
+    @ifelse(when_true="polish", when_false=END)
+    def is_rough(topic: str) -> bool:
+        return True
+
+    @node(output_name="draft", emit="polished")
+    def polish(draft: str) -> str:
+        return f"polished {draft}"
+
+    @route(targets=["rewrite", END])
+    def judge(draft: str) -> Any:
+        judged.append(draft)
+        return "rewrite" if len(judged) == 1 else END
+
+    @node(output_name="draft", wait_for="polished")
+    def rewrite(topic: str) -> str:
+        return topic
+
+    nodes = [is_rough, polish, judge, rewrite]
+    result = call(Graph(nodes, name="essay"), topic="tea", draft="notes", on_internal_override="ignore")
+    assert course(result) == ["is_rough", "polish", "judge", "rewrite", "polish", "judge"]
+    assert judged == ["polished notes", "polished tea"]
