@@ -654,6 +654,7 @@ class _Places:
         loop.opened = _mask(opened)
         loop.unaided = _mask(i for i in opened if i not in self.outside or self.layout.named >> i & 1)
         heads = self._starts(begins)
+        heads = heads - (opened - begins) or heads  # what is left out follows the beginning in every round
         called = {i for i in self.outside if self._is_able(i, set())}
         controlled = {i for i in self.component if self.layout.controllers[i]}
         loop.cut = _mask(heads or called or begins or controlled) or 1 << self.component[0]
@@ -795,7 +796,7 @@ class _Places:
         layout = self.layout
         named = {i for i in self.component if layout.named >> i & 1}
         if named:
-            return named, {i for i in named if layout.controllers[i]}
+            return named, {i for i in named if layout.controllers[i]} | self._needed(named)
         if self.outer and not self.heads:
             return {min({i for i in self.outer if not layout.controllers[i]} or self.outer)}, set()
         if self.outer:  # the loop around begins inside of this one
@@ -845,24 +846,35 @@ class _Places:
         gates = layout.controllers[index]
         return index in self.outside or any(layout.parts[gate].default_open for gate in gates)
 
-    def _needed(self) -> set[int]:
+    def _needed(self, named: Collection[int] = ()) -> set[int]:
         """Return the controlled nodes without which no gate of the loop could be asked."""
-        if not self.deciding & self._closure(()):
+        if not self.deciding & self._closure((), named):
             return set()
-        return {i for i in self.component if self._may_open(i) and not self.deciding & self._closure({i})}
+        return {
+            i for i in self.component if self._may_open(i) and not self.deciding & self._closure({i}, named)
+        }
 
-    def _closure(self, without: Collection[int]) -> set[int]:
-        """Return what could run one after the other if every gate agreed, leaving some nodes out."""
-        found: set[int] = set()
-        grown = True
+    def _closure(self, without: Collection[int], named: Collection[int] = ()) -> set[int]:
+        """Return what could run one after the other if every gate agreed, leaving some nodes out.
+
+        If entry points are named, these are the nodes that they reach.
+        """
+        layout = self.layout
+        found, grown = set(named), True
+        reached = {j for i in named for j in self._carried(i)} if named else set(self.component)
         while grown:
             grown = False
             for i in self.component:
-                may_open = not self.layout.controllers[i] or self._may_open(i)
+                may_open = i in reached and (not layout.controllers[i] or self._may_open(i))
                 if i not in found and i not in without and may_open and self._is_able(i, found):
                     found.add(i)
+                    reached.update(self._carried(i) if named else ())
                     grown = True
         return found
+
+    def _carried(self, index: int) -> set[int]:
+        """Return where values and signals of a node lead."""
+        return {*self.layout.flows[index], *self.layout.signalled[index]}
 
     def _is_able(self, index: int, ran: Collection[int]) -> bool:
         """Say whether a node has what it takes, given that some of the loop have run."""
