@@ -608,7 +608,8 @@ class _Places:
     It begins, by the first of these that gives anything:
     1. at the entry points that were named;
     2. at the nodes no gate controls which have what they take from outside, from defaults or from bindings:
-       if they lead to a gate without a choice; at a gate only if there is nothing else;
+       if they lead to a gate without a choice; at a gate only if there is nothing else and, where one of the
+       next might begin it, if something that the gate can choose could run then;
     3. at the controlled nodes without which no gate of the loop could be asked;
     4. at the controlled nodes that a gate outside may choose;
     5. at the controlled node that can run with what is there.
@@ -811,6 +812,9 @@ class _Places:
             i for i in free if not layout.gates >> i & 1 and (not self.heads or self._has_a_gate_asked(i))
         }
         gates = free & self.deciding
+        if any(self._may_open(i) for i in able):
+            runs = self._closure(self.heads)
+            gates = {gate for gate, i in self.choices if gate in gates and self._is_able(i, runs)}
         if plain or gates:
             return self._as_one(plain or gates), set()
         if not self.heads:

@@ -30,7 +30,8 @@ D5  Several places are one if the rounds begin at the same heads whichever of th
     same name; else the run is refused. Places follow from names (given, bound, defaulted, made outside of the
     loop), never from values made inside, so the refusal comes before anything runs.
 D6  A node that no gate controls begins a loop only if a gate of the loop can be asked after it without a
-    choice: else the loop would be at rest before a gate was asked.
+    choice: else the loop would be at rest before a gate was asked. A gate begins it only if something that it
+    can choose could run then, unless no controlled node could begin it either.
 D7  "The node that can run on given values": everything that the loop feeds is given to it.
 D8  A loop inside of a loop begins where the loop around begins, if that place is inside of it.
 D9  A node that awaits a name of its loop is no beginning, unless it is named.
@@ -335,7 +336,10 @@ class _Beginning:
         runs = self.could_run(self.chosen)
         ways = linked(e for e in self.edges - self.control if e.source in runs | free and e.target in runs)
         asking = {n for n in free if reach([n], ways) & self.deciding - {n}}  # D6
-        free = {n for n in asking if parts[n].kind != "gate"} or free & self.deciding
+        starting = {e.source for e in self.control if e.source in free and self.able(e.target, runs)}
+        if not able & self.may_open:
+            starting = starting or free & self.deciding
+        free = {n for n in asking if parts[n].kind != "gate"} or starting
         if free:  # "the uncontrolled node that has what it needs"
             return self._one_place(free), frozenset()
         able &= self.may_open

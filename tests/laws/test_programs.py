@@ -1196,3 +1196,40 @@ def test_a_round_from_the_beginning_runs_what_the_first_one_ran(call: Call, name
     whole, part = ["research", "write", "edit", "judge"], ["write", "edit", "judge"]
     assert course(result) == [*whole, *whole, *part]
     assert edited == [("on tea 0", "tea 0"), ("on tea 1", "tea 1"), ("on tea 1", "tea 1")]
+
+
+def test_a_gate_whose_choices_could_not_run_does_not_begin_the_loop(call: Call) -> None:
+    """The list that it looks at begins empty."""
+
+    @node(output_name="task")
+    def plan(topic: str, verdict: int = 0) -> str:
+        return f"{topic} {verdict}"
+
+    @node(output_name="notes", append=True)
+    def work(task: str) -> str:
+        return task
+
+    @route(targets=["polish", "skim"])
+    def worth(notes: list[str]) -> str:
+        return "polish" if len(notes) > 1 else "skim"
+
+    @node(output_name="text")
+    def polish(task: str) -> str:
+        return f"polished {task}"
+
+    @node(output_name="text")
+    def skim(task: str) -> str:
+        return f"skimmed {task}"
+
+    @node(output_name="verdict")
+    def check(notes: list[str], text: str) -> int:
+        return len(notes)
+
+    @route(targets=["plan", END])
+    def done(verdict: int) -> Any:
+        return END if verdict == 2 else "plan"
+
+    result = call(Graph([plan, work, worth, polish, skim, check, done], name="essay"), topic="tea")
+    first, second = (["plan", "work", "worth", way, "check", "done"] for way in ("skim", "polish"))
+    assert course(result) == [*first, *second]
+    assert result["text"] == "polished tea 1"
