@@ -1199,19 +1199,15 @@ def test_a_round_from_the_beginning_runs_what_the_first_one_ran(call: Call, name
 
 
 def test_a_gate_whose_choices_could_not_run_does_not_begin_the_loop(call: Call) -> None:
-    """The list that it looks at begins empty."""
+    """It has a default for what the loop makes."""
 
-    @node(output_name="task")
-    def plan(topic: str, verdict: int = 0) -> str:
-        return f"{topic} {verdict}"
-
-    @node(output_name="notes", append=True)
-    def work(task: str) -> str:
-        return task
+    @node(output_name=("task", "effort"))
+    def plan(topic: str, verdict: int = 0) -> tuple[str, int]:
+        return f"{topic} {verdict}", verdict
 
     @route(targets=["polish", "skim"])
-    def worth(notes: list[str]) -> str:
-        return "polish" if len(notes) > 1 else "skim"
+    def worth(effort: int = 0) -> str:
+        return "polish" if effort else "skim"
 
     @node(output_name="text")
     def polish(task: str) -> str:
@@ -1222,14 +1218,14 @@ def test_a_gate_whose_choices_could_not_run_does_not_begin_the_loop(call: Call) 
         return f"skimmed {task}"
 
     @node(output_name="verdict")
-    def check(notes: list[str], text: str) -> int:
-        return len(notes)
+    def check(text: str, verdict: int = 0) -> int:
+        return verdict + 1
 
     @route(targets=["plan", END])
     def done(verdict: int) -> Any:
         return END if verdict == 2 else "plan"
 
-    result = call(Graph([plan, work, worth, polish, skim, check, done], name="essay"), topic="tea")
-    first, second = (["plan", "work", "worth", way, "check", "done"] for way in ("skim", "polish"))
+    result = call(Graph([plan, worth, polish, skim, check, done], name="essay"), topic="tea")
+    first, second = (["plan", "worth", way, "check", "done"] for way in ("skim", "polish"))
     assert course(result) == [*first, *second]
     assert result["text"] == "polished tea 1"
