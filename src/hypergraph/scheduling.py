@@ -608,7 +608,8 @@ class _Places:
     It begins, by the first of these that gives anything:
     1. at the entry points that were named;
     2. at the nodes no gate controls which have what they take from outside, from defaults or from bindings:
-       if they lead to a gate without a choice; at a gate only if there is nothing else;
+       if they lead to a gate without a choice; at a gate only if there is nothing else and, where one of the
+       next might begin it, if something that the gate can choose could run then;
     3. at the controlled nodes without which no gate of the loop could be asked;
     4. at the controlled nodes that a gate outside may choose;
     5. at the controlled node that can run with what is there.
@@ -654,6 +655,7 @@ class _Places:
         loop.opened = _mask(opened)
         loop.unaided = _mask(i for i in opened if i not in self.outside or self.layout.named >> i & 1)
         heads = self._starts(begins)
+        heads = heads - (opened - begins) or heads  # what is left out follows the beginning in every round
         called = {i for i in self.outside if self._is_able(i, set())}
         controlled = {i for i in self.component if self.layout.controllers[i]}
         loop.cut = _mask(heads or called or begins or controlled) or 1 << self.component[0]
@@ -664,14 +666,24 @@ class _Places:
 
     def _in_series(self, heads: set[int], begins: set[int]) -> bool:
         """Say whether a head, or a choice of one, waits for another head in the same round."""
-        found = heads - begins
-        coming = list(found)
+        behind = self._behind(heads - begins, begins)
+        if any((i, j) in self.choices for i in behind for j in self.links[i] & heads):
+            return True
+        signalled = self.layout.signalled
+        for head in heads:
+            sources = {i for i in behind if head in signalled[i]}
+            if sources and sources & self._behind(heads - begins - {head}, begins | {head}):
+                return True  # what comes back to the head itself is of its last round
+        return False
+
+    def _behind(self, starts: set[int], closed: set[int]) -> set[int]:
+        """Return where all ways lead, themselves included, without those that are closed."""
+        found, coming = set(starts), list(starts)
         while coming:
-            for j in self.links[coming.pop()] - begins - found:
+            for j in self.links[coming.pop()] - closed - found:
                 found.add(j)
                 coming.append(j)
-        signalled = self.layout.signalled
-        return any((i, j) in self.choices or j in signalled[i] for i in found for j in self.links[i] & heads)
+        return found
 
     def _ways_back(self, begins: set[int]) -> set[tuple[int, int]]:
         """Return the edges by which choices lead to the next round, none if the loop cannot be cut there.
@@ -785,7 +797,7 @@ class _Places:
         layout = self.layout
         named = {i for i in self.component if layout.named >> i & 1}
         if named:
-            return named, {i for i in named if layout.controllers[i]}
+            return named, {i for i in named if layout.controllers[i]} | self._needed(named)
         if self.outer and not self.heads:
             return {min({i for i in self.outer if not layout.controllers[i]} or self.outer)}, set()
         if self.outer:  # the loop around begins inside of this one
@@ -800,6 +812,9 @@ class _Places:
             i for i in free if not layout.gates >> i & 1 and (not self.heads or self._has_a_gate_asked(i))
         }
         gates = free & self.deciding
+        if any(self._may_open(i) for i in able):
+            runs = self._closure(self.heads)
+            gates = {gate for gate, i in self.choices if gate in gates and self._is_able(i, runs)}
         if plain or gates:
             return self._as_one(plain or gates), set()
         if not self.heads:
@@ -835,24 +850,35 @@ class _Places:
         gates = layout.controllers[index]
         return index in self.outside or any(layout.parts[gate].default_open for gate in gates)
 
-    def _needed(self) -> set[int]:
+    def _needed(self, named: Collection[int] = ()) -> set[int]:
         """Return the controlled nodes without which no gate of the loop could be asked."""
-        if not self.deciding & self._closure(()):
+        if not self.deciding & self._closure((), named):
             return set()
-        return {i for i in self.component if self._may_open(i) and not self.deciding & self._closure({i})}
+        return {
+            i for i in self.component if self._may_open(i) and not self.deciding & self._closure({i}, named)
+        }
 
-    def _closure(self, without: Collection[int]) -> set[int]:
-        """Return what could run one after the other if every gate agreed, leaving some nodes out."""
-        found: set[int] = set()
-        grown = True
+    def _closure(self, without: Collection[int], named: Collection[int] = ()) -> set[int]:
+        """Return what could run one after the other if every gate agreed, leaving some nodes out.
+
+        If entry points are named, these are the nodes that they reach.
+        """
+        layout = self.layout
+        found, grown = set(named), True
+        reached = {j for i in named for j in self._carried(i)} if named else set(self.component)
         while grown:
             grown = False
             for i in self.component:
-                may_open = not self.layout.controllers[i] or self._may_open(i)
+                may_open = i in reached and (not layout.controllers[i] or self._may_open(i))
                 if i not in found and i not in without and may_open and self._is_able(i, found):
                     found.add(i)
+                    reached.update(self._carried(i) if named else ())
                     grown = True
         return found
+
+    def _carried(self, index: int) -> set[int]:
+        """Return where values and signals of a node lead."""
+        return {*self.layout.flows[index], *self.layout.signalled[index]}
 
     def _is_able(self, index: int, ran: Collection[int]) -> bool:
         """Say whether a node has what it takes, given that some of the loop have run."""

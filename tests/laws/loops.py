@@ -11,8 +11,10 @@ D2  A loop is cut where its rounds begin: not at all heads (`plan -> decide -> t
     them that place is reached without passing another node that a gate of the loop controls. Inner loops
     (what stays cyclic when the ways into the place are cut) keep their own heads, unless all ways back pass
     them. The other targets of the same gates begin rounds, too, but not one that stands between another of
-    them and every gate: `research -> write -> gate -> research | write` is a loop inside of a loop.
-    Where such choices follow each other within a round, or heads await each other (`model -> dispatch ->
+    them and every gate: `research -> write -> gate -> research | write` is a loop inside of a loop. Nor one
+    without which no gate could be asked in the first round: `edit(write, research)` before that gate does not
+    run on new research and an old text, as a round that begins where the loop began goes as the first did.
+    Where such choices follow each other within a round, or a head awaits another (`model -> dispatch ->
     weather | approve`, `approve -> allowed -> book`, and `weather` and `book` lead to `model`), the round
     would be at its end before what was chosen with `weather` is done. Then rounds begin at the place itself:
     the ways from choices into it are cut and, where a cycle with a last choice is left, what that choice
@@ -28,7 +30,8 @@ D5  Several places are one if the rounds begin at the same heads whichever of th
     same name; else the run is refused. Places follow from names (given, bound, defaulted, made outside of the
     loop), never from values made inside, so the refusal comes before anything runs.
 D6  A node that no gate controls begins a loop only if a gate of the loop can be asked after it without a
-    choice: else the loop would be at rest before a gate was asked.
+    choice: else the loop would be at rest before a gate was asked. A gate begins it only if something that it
+    can choose could run then, unless no controlled node could begin it either.
 D7  "The node that can run on given values": everything that the loop feeds is given to it.
 D8  A loop inside of a loop begins where the loop around begins, if that place is inside of it.
 D9  A node that awaits a name of its loop is no beginning, unless it is named.
@@ -38,7 +41,7 @@ D10 With declared edges a given value does not count for an ordinary node of a l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from laws.model import Edge, Net
@@ -185,6 +188,7 @@ class Shape:
         opened &= begin.union(e.target for e in edges if e.kind == "control")
         called = {n for n in opened if self.gates[n] - members} - set(self.net.entrypoints)
         heads = self.round_heads(begin, members, edges, given)
+        heads = heads - (opened - begin) or heads  # D2
         back = self._ways_back(begin, edges) if self._in_series(begin, heads, edges) else set()
         if back:
             heads, left = {e.target for e in back}, edges - back
@@ -228,8 +232,9 @@ class Shape:
     def _in_series(self, begin: frozenset[str], heads: set[str], edges: set[Edge]) -> bool:
         """D2: does a head, or a choice of one, wait for another before the loop is where it began?"""
         ways = linked(e for e in edges if e.target not in begin)
-        behind = {m for h in heads - begin for m in reach([h], ways)}
-        return any(e.kind != "data" and e.target in heads and e.source in behind for e in edges)
+        waits = [e for e in edges if e.kind != "data" and e.target in heads]
+        own = {e: {e.target} if e.kind == "order" else set() for e in waits}  # it awaits its last round
+        return any(e.source in reach(heads - begin - own[e], ways, own[e]) for e in waits)
 
     def _ways_back(self, begin: frozenset[str], edges: set[Edge]) -> set[Edge]:
         """D2: the edges into the place that are cut, none if the loop cannot be cut there."""
@@ -294,26 +299,30 @@ class _Beginning:
         awaited = {e.name for e in self.shape.into[n] if e.kind == "order"}
         return awaited <= came and self._free[n] | came >= set(self.shape.parts[n].inputs)
 
-    def could_run(self, without: Iterable[str] = ()) -> set[str]:
-        """Return what could run one after the other if every gate agreed, leaving some nodes out."""
+    def could_run(self, without: Iterable[str] = (), named: Collection[str] = ()) -> set[str]:
+        """Return what could run one after the other, after these if any, if every gate agreed."""
         able = {n for n in self.members if n in self.may_open or not self.shape.gates[n]} - set(without)
-        runs: set[str] = set()
-        while more := {n for n in able - runs if self.able(n, runs)}:
+        runs = set(named)
+
+        def comes(n: str) -> bool:
+            return self.able(n, runs) and (not named or any(e.source in runs for e in self._fed[n]))
+
+        while more := {n for n in able - runs if comes(n)}:
             runs |= more
         return runs
 
-    def needed(self) -> set[str]:
+    def needed(self, named: Collection[str] = ()) -> set[str]:
         """Return the controlled nodes without which no gate of the loop could be asked."""
-        if not self.could_run() & self.deciding:
+        if not self.could_run((), named) & self.deciding:
             return set()
-        return {n for n in self.may_open if not self.could_run({n}) & self.deciding}
+        return {n for n in self.may_open if not self.could_run({n}, named) & self.deciding}
 
     def find(self, around: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
         """Return the place, and the controlled nodes that are open then. Raises Refused for several."""
         shape, parts, members = self.shape, self.shape.parts, self.members
         named = members & set(shape.net.entrypoints)
         if named:
-            return named, named
+            return named, frozenset(named | self.needed(named))
         able = set(around) or {n for n in members if self.able(n, ())}  # D8
         free = {n for n in able if not shape.gates[n]}
         if not self.control:  # D4
@@ -327,7 +336,10 @@ class _Beginning:
         runs = self.could_run(self.chosen)
         ways = linked(e for e in self.edges - self.control if e.source in runs | free and e.target in runs)
         asking = {n for n in free if reach([n], ways) & self.deciding - {n}}  # D6
-        free = {n for n in asking if parts[n].kind != "gate"} or free & self.deciding
+        starting = {e.source for e in self.control if e.source in free and self.able(e.target, runs)}
+        if not able & self.may_open:
+            starting = starting or free & self.deciding
+        free = {n for n in asking if parts[n].kind != "gate"} or starting
         if free:  # "the uncontrolled node that has what it needs"
             return self._one_place(free), frozenset()
         able &= self.may_open

@@ -411,10 +411,11 @@ class Interpreter:
         self._close(gate)
         self.decided[gate] = choice
         begun = {n for loop in self.loops.values() for n in loop.places}  # they run in this round
+        around = {n for level in self._levels() if gate in level.members for n in level.heads}
         for t in choice if choice != END else ():
             self.opens[gate, t] = self.clock
             if t in self.heads:
-                self.beside[t] = {*choice} - {t} - begun
+                self.beside[t] = around.intersection(choice) - {t} - begun
 
     def _close(self, gate: str) -> None:
         """R5: a decision opens a head for one run, any other node until the gate loses it."""

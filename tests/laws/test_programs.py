@@ -713,6 +713,37 @@ def test_a_cycle_without_a_gate_goes_round_after_a_failure_in_a_later_turn(call:
     assert (result["n"], ran) == (14, [10, 11, 12, 13, 14])
 
 
+def test_a_cycle_that_was_at_rest_stays_there_after_a_failure_in_a_later_turn(call: Call) -> None:
+    """What it made last equals what the turn before had left."""
+    down: list[str] = []
+    ran: list[str] = []
+
+    @node(output_name="words")
+    def split(text: str, tag: str) -> list[str]:
+        ran.append(text)
+        return text.split()
+
+    @node(output_name="text")
+    def join(words: list[str]) -> str:
+        return " ".join(words)
+
+    @node(output_name="page")
+    def publish(text: str, tag: str) -> str:
+        if down:
+            raise ConnectionError(down.pop())
+        return f"{tag}: {text}"
+
+    with pytest.warns(GraphWarning, match="no gate ends the loop"):
+        graph = Graph([split, join, publish])
+    first = call(graph, text="some  tea", tag="a", workflow_id="w", on_internal_override="ignore")
+    assert (first["page"], ran) == ("a: some tea", ["some  tea", "some tea"])
+    ran.clear()
+    down.append("once")
+    call(graph, tag="b", workflow_id="w", error_handling="continue")
+    result = call(graph, tag="b", workflow_id="w")
+    assert (result["page"], ran) == ("b: some tea", ["some tea"])
+
+
 def assistant(log: list[Any], *, slow: bool = False, again: bool = False) -> Graph:
     """A model that calls tools side by side; one of them needs an approval, which is asked for or slow."""
 
@@ -1111,3 +1142,90 @@ def test_a_gate_is_asked_after_what_another_one_chose_in_this_round(call: Call) 
 
     call(Graph([write, unclear, good, look_up, measure, advise], name="desk"))
     assert asked == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_a_head_that_waits_for_its_own_last_round_does_not_let_the_gate_go_first(call: Call) -> None:
+    judged: list[str] = []
+
+    @ifelse(when_true="polish", when_false=END)
+    def is_rough(topic: str) -> bool:
+        return True
+
+    @node(output_name="draft", emit="polished")
+    def polish(draft: str) -> str:
+        return f"polished {draft}"
+
+    @route(targets=["rewrite", END])
+    def judge(draft: str) -> Any:
+        judged.append(draft)
+        return "rewrite" if len(judged) == 1 else END
+
+    @node(output_name="draft", wait_for="polished")
+    def rewrite(topic: str) -> str:
+        return topic
+
+    nodes = [is_rough, polish, judge, rewrite]
+    result = call(Graph(nodes, name="essay"), topic="tea", draft="notes", on_internal_override="ignore")
+    assert course(result) == ["is_rough", "polish", "judge", "rewrite", "polish", "judge"]
+    assert judged == ["polished notes", "polished tea"]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_round_from_the_beginning_runs_what_the_first_one_ran(call: Call, named: bool) -> None:
+    edited: list[tuple[str, str]] = []
+
+    @node(output_name="facts")
+    def research(topic: str, text: str = "") -> str:
+        return f"{topic} {len(edited)}"
+
+    @node(output_name="draft")
+    def write(facts: str) -> str:
+        return f"on {facts}"
+
+    @node(output_name="text")
+    def edit(draft: str, facts: str) -> str:
+        edited.append((draft, facts))
+        return f"{draft}!"
+
+    @route(targets=["research", "write", END])
+    def judge(text: str) -> Any:
+        return [None, "research", "write", END][len(edited)]
+
+    graph = Graph([research, write, edit, judge], name="essay")
+    result = call(graph.with_entrypoint("research") if named else graph, topic="tea")
+    whole, part = ["research", "write", "edit", "judge"], ["write", "edit", "judge"]
+    assert course(result) == [*whole, *whole, *part]
+    assert edited == [("on tea 0", "tea 0"), ("on tea 1", "tea 1"), ("on tea 1", "tea 1")]
+
+
+def test_a_gate_whose_choices_could_not_run_does_not_begin_the_loop(call: Call) -> None:
+    """It has a default for what the loop makes."""
+
+    @node(output_name=("task", "effort"))
+    def plan(topic: str, verdict: int = 0) -> tuple[str, int]:
+        return f"{topic} {verdict}", verdict
+
+    @route(targets=["polish", "skim"])
+    def worth(effort: int = 0) -> str:
+        return "polish" if effort else "skim"
+
+    @node(output_name="text")
+    def polish(task: str) -> str:
+        return f"polished {task}"
+
+    @node(output_name="text")
+    def skim(task: str) -> str:
+        return f"skimmed {task}"
+
+    @node(output_name="verdict")
+    def check(text: str, verdict: int = 0) -> int:
+        return verdict + 1
+
+    @route(targets=["plan", END])
+    def done(verdict: int) -> Any:
+        return END if verdict == 2 else "plan"
+
+    result = call(Graph([plan, worth, polish, skim, check, done], name="essay"), topic="tea")
+    first, second = (["plan", "worth", way, "check", "done"] for way in ("skim", "polish"))
+    assert course(result) == [*first, *second]
+    assert result["text"] == "polished tea 1"

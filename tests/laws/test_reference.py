@@ -275,3 +275,18 @@ def test_a_turn_after_a_turn_that_was_cut_off() -> None:
         "user: 2+2?",
         "ai: ok",
     ]
+
+
+def test_what_is_chosen_together_runs_in_one_round_where_one_of_them_awaits_the_other() -> None:
+    decisions = iter([("look",), ("look", "read"), END])
+    graph = net(
+        fn("pick(s) => look, read", lambda v: next(decisions)),
+        fn("look(s) -> a", plus("look")),
+        fn("read(s) -> b", plus("read")),
+        fn("join(a, b='') -> s", plus("join")),
+        declared=(
+            *(("look", "join"), ("read", "join"), ("look", "read")),
+            *(("join", "pick"), ("join", "look"), ("join", "read")),
+        ),
+    )
+    assert course(graph, s="s") == "pick look join pick look read join pick"

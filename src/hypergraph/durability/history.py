@@ -284,17 +284,20 @@ class Replay:
     ) -> None:
         """Note which values there were before the records begin, and how often they had been written.
 
-        Each of the turns writes what it is given once more.
+        Each of the turns writes what it is given once more. What a record took tells more than what it wrote:
+        a value that equals the one before does not count as written again where a loop has no gate.
         """
-        written: dict[str, int] = {}
-        given: Counter[str] = Counter()  # before the first record that has written it
+        there: dict[str, int] = {}
+        given: Counter[str] = Counter()  # before the first record that has taken or written it
         for turn, records in zip(turns, found, strict=True):
-            given.update(name for name in turn.names if name not in written)
+            given.update(name for name in turn.names if name not in there)
             for _, record in records:
+                for name, version in record.input_versions.items():
+                    there.setdefault(name, version)
                 for name, version in record.output_versions.items():
-                    written.setdefault(name, version)
+                    there.setdefault(name, version - 1)
         for name, version in self.stored.versions.items():
-            before = self.versions[name] = written.get(name, version + 1) - 1 - given[name]
+            before = self.versions[name] = there.get(name, version) - given[name]
             if before:  # a value that was given since is newer than what a step has made
                 self._write(name, None if self.stored.given.get(name, 0) >= before else EARLIER)
 
