@@ -50,17 +50,8 @@ STEP_TEXTS = ("error", "error_type")
 # or, where most steps do not have them, together in the column `extra`, as JSON.
 STEP_EXTRAS = (
     *("decision", "wait_versions", "visit", "child_workflow_id", "child_fence", "traceback"),
-    *(
-        "attempt_errors",
-        "partial",
-        "replayed",
-        "retry_of",
-        "rerun_at",
-        "answered_by",
-        "answered_at",
-        "waited_ms",
-    ),
-    *("expired", "used"),
+    *("attempt_errors", "partial", "replayed", "retry_of", "answered_by", "answered_at", "waited_ms"),
+    *("expired", "used", "rerun_at"),
 )
 STEP_KEY = ("workflow", "superstep", "node")
 STEP_COLUMNS = (
