@@ -443,6 +443,18 @@ def indexes_in(admission: Admission, turn: Turn) -> list[int]:
     return [admission.plan.index[name] for name in turn.again if name in admission.plan.index]
 
 
+def continued_in(admission: Admission, news: Collection[str], again: Sequence[int]) -> set[int]:
+    """Return the nested graphs whose own run continues: their code has changed, and not what they take."""
+    steps, reached_from = admission.plan.steps, admission.layout.reached_from
+    return {
+        index
+        for index in again
+        if steps[index].kind == "graph"
+        and steps[index].node.durability == "nested"
+        and not reached_from(news, [other for other in again if other != index]) >> index & 1
+    }
+
+
 def replaced_in(turn: Turn, stored: Stored, admission: Admission) -> frozenset[str]:
     """Return the values of a turn that a fork was given in place of what steps of a loop had made."""
     if turn.superstep not in stored.edited_at:

@@ -27,6 +27,7 @@ from hypergraph.durability.history import (
     Stored,
     Withheld,
     completed,
+    continued_in,
     grown,
     is_about_others,
     stored_in,
@@ -242,7 +243,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         if names and any(step.appends for step in plan.steps):
             _warn_of_half_turn(run, stored, replay, turn.names, reached)
         replay.begin(turn, reached)
-        past.reopened = _reopened(run, names, again)
+        past.reopened = continued_in(run.admission, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
         # Of a loop that a fork is given other values for, what has not ended with the old ones is given up.
         past.given_up = reached & ~sum(1 << index for index in past.reopened) or replay.given_up
@@ -381,18 +382,6 @@ def _count_visits(run: Run, stored: Stored, store: Checkpointer) -> None:
     for step in () if stored.is_whole else run.plan.steps:
         if step.kind == "graph" and step.index not in run.resumed.visits:
             run.resumed.visits[step.index] = store.backend.last_visit(stored.workflow.id, step.name)
-
-
-def _reopened(run: Run, news: Collection[str], again: Sequence[int]) -> set[int]:
-    """Return the nested graphs whose own run continues: their code has changed, and not what they take."""
-    steps, reached_from = run.plan.steps, run.admission.layout.reached_from
-    return {
-        index
-        for index in again
-        if steps[index].kind == "graph"
-        and steps[index].node.durability == "nested"
-        and not reached_from(news, [other for other in again if other != index]) >> index & 1
-    }
 
 
 def _last_begun(run: Run, stored: Stored, store: Checkpointer, unfinished: Sequence[Workflow]) -> int:

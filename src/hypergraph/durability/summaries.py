@@ -21,6 +21,7 @@ from hypergraph.durability.history import (
     EARLIER,
     Replay,
     Stored,
+    continued_in,
     covered,
     grown,
     indexes_in,
@@ -114,6 +115,7 @@ def reached_at(stored: Stored, admission: Admission) -> dict[int, int]:
         again = indexes_in(admission, turn)
         reached = admission.layout.reached_from(turn.names, again) if is_anew else 0
         reached |= reached_by_edit(turn, stored, admission)
+        reached &= ~sum(1 << index for index in continued_in(admission, turn.names, again))
         found |= {index: turn.superstep for index in nodes if turn.superstep and reached >> index & 1}
     return found
 
