@@ -377,7 +377,7 @@ class Encoding:
         """Return the value, or an `Undecodable` that says why there is none."""
         data = payload.data
         if data is None:
-            return Undecodable(f"not stored: {payload.format[1:]}", checksum=payload.checksum)
+            return Undecodable(f"not stored: {payload.format[1:]}").summed_as(payload.checksum)
         try:
             if payload.format == self.tag == self.format and payload.base is None:  # as most values are
                 if crc32(data) != payload.checksum:

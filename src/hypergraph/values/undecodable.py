@@ -60,7 +60,7 @@ class Undecodable:
     # A damaged value may hold very many.
     __slots__ = ("_checksum", "_form", "classes", "data", "is_foreign", "of", "reason", "rows")
 
-    def __init__(self, reason: str, data: Any = None, of: str | None = None, *, checksum: int = 0) -> None:
+    def __init__(self, reason: str, data: Any = None, of: str | None = None) -> None:
         self.reason = reason  # the cause and its remedy
         self.data = data  # the readable part
         self.of = of  # the name of the class, if it is an object
@@ -69,11 +69,16 @@ class Undecodable:
         # Formats and bytes that no serializer reads here.
         self.rows: tuple[tuple[str, bytes | None], ...] = ()
         self._form: tuple[bytes, Serializer] | None = None
-        self._checksum = checksum  # of a value that was not stored, 0 if it has none
+        self._checksum = 0  # of a value that was not stored, if it has one
 
     def stored_as(self, raw: bytes, serializer: Serializer) -> Undecodable:
         """Keep the stored bytes, for a comparison with another value."""
         self._form = (raw, serializer)
+        return self
+
+    def summed_as(self, checksum: int) -> Undecodable:
+        """Keep the checksum of a value that was not stored, for a comparison with another value."""
+        self._checksum = checksum
         return self
 
     @property
