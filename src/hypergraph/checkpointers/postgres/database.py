@@ -612,7 +612,7 @@ class Database(Connections):
             if not is_lost(error) and error.sqlstate not in CLASHES:
                 raise
             self.drop_idle()
-            return False  # whoever takes it next finds it free, or given up by this process
+            return False  # the next claim finds it free, or given up by this process
         if fault_points.hook is not None:
             fault_points.point("write.after_commit")
         return is_ours

@@ -63,8 +63,8 @@ def insert(
     """Add workflows without an owner; those that exist stay as they are."""
     kept = {name: structure(new) for name, new in workflows.items()}
     connection.executemany(STRUCTURE, {each for each in kept.values() if each.digest is not None})
-    nobody = (0, None, None, None)
-    rows = [new_row(name, new, time, kept[name].digest, nobody) for name, new in workflows.items()]
+    no_owner = (0, None, None, None)
+    rows = [new_row(name, new, time, kept[name].digest, no_owner) for name, new in workflows.items()]
     values = [(name, *row[1:]) for name, given in inputs.items() for row in input_rows(0, 0, given)]
     columns = [list(column) for column in zip(*rows, strict=True)]
     columns += [[row[at] for row in values] for at in range(len(_VALUES) + 1)]
