@@ -7,8 +7,10 @@ Properties are tried on the same examples each time, so that a fresh clone is as
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from hypothesis import settings
 
@@ -24,6 +26,19 @@ _TESTS = Path(__file__).parent
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(_TESTS.parent / "src"), str(_TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
 )
+
+
+def _only_sqlite_opens_databases(event: str, args: tuple[Any, ...]) -> None:
+    """Fail where the library itself opens a database file: closing it frees SQLite's locks on the file."""
+    if event != "open" or not isinstance(args[0], str) or args[2] & os.O_EXCL:
+        return
+    module = sys.modules.get("hypergraph.checkpointers.sqlite.database")
+    if args[0] in getattr(module, "_BY_PATH", ()):  # a module that is being imported has none yet
+        caller = sys._getframe(1).f_globals["__name__"]
+        assert not caller.startswith("hypergraph."), f"{caller} opens {args[0]}"
+
+
+sys.addaudithook(_only_sqlite_opens_databases)
 
 gc.disable()  # until all tests are found: hardly anything of it is garbage
 

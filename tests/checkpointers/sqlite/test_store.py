@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import (
     SqliteCheckpointer,
     StepRecord,
@@ -63,6 +64,44 @@ def in_fresh_python(code: str, *arguments: object, **options: Any) -> subprocess
 
 
 # -- the file ------------------------------------------------------------------------------------------
+
+
+_RUN_AND_END = """
+import sys
+from hypergraph import Graph, SyncRunner, node
+@node(output_name="y")
+def double(x): return 2 * x
+runner, number = SyncRunner(checkpointer=sys.argv[1]), sys.argv[2]
+runner.run(Graph([double], name="g"), x=int(number), workflow_id="b" + number)
+"""
+
+
+def test_processes_that_come_and_go_leave_the_log_of_a_reader_that_begins_to_write(tmp_path: Path) -> None:
+    """A process that ends takes the log with it, unless the locks of the others say that it is in use."""
+
+    @node(output_name="y")
+    def double(x: int) -> int:
+        return 2 * x
+
+    path = tmp_path / "w.db"
+    others = iter(range(100))
+    in_fresh_python(_RUN_AND_END, path, next(others))
+    store = SqliteCheckpointer(path)
+    runner = SyncRunner(checkpointer=store)
+    for number in range(4):
+        assert store.workflow("b0") is not None  # by a reader, whose lock has to last
+        runner.run(Graph([double], name="g"), x=number, workflow_id=f"a{number}")
+        for _ in range(2):
+            other = next(others)
+            in_fresh_python(_RUN_AND_END, path, other)
+            assert store.workflow(f"b{other}") is not None
+    store.close()
+    fresh = SqliteCheckpointer(path)
+    expected = {f"a{number}": 2 * number for number in range(4)} | {f"b{n}": 2 * n for n in range(9)}
+    assert {found.id: fresh.state(found.id)["y"] for found in fresh.workflows()} == expected
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    connection.close()
 
 
 def test_the_file_is_made_by_the_first_write_and_by_no_read(tmp_path: Path) -> None:

@@ -1,4 +1,8 @@
-"""A SQLite file: one connection that writes, under a lock, and readers."""
+"""A SQLite file: one connection that writes, under a lock, and readers.
+
+SQLite's locks on a file belong to the process: closing any other handle of the file frees them all, and
+another process would then delete the log that is in use here. So the file is opened by SQLite alone.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,9 @@ from hypergraph.checkpointers.sqlite.reading import (
     check_beside,
     check_journal,
     connect,
+    has_journal,
     is_busy,
-    needs_recovery,
+    is_empty,
     patiently,
     reader_at,
 )
@@ -222,11 +227,14 @@ class Database:
 
         Readers do neither. Raises CheckpointError when that fails.
         """
-        try:
-            if self._writer is not None or not needs_recovery(self.path):
+        if self._writer is not None:
+            return False
+        if not is_empty(self.path) and not has_journal(self.path):
+            try:
+                self.ask(lambda connection: None)  # opens a reader, which is kept for what follows
                 return False
-        except OSError as error:
-            raise translated(error, self.path) from error
+            except StoreUnavailableError:
+                pass  # of an older release, or half written; a writer mends both, or says what else it is
         self.open()
         return True
 

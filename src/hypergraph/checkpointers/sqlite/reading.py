@@ -6,6 +6,7 @@ budget of instructions. What a crashed program left half done is finished only b
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -30,7 +31,6 @@ _BESIDE = ("-journal", "-wal", "-shm")
 _SUPER = bytes.fromhex(
     "d9d505f920a163d7"
 )  # the end of a journal that names another file, which SQLite deletes
-_MAGIC, _VERSION = b"SQLite format 3\0", slice(60, 64)  # of a file: how it begins, and where user_version is
 _PRIMARY = 0xFF  # the low byte of a result code; the rest refines it
 
 
@@ -207,7 +207,12 @@ def _needs_no_lock(error: sqlite3.OperationalError, path: str) -> bool:
 
 
 def check_beside(path: str) -> None:
-    """Raise StoreCorruptError if one of SQLite's files beside a database is a link, or no file."""
+    """Raise StoreCorruptError if one of SQLite's files beside a database is a link, or no file.
+
+    Raises IsADirectoryError if the database itself is a folder.
+    """
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     for end in _BESIDE:
         try:
             mode = os.lstat(path + end).st_mode
@@ -241,16 +246,9 @@ def check_journal(path: str) -> None:
         )
 
 
-def needs_recovery(path: str) -> bool:
-    """Return whether a program that writes has to open a file before it can be read.
-
-    The version in the header may be older than that in the log, which costs no more than an early opening.
-    """
-    if is_empty(path) or os.path.lexists(path + "-journal"):
-        return True
-    with open(path, "rb") as file:
-        header = file.read(_VERSION.stop)
-    return header.startswith(_MAGIC) and int.from_bytes(header[_VERSION]) < len(migrations.MIGRATIONS)
+def has_journal(path: str) -> bool:
+    """Return whether a program was writing a file without a log, or has crashed while it did."""
+    return os.path.lexists(path + "-journal")
 
 
 def in_uri(path: str) -> str:
