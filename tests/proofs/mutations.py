@@ -216,6 +216,18 @@ def _forget_before_a_summary() -> None:
     Standing.to_data = lambda self: {**plain(self), "held": [0] * len(self.held)}  # type: ignore[method-assign]
 
 
+def _open_beside_sqlite() -> None:
+    """Look into a database file before a run begins: closing it frees SQLite's locks on the file."""
+    plain = Database.recover
+
+    def recover(self: Database) -> bool:
+        if os.path.exists(self.path):
+            os.close(os.open(self.path, os.O_RDONLY))
+        return plain(self)
+
+    Database.recover = recover  # type: ignore[method-assign]
+
+
 DEFECTS: dict[str, Callable[[], None]] = {
     "objects are stored that cannot be read": _store_what_cannot_be_read,
     "a turn goes by old decisions": _keep_decisions,
@@ -239,6 +251,7 @@ DEFECTS: dict[str, Callable[[], None]] = {
     "a join takes one new and one old value": _do_not_wait_for_values,
     "ten items say why they failed": _show_ten_reasons,
     "a summary forgets decisions": _forget_before_a_summary,
+    "a database file is opened beside SQLite": _open_beside_sqlite,
     "a commit after the next superstep starts": _commit_late,
     "no fsync before the row of an artifact": _do_not_sync_artifacts,
     "no check of the fence": _do_not_check_fences,
