@@ -40,7 +40,7 @@ types: .venv/.dev
 # keep two cores busy: many tests wait for a process, a browser or a timer.
 tests: .venv/.dev browser lint
 	@echo "==> tests: pytest"
-	@CHROMIUM="$(CHROMIUM)" PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -n 3 --dist worksteal -q
+	@CHROMIUM="$(CHROMIUM)" PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -n 4 --dist worksteal -q
 
 # The modules of the web page: their types, which stand in comments, and tests of the parts that need no browser.
 # The page itself is served as it is; npm installs the type checker and the types of the libraries, and nothing else.
