@@ -1,5 +1,6 @@
 """Who may write a workflow in a SQLite store: the one live owner, whatever dies, stops or forks."""
 
+import fcntl
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -71,6 +72,26 @@ def test_the_child_of_a_fork_neither_owns_nor_frees_what_its_parent_claimed(
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert other().ask("claim w") == "WorkflowLockedError"
     store.backend.write(store.encoding.commit(claim, status=WorkflowStatus.COMPLETED))
+
+
+def test_two_processes_that_look_for_a_dead_owner_do_not_find_each_other(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, seen = fcntl.lockf, []
+
+    def lockf(file: int, operation: int, *place: int) -> None:
+        if operation == fcntl.LOCK_UN and not seen:  # this process has looked, and still holds the byte
+            child = os.fork()
+            if child == 0:
+                monkeypatch.undo()
+                os._exit(locks.LockFile(f"{path}-lock").lives(1, 1, 0, locks.HOST))
+            seen.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        plain(file, operation, *place)
+
+    Path(f"{path}-lock").touch()
+    monkeypatch.setattr(fcntl, "lockf", lockf)
+    assert not locks.LockFile(f"{path}-lock").lives(1, 1, 0, locks.HOST)
+    assert seen == [False]
 
 
 def test_without_file_locks_an_owner_lives_as_long_as_its_process(

@@ -55,8 +55,8 @@ class LockFile:
         if self._file is None and not os.path.exists(self._path):
             return False  # no process ever claimed anything, and to look does not make the file
         file, byte = self._open(), _byte(key, fence)
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+        try:  # shared: a process that looks at the same moment is not taken for the owner
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, byte)
         except OSError as error:
             if error.errno in _TAKEN:
                 return True
