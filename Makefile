@@ -36,7 +36,7 @@ types: .venv/.dev
 	@echo "==> types: mypy"
 	@$(RUN) -m mypy
 
-# Tests start many processes, which would compile the package again and again without its bytecode. Three workers
+# Tests start many processes, which would compile the package again and again without its bytecode. Four workers
 # keep two cores busy: many tests wait for a process, a browser or a timer.
 tests: .venv/.dev browser lint
 	@echo "==> tests: pytest"

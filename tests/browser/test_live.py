@@ -14,6 +14,7 @@ from support.browsing import looking_at
 from support.ui_serving import environment, serving
 
 from browser.panels import Panels
+from hypergraph.checkpointers import SqliteCheckpointer
 
 pytestmark = pytest.mark.slow
 
@@ -86,6 +87,25 @@ def test_a_change_before_the_page_is_live_is_not_missed(browser: Browser, tmp_pa
             for route in held:
                 route.continue_()
             expect(page.locator(".title .badge")).to_have_text("completed")
+
+
+def test_more_tabs_than_a_browser_has_connections_are_all_live(browser: Browser, tmp_path: Path) -> None:
+    database = tmp_path / "tabs.db"
+    SqliteCheckpointer(database).open()
+    with serving(database) as served, looking_at(browser, served) as first:
+        expect(first.get_by_role("status")).to_have_text("live")
+        tabs = [first.context.new_page() for _ in range(6)]
+        for tab in tabs:
+            tab.goto(served.address)
+            expect(tab.get_by_role("status")).to_have_text("live")
+        with stepped(database, "shown"):
+            for tab in (first, *tabs):
+                expect(tab.get_by_role("row").filter(has_text="shown")).to_contain_text("active")
+            first.close()  # the one that listens for the others
+            expect(tabs[0].get_by_role("status")).to_have_text("live")
+        with stepped(database, "later"):
+            for tab in tabs:
+                expect(tab.get_by_role("row").filter(has_text="later")).to_contain_text("active")
 
 
 @pytest.mark.parametrize("first", ["columns", "workflow"])

@@ -14,11 +14,13 @@ const AGAIN_MS = 1000;
 function useStream(id, node) {
   const [shown, setShown] = useState(NOTHING);
   useEffect(() => {
-    const controller = new AbortController();
+    let connection = new AbortController();
     let offset = 0;
     let over = false;
+    let left = false; // for another stream, or another tab of the page
     const hear = async () => {
-      const response = await send(`/api/v1/stream?${queryOf({ id, node, offset })}`, { signal: controller.signal });
+      connection = new AbortController();
+      const response = await send(`/api/v1/stream?${queryOf({ id, node, offset })}`, { signal: connection.signal });
       if (!response.ok || !response.body) return;
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = "";
@@ -35,14 +37,20 @@ function useStream(id, node) {
       }
     };
     const follow = async () => {
-      while (!over && !controller.signal.aborted) {
-        await hear().catch(() => {}); // the connection is lost
+      while (!over && !left) {
+        if (!document.hidden) await hear().catch(() => {}); // the connection is lost
         if (!over) await new Promise((resume) => setTimeout(resume, AGAIN_MS));
       }
     };
+    const changed = () => document.hidden && connection.abort(); // the browser has few connections for all its tabs
+    document.addEventListener("visibilitychange", changed);
     setShown(NOTHING);
     follow();
-    return () => controller.abort();
+    return () => {
+      left = true;
+      document.removeEventListener("visibilitychange", changed);
+      connection.abort();
+    };
   }, [id, node]);
   return shown;
 }
