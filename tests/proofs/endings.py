@@ -42,7 +42,7 @@ def run(folder: Path, runner: str, mode: str, ending: Callable[[], object] | Non
 def finished(folder: Path, runner: str, mode: str, crashes: int = 1) -> list[str]:
     """Resume in another process; return what is wrong with the whole story."""
     store = SqliteCheckpointer(folder / "w.db")
-    acknowledged = recorded(folder) if (folder / "w.db").exists() else []
+    acknowledged = recorded(folder) if store.backend.read_workflow("w") is not None else []
     before = calls(folder) if (folder / "calls").exists() else {}
     store.close()
     heard = Child(partial(run, folder, runner, mode)).hear()

@@ -80,10 +80,9 @@ def visits(lines: list[str]) -> Counter[str]:
     return Counter(key for _, _, _, attempt, key, _ in split if attempt == "1")
 
 
-def of_last_process(lines: list[str]) -> list[str]:
-    """Return the lines of the last process that left any."""
-    last = lines[-1].split("|")[-1] if lines else ""
-    return [line for line in lines if line.split("|")[-1] == last]
+def of_process(lines: list[str], pid: str) -> list[str]:
+    """Return the lines that a process has left."""
+    return [line for line in lines if line.split("|")[-1] == pid]
 
 
 def receipt_of(right: int) -> str:
