@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from support.processes import Elsewhere, started
 
 from hypergraph.checkpointers import fault_points
+from hypergraph.exceptions import StoreUnavailableError
 from proofs import sample
 from proofs.outcome import Outcome, scaled
 from proofs.promises import Seen, flaws_of, look, unsaved
@@ -77,8 +78,12 @@ def killed(folder: Path, manner: Manner, at: int) -> None:
 def resumed(folder: Path, manner: Manner, crashes: int = 1) -> Resumed:
     """Look at what a crash left, start the program again and look once more."""
     store = sample.store_in(folder)
-    before, entered = look(store), sample.calls(folder)
-    flaws = flaws_of(store, before)
+    entered = sample.calls(folder)
+    try:
+        before = look(store)
+        flaws = flaws_of(store, before)
+    except StoreUnavailableError:  # half created: readers leave it as it is, and the next run finishes it
+        before, flaws = Seen({}, {}, {}), []
     if manner.mode == "sync":
         last = folder / "killed"  # by its number; it may have called nothing
         begun = sample.places(sample.of_process(entered, last.read_text()) if last.exists() else entered)

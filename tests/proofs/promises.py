@@ -5,6 +5,7 @@ Every function returns flaws, texts that say what is wrong; none is the answer h
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -138,7 +139,7 @@ def _family(store: SqlCheckpointer, workflows: Iterable[Workflow]) -> Iterator[W
 
 
 def _damage(store: SqlCheckpointer) -> list[str]:
-    if not isinstance(store, SqliteCheckpointer):
+    if not isinstance(store, SqliteCheckpointer) or not os.path.exists(store.backend.location):
         return []
     with closing(sqlite3.connect(f"file:{store.backend.location}?mode=ro", uri=True)) as connection:
         (found,) = connection.execute("PRAGMA integrity_check").fetchone()
