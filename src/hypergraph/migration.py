@@ -20,6 +20,7 @@ from hypergraph.durability.code_changes import (
     node_hashes,
     recorded_structure,
     refuse_other_graph,
+    refuse_repetition,
     with_version,
 )
 from hypergraph.durability.history import stored_in
@@ -342,6 +343,8 @@ class _Move:
                 else:  # its results are read again, for the list of all
                     self.store.state(child.id)
             return
+        running = [node for _, node in self.store.backend.read_announced(workflow.id)]
+        refuse_repetition(graph, stored, running, ())
         names = given_names(graph, stored)
         given = {name: stored.inputs[name][1] for name in names}
         run = Run(self.context, admit(graph, names, on_internal_override="ignore"), given)

@@ -941,6 +941,7 @@ class Done:
     is_end: bool = False
     absent: Collection[str] = ()  # outputs that it did not make
     equal: Collection[str] = ()  # outputs that are as they were
+    round: int = 0  # the superstep of it had nothing failed
 
 
 class Standing:
@@ -1154,8 +1155,9 @@ class Standing:
             for k in layout.home[index]:
                 if layout.loops[k].whole:  # but its beginning goes first, whatever comes back to it
                     self.held[k] |= layout.loops[k].cut & again & ~(self.unrun[k] & layout.loops[k].begins)
+        kept = self._undisturbed(index)
         if index in self.quiet:
-            fed &= ~(self.quiet[index] & self.ran)
+            fed &= ~kept
             self.quiet = {i: mask for i, mask in self.quiet.items() if i != index}
         self.have |= gives
         for i in bits(layout.waiters[index] & self.placed):
@@ -1167,8 +1169,13 @@ class Standing:
             if gate in self.decisions:
                 touched |= self._drop(gate)
         for k in layout.entered_by(index, absent) if absent else layout.enters[index]:
-            touched |= self._enter(k)
+            if not layout.loops[k].members & kept:
+                touched |= self._enter(k)
         self._look_at(touched)
+
+    def _undisturbed(self, index: int) -> int:
+        """Return the nodes that have run, and that a node which is new to the graph does not run again."""
+        return self.quiet.get(index, 0) & self.ran
 
     def decide(self, gate: int, targets: Collection[int], is_end: bool = False) -> None:
         """Note what a gate decided; then it is to `finish`."""
@@ -1180,10 +1187,13 @@ class Standing:
 
     def _choose(self, gate: int, targets: Collection[int]) -> int:
         """Open what a gate has chosen; return the nodes concerned."""
-        layout, chosen = self.layout, _mask(targets)
+        layout, chosen, kept = self.layout, _mask(targets), self._undisturbed(gate)
         self.decisions[gate] = self.decisions.get(gate, 0) | chosen
-        self.owed |= chosen
         self.open |= chosen
+        if kept:
+            targets = [i for i in targets if not kept >> i & 1]
+            chosen &= ~kept
+        self.owed |= chosen
         self.fresh |= chosen
         holds = layout.holds[gate]
         later = chosen & ~self.placed  # the others run in this round
@@ -1551,7 +1561,8 @@ class Past:
 
     def _force(self, done: Done, first: int) -> None:
         """Let a step have run that is not ready: the graph is another one by now."""
-        self.supersteps[done.index] = self.supersteps.of(self.standing, done.index, first)
+        number = self.supersteps.of(self.standing, done.index, first)
+        self.supersteps[done.index] = max(number, done.round)
         before = self.standing.have
         self.standing.replay(done)
         self.supersteps.begin(self.standing)

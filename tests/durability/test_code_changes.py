@@ -471,7 +471,7 @@ def test_a_new_node_that_leads_to_results_is_refused_with_error(runner: SyncRunn
     letters.down = {"send"}
     runner.run(letters.graph(new=False), path="a", workflow_id="w", error_handling="continue")
     letters.calls.clear()
-    with pytest.raises(GraphChangedError, match="it is new, and 'split' ran without what it makes"):
+    with pytest.raises(GraphChangedError, match="it is new, and 'split' ran without it"):
         runner.run(letters.graph(new=True), workflow_id="w", code_change="error")
     assert letters.calls == []
 

@@ -19,6 +19,7 @@ from hypergraph.engine.options import RunOptions
 from hypergraph.engine.plan import graph_inside
 from hypergraph.engine.run import Run
 from hypergraph.exceptions import (
+    AmbiguousStepError,
     GraphChangedError,
     GraphVersionError,
     HypergraphError,
@@ -365,7 +366,7 @@ def refuse_changes(graph: Graph, workflow_id: str, paths: Mapping[str, Changes])
 
 def _novelty(path: str, at: Changes) -> str:
     takers = at.new[path.rpartition("/")[2]]
-    return f"is new, and {_listed(at.graph, takers)} ran without what it makes"
+    return f"is new, and {_listed(at.graph, takers)} ran without it"
 
 
 def _renamed(new: Mapping[str, Changes]) -> str:
@@ -441,6 +442,7 @@ def recorded_structure(graph: Graph) -> dict[str, Any]:
         graph.memo["recorded"] = {
             **structure_of(graph),
             "rules": RULES,
+            "unrepeatable": [node.name for node in graph.iter_nodes() if not node.repeatable],
             "classes": fields_of(
                 (hint for node in graph.iter_nodes() for hint in _hints(node, node.data_outputs)),
                 versions=True,
@@ -487,7 +489,7 @@ def described(run: Run | MapRun, options: RunOptions) -> NewWorkflow:
 def _difference(graph: Graph, stored: Stored, name: str) -> str:
     """Return in which way a node has changed, or that it is new."""
     if takers := unseen_nodes(graph, stored).get(name):
-        return f"it is new, and {_listed(graph, takers)} ran without what it makes"
+        return f"it is new, and {_listed(graph, takers)} ran without it"
     nodes: dict[str, Any] = {node["name"]: node for node in (stored.workflow.graph or {}).get("nodes", ())}
     before, now = nodes.get(name), graph.nodes[name]
     if before is not None and (tuple(before["inputs"]), tuple(before["outputs"])) != (
@@ -583,13 +585,12 @@ def _of_other_type(workflow: Workflow, node_name: str, name: str, found: Misfit)
 
 
 def refuse_rerun(admission: Admission, stored: Stored, outdated: Collection[str]) -> None:
-    """Raise GraphChangedError if changed code leads to nodes that take what they made before."""
+    """Raise GraphChangedError if changed code leads to nodes that cannot run again."""
     kept = not_to_rerun(admission, stored, outdated)
     if kept is not None:
         raise GraphChangedError(
-            f"Workflow {stored.workflow.id!r} cannot run {', '.join(map(repr, outdated))} again: {kept}, and "
-            "would continue from its last value. Use fork_from=... with an earlier superstep, another "
-            'workflow_id, or code_change="keep".',
+            f"Workflow {stored.workflow.id!r} cannot run {', '.join(map(repr, outdated))} again: {kept}. "
+            'Use fork_from=... with an earlier superstep, another workflow_id, or code_change="keep".',
             workflow_id=stored.workflow.id,
         )
 
@@ -598,13 +599,61 @@ def not_to_rerun(admission: Admission, stored: Stored, outdated: Collection[str]
     """Return why nodes cannot run again, None if they can.
 
     What a node of a loop, or one that adds to a value, took at first is not there any more: to run it again
-    would continue the loop, and add a second time.
+    would continue the loop, and add a second time. What has completed with repeatable=False is not repeated.
     """
     plan, layout = admission.plan, admission.layout
     reached = layout.reached_from((), [plan.index[name] for name in outdated if name in plan.index])
     for step in (plan.steps[index] for index in bits(reached)):
+        if step.name not in stored.finished:
+            continue
         taken = (set(step.outputs) & set(step.node.inputs)) - set(step.inward)
-        if step.name in stored.finished and (layout.home[step.index] or step.appends or taken):
+        if layout.home[step.index] or step.appends or taken:
             how = "is in a loop" if layout.home[step.index] else "adds to what it made"
-            return f"node {step.name!r} {how}"
+            return f"node {step.name!r} {how}, and would continue from its last value"
+        # Of a nested graph that is outdated itself, only what has changed inside of it runs again.
+        once = [] if step.name in outdated and step.kind == "graph" else once_only(step.node)
+        if once:
+            return f"node {once[0]!r} has completed, and must not be repeated (repeatable=False)"
     return None
+
+
+def once_only(node: HyperNode) -> list[str]:
+    """Return the paths of the nodes with repeatable=False: the node itself, or nodes inside of it."""
+    if node.nested_graph is None:
+        return [] if node.repeatable else [node.name]
+    inside = (path for inner in node.nested_graph.iter_nodes() for path in once_only(inner))
+    return [f"{node.name}/{path}" for path in inside]
+
+
+def refuse_repetition(graph: Graph, stored: Stored, begun: Iterable[str], anew: Collection[str]) -> None:
+    """Refuse a graph without a node that must not be repeated and has begun, or whose result others make.
+
+    It was renamed, in most cases. New nodes that new values run `anew` do not repeat it.
+
+    Raises:
+        AmbiguousStepError: it has begun, and has left no result.
+        GraphChangedError: it has completed, and a new node makes what it made.
+    """
+    recorded = stored.workflow.graph or {}
+    gone = {name for name in recorded.get("unrepeatable", ()) if name not in graph.nodes}
+    how = 'If it was renamed, say so with Graph(..., formerly={"old": "new"}).'
+    for name in gone.intersection(begun):
+        raise AmbiguousStepError(
+            f"Node {name!r} of workflow {stored.workflow.id!r} must not be repeated, began without leaving "
+            f"a result, and is not in this graph. {how} Otherwise finish the run with the code that "
+            "recorded it.",
+            workflow_id=stored.workflow.id,
+            node_name=name,
+        )
+    before = stored.workflow.node_hashes
+    new = [node for node in graph.iter_nodes() if node.name not in {*before, *anew}]
+    for name in gone & stored.finished:
+        made = next(set(node["outputs"]) for node in recorded["nodes"] if node["name"] == name)
+        makers = [node.name for node in new if made.intersection(node.data_outputs)]
+        if makers:
+            raise GraphChangedError(
+                f"Workflow {stored.workflow.id!r}: node {name!r} has completed, must not be repeated, and is "
+                f"not in this graph, in which {_listed(graph, makers)} would make the same. {how} Otherwise "
+                "use another workflow_id, or another name for what the new node makes.",
+                workflow_id=stored.workflow.id,
+            )

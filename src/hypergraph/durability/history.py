@@ -433,9 +433,9 @@ class Replay:
             decided = record.decision
             names = decided if isinstance(decided, list) else () if decided is None else (decided,)
             chosen = tuple(step.target_index[name] for name in names if name in step.target_index)
-            return Done(step.index, record.superstep, chosen, "END" in names)
+            return Done(step.index, record.superstep, chosen, "END" in names, round=record.round)
         absent = tuple(name for name in step.outputs if name not in made)
-        return Done(step.index, record.superstep, absent=absent, equal=equal)
+        return Done(step.index, record.superstep, absent=absent, equal=equal, round=record.round)
 
 
 def indexes_in(admission: Admission, turn: Turn) -> list[int]:
@@ -719,7 +719,8 @@ def grown(stored: Stored, graph: Graph) -> list[StepRecord]:
 def unseen_nodes(graph: Graph, stored: Stored) -> dict[str, list[str]]:
     """Return the new nodes that make what finished nodes have taken without them, each with those nodes.
 
-    A node that a recorded gate chooses is none of them: a decision made now leads to it.
+    So are new gates that choose finished nodes. A node that a recorded gate chooses is none of them: a
+    decision made now leads to it.
     """
     before, wiring = stored.workflow.node_hashes, graph.wiring
     new = [name for name in wiring.nodes if name not in before] if before else []
@@ -732,6 +733,7 @@ def unseen_nodes(graph: Graph, stored: Stored) -> dict[str, list[str]]:
     for taker in (name for name in wiring.nodes if name in stored.finished):
         taken = [name for name in wiring.nodes[taker].inputs if name not in given]
         feeders = {feeder for name in taken for feeder in wiring.feeders(taker, name)}
+        feeders |= {name for name, gate in wiring.gates.items() if taker in gate.target_names}
         for name in new:
             if name in feeders and name not in chosen and name != taker:
                 found.setdefault(name, []).append(taker)

@@ -57,6 +57,7 @@ from hypergraph.durability.code_changes import (
     refuse_other_graph,
     refuse_other_rules,
     refuse_other_version,
+    refuse_repetition,
     refuse_rerun,
     reopened_nodes,
     warn_of_kept,
@@ -73,6 +74,7 @@ from hypergraph.durability.resume import (
     indexes_of,
     lacks_results,
     recall,
+    refuse_other_values,
     refuse_remade,
     refuse_unreadable,
     refuse_unreadable_inside,
@@ -498,6 +500,9 @@ class WorkflowRecorder:
         graph, described = run.admission.graph, self._described(run)
         source = self.store.backend.read_workflow(origin.workflow_id or "")
         if source is not None:
+            steps = run.plan.steps
+            resolved = [s.name for s in steps if s.node.repeatable or s.node.on_ambiguous == "rerun"]
+            fork.refuse_open(self.store, source, origin.upto, resolved)
             before = Stored(source, list(origin.records), origin.inputs)
             changes = changes_in(self.store, graph, before, origin.upto)
             if self.options.code_change == "error":
@@ -592,8 +597,8 @@ class WorkflowRecorder:
                 self.warned.add(stored.workflow.id)
                 warn_caller(
                     f"Workflow {stored.workflow.id!r} is not up to date with {found[names[0]]!r}, and cannot "
-                    f"run {', '.join(map(repr, names))} again: {kept}, and would continue from its last "
-                    "value. Use fork_from=... with an earlier superstep."
+                    f"run {', '.join(map(repr, names))} again: {kept}. Use fork_from=... with an earlier "
+                    "superstep."
                 )
             return []
         return names
@@ -703,7 +708,10 @@ class WorkflowRecorder:
         news, changes = self._news(run, stored), self._changes(run, stored)
         reached = run.admission.layout.reached_from(news)
         anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
+        running = [node for _, node in claim.running]
+        refuse_repetition(run.admission.graph, stored, running, anew)
         outdated = self._outdated(run, stored, changes, anew)
+        refuse_other_values(run, stored, running, reached, outdated)
         again = self._again(run, stored, changes)
         refuse_given_up_answer(run, stored, asked, news, again)
         if _is_outermost(run) and self.origin is None and self.options.on_internal_override != "ignore":

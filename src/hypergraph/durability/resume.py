@@ -35,11 +35,12 @@ from hypergraph.durability.history import (
 )
 from hypergraph.durability.summaries import begun_at, fits, reached_at, shift_of, with_turn
 from hypergraph.engine.admission import admit
-from hypergraph.engine.lists import Mark
+from hypergraph.engine.lists import Mark, items_of
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step, inputs_of
 from hypergraph.engine.run import CallContext, Run
 from hypergraph.exceptions import (
+    AmbiguousStepError,
     GraphChangedError,
     HypergraphError,
     NodeError,
@@ -302,10 +303,13 @@ def _asks_anew(run: Run, stored: Stored, asked: StepRecord, store: Checkpointer)
 
 
 def _refuse_lost_choice(run: Run, stored: Stored, replay: Replay, reached: int) -> None:
-    """Raise GraphChangedError for what a gate has chosen, has not run, and cannot be chosen any more.
+    """Raise GraphChangedError for what a gate has chosen and cannot choose any more.
 
-    A gate that decides again in this call is not asked about its last decision.
+    What it leads to is lost with it, unless the run has completed. A gate that decides again in this call
+    is not asked about its last decision.
     """
+    if stored.workflow.status is WorkflowStatus.COMPLETED:
+        return
     again = reached | run.standing.due | run.standing.pending
     for step in run.plan.steps:
         record = replay.latest.get(step.index)
@@ -313,14 +317,11 @@ def _refuse_lost_choice(run: Run, stored: Stored, replay: Replay, reached: int) 
             continue
         decided = record.decision if isinstance(record.decision, list) else [record.decision]
         lost = {name for name in decided if name not in (None, "END", *step.target_index)}
-        for later in stored.records:
-            if later.superstep > record.superstep and later.status is StepStatus.COMPLETED:
-                lost.discard(later.node_name)
         if lost:
             names = ", ".join(sorted(map(repr, lost)))
             raise GraphChangedError(
-                f"Workflow {stored.workflow.id!r}: gate {run.path_of(step.name)!r} chose {names}, which has "
-                "not completed, and which it cannot choose any more. Nothing ran. If it was renamed, say so "
+                f"Workflow {stored.workflow.id!r}: gate {run.path_of(step.name)!r} chose {names}, which it "
+                "cannot choose any more. Nothing ran. If it was renamed, say so "
                 'with Graph(..., formerly={"old": "new"}); to let the gate decide again, pass '
                 'code_change="rerun"; to finish the run as it was, use the code that recorded it.',
                 workflow_id=stored.workflow.id,
@@ -535,7 +536,8 @@ def _restore_lists(
     for name in unread.intersection(run.values):
         del run.values[name]
     for name in run.plan.lists.intersection(run.values):
-        run.values[name] = list(run.values[name])  # it grows in place, and the store's own must not
+        # It grows in place, and the store's own must not. What was made before the node appends is one item.
+        run.values[name] = list(items_of(run.values[name]))
         if replay.sources.get(name) is not None and not is_new:
             segments = stored.state.segments(name)
             run.lists.restore(name, () if segments is None else map(_mark, segments.added))
@@ -774,6 +776,25 @@ def end_with(run: Run, status: RunStatus, failed: StepRecord | None, error: Exce
         where = run.path_of(where) if where else "/".join(run.path)
     run.end(status, error, NodeError(where, error, superstep=superstep, item_index=run.item_index), 0)
     run.close()
+
+
+def refuse_other_values(
+    run: Run, stored: Stored, begun: Iterable[str], reached: int, outdated: Iterable[str]
+) -> None:
+    """Raise AmbiguousStepError for a step that has begun, and that this call would give other values.
+
+    What became of it is found out with the values that it took.
+    """
+    anew = reached | run.admission.layout.reached_from((), indexes_of(run, outdated))
+    for step in (run.plan.steps[index] for index in indexes_of(run, begun) if anew >> index & 1):
+        if not step.node.repeatable and step.node.on_ambiguous != "rerun":
+            raise AmbiguousStepError(
+                f"Node {run.path_of(step.name)!r} of workflow {stored.workflow.id!r} must not be repeated, "
+                "began without leaving a result, and would be given other values by this call. Find out what "
+                'it did first: resume the workflow without new values and without code_change="rerun".',
+                workflow_id=stored.workflow.id,
+                node_name=run.path_of(step.name),
+            )
 
 
 def refuse_remade(run: Run, stored: Stored, news: Collection[str], reached: int) -> None:

@@ -214,8 +214,11 @@ def name_of(cls: type[Any]) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def _classes_in(annotation: Any) -> Iterator[type[Any]]:
-    """Yield the supported classes in an annotation, including those in unions, generics and TypedDicts."""
+def _classes_in(annotation: Any, *, dicts: bool = False) -> Iterator[type[Any]]:
+    """Yield the supported classes in an annotation, including those in unions, generics and TypedDicts.
+
+    With `dicts`, TypedDicts are among them.
+    """
     waiting: list[Any] = [annotation]
     seen: set[int] = set()
     while waiting:
@@ -226,6 +229,8 @@ def _classes_in(annotation: Any) -> Iterator[type[Any]]:
         if isinstance(part, type) and kind_of(part):
             yield part
         elif typing.is_typeddict(part):
+            if dicts:
+                yield part
             waiting += _field_annotations(part)
         elif type(part) is list:
             waiting += part
@@ -254,11 +259,11 @@ def hints_of(cls: type[Any]) -> dict[str, Any]:
 def fields_of(annotations: Iterable[Any], *, versions: bool = False) -> dict[str, dict[str, str]]:
     """Return the fields and their types of the classes in annotations, and of the classes of their fields.
 
-    Classes have their names without the module: that of a script differs between processes. Of classes with
-    one name, the fields are joined. With `versions`, the version of a class is under "", if it was registered
-    with one.
+    Inherited fields are among them, and the keys of TypedDicts. Classes have their names without the module:
+    that of a script differs between processes. Of classes with one name, the fields are joined. With
+    `versions`, the version of a class is under "", if it was registered with one.
     """
-    waiting = [cls for annotation in annotations for cls in _classes_in(annotation)]
+    waiting = [cls for annotation in annotations for cls in _classes_in(annotation, dicts=True)]
     found: dict[type[Any], dict[str, str]] = {}
     while waiting:
         cls = waiting.pop()
@@ -267,11 +272,13 @@ def fields_of(annotations: Iterable[Any], *, versions: bool = False) -> dict[str
             if issubclass(cls, enum.Enum):
                 found[cls] = dict.fromkeys(cls.__members__, "")
             else:
-                written = getattr(cls, "__annotations__", {})
+                written: dict[str, Any] = {}
+                for base in reversed(cls.__mro__):
+                    written |= inspect.get_annotations(base)
                 found[cls] = {name: hint_text(hints.get(name, hint)) for name, hint in written.items()}
             if versions and version_of(cls) > 1:
                 found[cls][""] = str(version_of(cls))
-            waiting += [inner for hint in hints.values() for inner in _classes_in(hint)]
+            waiting += [inner for hint in hints.values() for inner in _classes_in(hint, dicts=True)]
     joined: dict[str, dict[str, str]] = {}
     in_order = sorted(found.items(), key=lambda one: (one[0].__qualname__, sorted(one[1].items())))
     for cls, fields in in_order:

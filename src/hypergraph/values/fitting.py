@@ -61,8 +61,10 @@ def _is_of(value: Any, hint: Any) -> bool:
     arguments = typing.get_args(hint)
     if origin is tuple and isinstance(value, tuple) and Ellipsis not in arguments:
         return len(value) == len(arguments)
+    if typing.is_typeddict(kind):
+        return isinstance(value, dict) and getattr(kind, "__required_keys__", frozenset()) <= value.keys()
     try:
-        return isinstance(value, kind) or (typing.is_typeddict(kind) and isinstance(value, dict))
+        return isinstance(value, kind)
     except TypeError:  # a protocol that cannot be checked
         return True
 
@@ -78,6 +80,8 @@ def _parts(value: Any, hint: Any) -> Iterator[tuple[str, Any, Any]]:
         of_key, of_value = arguments if len(arguments) == 2 else (Any, Any)
         for key, each in value.items():
             yield from (("", key, of_key), (f"[{key!r:.50}]", each, of_value))
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):  # a NamedTuple
+        yield from _fields(value)
     elif isinstance(value, (list, tuple, set, frozenset)):
         of_item = arguments[0] if arguments else Any
         yield from ((f"[{n}]", each, of_item) for n, each in enumerate(value))

@@ -1,0 +1,423 @@
+"""Random programs that change while their runs are unfinished: the law of `repeatable=False`.
+
+Whatever changes in the code, and whatever the call says of it, no function that must not be repeated has its
+effect twice in one workflow. A call may be refused; then the code of before finishes the run.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import pytest
+
+from durability.test_changed_programs import ANSWER, On, Part, nested, program
+from hypergraph import END, Graph, SyncRunner, ifelse, interrupt, node, route
+from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph.exceptions import AmbiguousStepError, GraphChangedError, HypergraphError
+from hypergraph.migration import migrate
+
+PROGRAMS = 60  # per case
+CHANGES = ("code", "rename", "gate", "no gate", "rename gate", "insert", "remove", "more", "fewer")
+
+
+class Effects:
+    """What the functions of a program do, and how one of them ends the first time."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.is_broken = True
+
+    def graph(self, parts: list[Part]) -> Graph:
+        return Graph([self._node(part) for part in parts], name="program")
+
+    def _node(self, part: Part) -> Any:
+        made = part.get("makes", f"{part['name']}_made")
+        function = self._function(part)
+        if part["kind"] == "node":
+            return node(output_name=made, repeatable=False)(function)
+        if part["kind"] == "gate":
+            targets = part.get("targets", ("left", "right"))
+            return ifelse(when_true=targets[0], when_false=targets[1])(function)
+        return interrupt(made, answer=int)(function)
+
+    def _function(self, part: Part) -> Any:
+        result = {"node": "result", "gate": part.get("result", "result % 2 == 0"), "ask": "None"}[
+            part["kind"]
+        ]
+        lines = [
+            f"def {part['name']}({', '.join(part['takes'])}):",
+            f"    result = ({' + '.join(part['takes'])}) * 3 + {part.get('plus') or 0}",
+            f"    effects.did({part.get('id', part['name'])!r}, {part['kind']!r}, {part.get('fails')!r})",
+            f"    return {result}",
+        ]
+        known: dict[str, Any] = {"effects": self}
+        exec("\n".join(lines), known)
+        return known[part["name"]]
+
+    def did(self, name: str, kind: str, fails: Any) -> None:
+        if fails is True and self.is_broken:
+            raise ConnectionError(name)
+        if kind == "node":
+            self.done.append(name)
+        if fails == "cut off" and self.is_broken:
+            raise KeyboardInterrupt
+
+
+def changed(rnd: Random, parts: list[Part]) -> list[Part]:  # noqa: PLR0912 - a branch for each change
+    """Return the program after an upgrade in which names may have changed, and nothing says so."""
+    new = [dict(part, id=part["name"]) for part in parts]
+    for number in range(rnd.randint(1, 3)):
+        change = rnd.choice(CHANGES)
+        plain = [part for part in new if part["kind"] == "node" and part["name"] not in ("left", "right")]
+        gates = [part for part in new if part["kind"] == "gate"]
+        part = rnd.choice(plain)
+        if change == "code":
+            part["plus"] += 10
+        elif change == "rename":
+            part.setdefault("makes", f"{part['name']}_made")
+            part["name"] += "_today"
+            for gate in gates:
+                old = part["name"].removesuffix("_today")
+                targets = gate.get("targets", ("left", "right"))
+                gate["targets"] = tuple(part["name"] if name == old else name for name in targets)
+        elif change == "gate":
+            gate = {"kind": "gate", "name": f"gate{number}", "takes": ["x"], "targets": (part["name"], END)}
+            new.insert(rnd.randint(0, len(new)), gate | {"result": rnd.choice(["True", "False"])})
+        elif change == "no gate" and gates:
+            new.remove(rnd.choice(gates))
+        elif change == "rename gate" and gates:
+            rnd.choice(gates)["name"] += "_today"
+        elif change == "insert":
+            made = part.get("makes", f"{part['name']}_made")
+            for other in new:
+                if other["kind"] == "node":
+                    other["takes"] = [f"b{number}_made" if name == made else name for name in other["takes"]]
+            new.insert(1, {"kind": "node", "name": f"b{number}", "takes": [made], "plus": 2})
+        elif change == "remove" and len(plain) > 2:
+            made = part.get("makes", f"{part['name']}_made")
+            new.remove(part)
+            for other in new:
+                other["takes"] = ["x" if name == made else name for name in other["takes"]]
+                other["takes"] = list(dict.fromkeys(other["takes"]))
+        elif change == "more":
+            part["takes"] = list(dict.fromkeys([*part["takes"], "x"]))
+        elif change == "fewer" and len(part["takes"]) > 1:
+            part["takes"] = part["takes"][1:]
+    return new
+
+
+@pytest.mark.parametrize("block", range(2))
+@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize("around", [lambda graph: graph, nested], ids=["flat", "nested"])
+def test_what_must_not_be_repeated_has_its_effect_once(around: Any, kind: str, block: int) -> None:
+    for seed in range(block * PROGRAMS, (block + 1) * PROGRAMS):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about results that are kept, and questions that are given up
+            check(Random(seed), kind, around, f"seed {seed}")
+
+
+def check(rnd: Random, kind: str, around: Any, seed: str) -> None:
+    effects, old = Effects(), program(rnd)
+    for part in old:
+        if part.get("fails") and kind == "sync" and rnd.random() < 0.5:
+            part["fails"] = "cut off"  # after it had its effect
+    new = changed(rnd, old)
+    on = On(kind, MemoryCheckpointer())
+    try:
+        before, after = around(effects.graph(old)), around(effects.graph(new))
+    except HypergraphError:
+        return  # the change makes no graph
+    try:
+        result = on.run(before, {"x": 2}, workflow_id="w", error_handling="continue")
+        if result.paused and rnd.random() < 0.5:
+            on.run(before, {result.pause.response_key: ANSWER}, workflow_id="w", error_handling="continue")
+    except KeyboardInterrupt:
+        pass
+    effects.is_broken = False
+    for policy in rnd.sample(["keep", "rerun", "error", "keep"], 3):
+        try:
+            on.finished(on.run(after, workflow_id="w", code_change=policy), after, "w")
+        except (HypergraphError, ValueError):
+            continue  # refused
+    twice = [name for name, times in Counter(effects.done).items() if times > 1]
+    assert twice == [], (seed, old, new)
+
+
+# -- one by one ----------------------------------------------------------------------------------------
+
+
+class Shop:
+    """Look up a price, charge and ship; the process is interrupted in `charge`, or `ship` fails."""
+
+    def __init__(self, *, interrupted: bool = False) -> None:
+        self.charged: list[int] = []
+        self.asked: list[Any] = []
+        self.is_down, self.is_interrupted = True, interrupted
+
+    def find(self, name: str, key: str, inputs: dict[str, Any]) -> Any:
+        self.asked.append(inputs)
+        return f"found {inputs['price']}"
+
+    def graph(
+        self, charge_as: str = "charge", *, changed: bool = False, more: Any = (), **options: Any
+    ) -> Graph:
+        @node(output_name="price")
+        def look_up(n: int) -> int:
+            return n
+
+        @node(output_name="price")
+        def look_up_today(n: int) -> int:
+            return n + 1
+
+        @node(output_name="receipt", repeatable=False, on_ambiguous=self.find)
+        def charge(price: int) -> str:
+            self.charged.append(price)
+            if self.is_interrupted:
+                raise KeyboardInterrupt
+            return f"paid {price}"
+
+        @node(output_name="parcel")
+        def ship(receipt: str) -> str:
+            if self.is_down:
+                raise ConnectionError
+            return f"parcel for {receipt}"
+
+        first = look_up_today.with_name("look_up") if changed else look_up
+        return Graph([first, charge.with_name(charge_as), ship, *more], name="shop", **options)
+
+    def begun(self) -> SyncRunner:
+        """Return a runner after the first call on "w", from which on all works."""
+        runner = SyncRunner(checkpointer=MemoryCheckpointer())
+        with suppress(KeyboardInterrupt):
+            runner.run(self.graph(), n=5, workflow_id="w", error_handling="continue")
+        self.is_down = self.is_interrupted = False
+        return runner
+
+
+POLICIES = pytest.mark.parametrize("policy", ["keep", "rerun", "error"])
+
+
+@POLICIES
+def test_a_step_that_was_cut_off_is_not_called_under_another_name(policy: str) -> None:
+    shop = Shop(interrupted=True)
+    runner = shop.begun()
+    with pytest.raises(AmbiguousStepError, match=r"'charge' .* is not in this graph.*formerly"):
+        runner.run(shop.graph("take_payment"), workflow_id="w", code_change=policy)
+    (run,) = migrate(runner.checkpointer, shop.graph("take_payment"), dry_run=True).refused
+    assert "must not be repeated" in (run.reason or "")
+    renamed = shop.graph("take_payment", formerly={"charge": "take_payment"})
+    assert runner.run(renamed, workflow_id="w")["parcel"] == "parcel for found 5"
+    assert shop.charged == [5]
+
+
+@POLICIES
+def test_a_step_that_has_completed_is_not_called_under_another_name(policy: str) -> None:
+    shop = Shop()
+    runner = shop.begun()
+    with pytest.raises(GraphChangedError, match="in which 'take_payment' would make the same"):
+        runner.run(shop.graph("take_payment"), workflow_id="w", code_change=policy)
+    assert shop.charged == [5]
+    renamed = shop.graph("take_payment", formerly={"charge": "take_payment"})
+    assert runner.run(renamed, workflow_id="w")["parcel"] == "parcel for paid 5"
+
+
+def test_new_values_run_a_new_node_in_the_place_of_one_that_has_completed() -> None:
+    shop = Shop()
+    runner = shop.begun()
+    assert runner.run(shop.graph("take_payment"), n=6, workflow_id="w")["parcel"] == "parcel for paid 6"
+    assert shop.charged == [5, 6]  # another order
+
+
+@pytest.mark.parametrize("around", [lambda graph: graph, nested], ids=["flat", "nested"])
+def test_changed_code_before_a_step_that_has_completed_is_not_run_again(around: Any) -> None:
+    shop = Shop()
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    runner.run(around(shop.graph()), n=5, workflow_id="w", error_handling="continue")
+    shop.is_down = False
+    with pytest.raises(GraphChangedError, match=r"charge' has completed, and must not be repeated"):
+        runner.run(around(shop.graph(changed=True)), workflow_id="w", code_change="rerun")
+    with pytest.warns(UserWarning, match="look_up' has changed"):
+        result = runner.run(around(shop.graph(changed=True)), workflow_id="w")
+    assert (result["parcel"], shop.charged) == ("parcel for paid 5", [5])
+
+
+@pytest.mark.parametrize("given", [{"code_change": "rerun"}, {"n": 50}, {"n": 5, "new_turn": True}])
+def test_what_became_of_a_step_is_found_out_with_the_values_that_it_took(given: dict[str, Any]) -> None:
+    shop = Shop(interrupted=True)
+    runner = shop.begun()
+    with pytest.raises(AmbiguousStepError, match=r"would be given other values.*resume the workflow without"):
+        runner.run(shop.graph(changed=True), workflow_id="w", **given)
+    with pytest.warns(UserWarning, match="look_up' has changed"):
+        result = runner.run(shop.graph(changed=True), workflow_id="w")
+    assert (result["receipt"], shop.asked, shop.charged) == ("found 5", [{"price": 5}], [5])
+
+
+@pytest.mark.parametrize("around", [lambda graph: graph, nested], ids=["flat", "nested"])
+def test_a_fork_does_not_repeat_a_step_that_was_cut_off(around: Any) -> None:
+    shop = Shop(interrupted=True)
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(around(shop.graph()), n=5, workflow_id="w")
+    shop.is_down = shop.is_interrupted = False
+    with pytest.raises(AmbiguousStepError, match="a fork would call it again"):
+        runner.run(around(shop.graph()), workflow_id="f", fork_from=("w", None))
+    assert [found.id for found in runner.checkpointer.workflows()] == ["w"]
+    assert runner.run(around(shop.graph()), workflow_id="w")["parcel"] == "parcel for found 5"
+    assert runner.run(around(shop.graph()), workflow_id="f", fork_from=("w", None))["parcel"]
+    assert shop.charged == [5]
+
+
+def gate_before(name: str, called: str = "allowed") -> Any:
+    @ifelse(when_true=name, when_false=END)
+    def allowed(n: int) -> bool:
+        return True
+
+    return allowed.with_name(called)
+
+
+@pytest.mark.parametrize("is_down", [True, False], ids=["failed", "completed"])
+def test_a_new_gate_does_not_run_what_has_completed(is_down: bool) -> None:
+    shop = Shop()
+    shop.is_down = is_down
+    runner = shop.begun()
+    gated = shop.graph(more=[gate_before("charge")])
+    with pytest.raises(GraphChangedError, match="it is new"):
+        runner.run(gated, workflow_id="w", code_change="error")
+    with pytest.raises(GraphChangedError, match="must not be repeated"):
+        runner.run(gated, workflow_id="w", code_change="rerun")
+    with pytest.warns(UserWarning, match="'allowed' is new, and 'charge' ran without it"):
+        result = runner.run(gated, workflow_id="w")
+    assert (result["parcel"], shop.charged) == ("parcel for paid 5", [5])
+    with pytest.warns(UserWarning, match="'is_allowed' is new"):
+        runner.run(shop.graph(more=[gate_before("charge", "is_allowed")]), workflow_id="w")
+    assert shop.charged == [5]
+
+
+def test_what_a_gate_chose_and_has_completed_is_not_lost_with_its_name() -> None:
+    shop = Shop()
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    before = shop.graph(more=[gate_before("charge")])
+    runner.run(before, n=5, workflow_id="w", error_handling="continue")
+    shop.is_down = False
+    with pytest.raises(GraphChangedError, match=r"formerly"):
+        runner.run(shop.graph("pay", more=[gate_before("pay")]), workflow_id="w")
+    renamed = shop.graph("pay", more=[gate_before("pay")], formerly={"charge": "pay"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the gate names another node in its code
+        result = runner.run(renamed, workflow_id="w")
+    assert (result["parcel"], shop.charged) == ("parcel for paid 5", [5])
+
+
+def test_an_inserted_node_runs_once_whatever_came_before_it() -> None:
+    ran: list[str] = []
+
+    @node(output_name="order")
+    def load(x: int) -> int:
+        return x
+
+    @node(output_name="stock")
+    def check(order: int) -> int:
+        return order
+
+    @node(output_name="quote")
+    def price(order: int, stock: int) -> int:
+        return order
+
+    @node(output_name="quote")
+    def price_today(order: int) -> int:
+        return order
+
+    @interrupt("ok")
+    def ask(quote: int) -> bool | None:
+        return None
+
+    @node(output_name="done")
+    def pay(quote: int, ok: bool) -> str:
+        return "done"
+
+    @node(output_name="notified", repeatable=False)
+    def notify(quote: int) -> int:
+        ran.append("notify")
+        return quote
+
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    runner.run(Graph([load, check, price, ask, pay], name="g"), x=1, workflow_id="w")
+    today = Graph([load.with_name("fetch"), price_today.with_name("price"), notify, ask, pay], name="g")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about results that are kept
+        runner.run(today, workflow_id="w")
+        assert runner.run(today, workflow_id="w", ok=True)["done"] == "done"
+        runner.run(today, workflow_id="w")
+    assert ran == ["notify"]
+
+
+@pytest.mark.parametrize("is_down", [True, False], ids=["failed", "completed"])
+def test_a_new_node_that_appends_does_not_run_an_agent_again(is_down: bool) -> None:
+    ran: list[str] = []
+    down = {"is": is_down}
+
+    @node(output_name="messages", append=True)
+    def listen(said: str) -> str:
+        return f"user: {said}"
+
+    @node(output_name=("messages", "calls"), append="messages")
+    def ask(messages: list[str]) -> tuple[str, list[str]]:
+        ran.append("ask")
+        calls = ["x"] if messages[-1].startswith("user") else []
+        return f"model: {calls}", calls
+
+    @route(targets=["act", END])
+    def decide(calls: list[str]) -> Any:
+        return "act" if calls else END
+
+    @node(output_name="messages", append=True)
+    def act(calls: list[str]) -> list[str]:
+        ran.append("act")
+        if down["is"]:
+            raise ConnectionError
+        return [f"tool: {call}" for call in calls]
+
+    @node(output_name="messages", append=True)
+    def greet(said: str) -> str:
+        ran.append("greet")
+        return f"hello {said}"
+
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    before, today = (Graph([listen, *more, ask, decide, act], name="agent") for more in ([], [greet]))
+    runner.run(before, said="a", workflow_id="w", error_handling="continue")
+    down["is"] = False
+    ran.clear()
+    with pytest.warns(UserWarning, match="'greet' is new, and 'ask' ran without it"):
+        result = runner.run(today, workflow_id="w")
+    assert ran == (["greet", "act", "ask"] if is_down else ["greet"])
+    assert result["messages"][-2:] == ["tool: x", "model: []"]
+
+
+@pytest.mark.parametrize("made", ["paid", {"role": "user"}, 7, (1, 2)])
+def test_what_was_made_before_a_node_appends_is_one_item(made: Any) -> None:
+    down = {"is": True}
+
+    @node(output_name="notes")
+    def say(n: int) -> Any:
+        return made
+
+    @node(output_name="notes", append=True)
+    def say_today(n: int) -> Any:
+        return made
+
+    @node(output_name="shown")
+    def show(notes: Any) -> Any:
+        if down["is"]:
+            raise ConnectionError
+        return list(notes)
+
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    runner.run(Graph([say, show], name="g"), n=1, workflow_id="w", error_handling="continue")
+    down["is"] = False
+    with pytest.warns(UserWarning, match="'say' has changed"):
+        result = runner.run(Graph([say_today.with_name("say"), show], name="g"), workflow_id="w")
+    assert result["shown"] == [made]
