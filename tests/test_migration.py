@@ -538,3 +538,29 @@ def test_a_dry_run_tells_of_the_completed_items_of_an_unfinished_map(monkeypatch
     migrate(store, grown)
     assert runner.run(grown, workflow_id="w")["found"] == [new("ok"), new("bad")]
     assert calls[-3:] == ["mail ok", "search bad", "mail bad"]
+
+
+def test_what_follows_a_completed_nested_graph_is_not_repeated_after_a_move() -> None:
+    called: list[str] = []
+    down = {"is": True}
+
+    def count(page: str) -> int:
+        called.append("count")
+        return len(page)
+
+    def mail(letters: int) -> str:
+        if down["is"]:
+            raise ConnectionError
+        return f"{letters} letters"
+
+    def shop(version: str) -> Graph:
+        inner = Graph([FunctionNode(write, "write", "page")], name="desk").as_node()
+        nodes = [inner, FunctionNode(count, "count", "letters"), FunctionNode(mail, "mail", "sent")]
+        return Graph(nodes, name="shop", version=version)
+
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    runner.run(shop("1"), topic="tea", workflow_id="w", error_handling="continue")
+    down["is"] = False
+    assert migrate(runner.checkpointer, shop("2")).count("moves") == 1
+    assert runner.run(shop("2"), workflow_id="w")["sent"] == "6 letters"
+    assert called == ["count"]
