@@ -280,8 +280,8 @@ class _Move:
     def _pin(self, child: Workflow) -> None:
         """Give a run inside of one that has moved the version of that.
 
-        A nested graph that has completed is pinned to none. A claim on it would count as something that ran in
-        it, and its step would run again.
+        A nested graph that has completed is pinned to none. A claim on it would count as something that ran
+        in it, and its step would run again.
         """
         code = with_version(child, self.graph.version)
         if code is None or (child.status is WorkflowStatus.COMPLETED and child.item is None):
