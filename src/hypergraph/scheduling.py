@@ -1155,7 +1155,7 @@ class Standing:
             for k in layout.home[index]:
                 if layout.loops[k].whole:  # but its beginning goes first, whatever comes back to it
                     self.held[k] |= layout.loops[k].cut & again & ~(self.unrun[k] & layout.loops[k].begins)
-        kept = self._undisturbed(index)
+        kept = self._undisturbed(index) if self.quiet else 0
         if index in self.quiet:
             fed &= ~kept
             self.quiet = {i: mask for i, mask in self.quiet.items() if i != index}
@@ -1187,12 +1187,12 @@ class Standing:
 
     def _choose(self, gate: int, targets: Collection[int]) -> int:
         """Open what a gate has chosen; return the nodes concerned."""
-        layout, chosen, kept = self.layout, _mask(targets), self._undisturbed(gate)
+        layout, chosen = self.layout, _mask(targets)
         self.decisions[gate] = self.decisions.get(gate, 0) | chosen
         self.open |= chosen
-        if kept:
-            targets = [i for i in targets if not kept >> i & 1]
-            chosen &= ~kept
+        if self.quiet:
+            chosen &= ~self._undisturbed(gate)
+            targets = bits(chosen)
         self.owed |= chosen
         self.fresh |= chosen
         holds = layout.holds[gate]

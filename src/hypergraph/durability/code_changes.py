@@ -625,6 +625,12 @@ def once_only(node: HyperNode) -> list[str]:
     return [f"{node.name}/{path}" for path in inside]
 
 
+def recorded_once_only(workflow: Workflow) -> set[str]:
+    """Return the nodes of a recorded graph with repeatable=False; what is stored may be anything."""
+    names = (workflow.graph or {}).get("unrepeatable")
+    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+
+
 def refuse_repetition(graph: Graph, stored: Stored, begun: Iterable[str], anew: Collection[str]) -> None:
     """Refuse a graph without a node that must not be repeated and has begun, or whose result others make.
 
@@ -634,8 +640,10 @@ def refuse_repetition(graph: Graph, stored: Stored, begun: Iterable[str], anew: 
         AmbiguousStepError: it has begun, and has left no result.
         GraphChangedError: it has completed, and a new node makes what it made.
     """
-    recorded = stored.workflow.graph or {}
-    gone = {name for name in recorded.get("unrepeatable", ()) if name not in graph.nodes}
+    before = stored.workflow.node_hashes
+    if before.keys() <= graph.nodes.keys():
+        return
+    gone = recorded_once_only(stored.workflow) - graph.nodes.keys()
     how = 'If it was renamed, say so with Graph(..., formerly={"old": "new"}).'
     for name in gone.intersection(begun):
         raise AmbiguousStepError(
@@ -645,10 +653,10 @@ def refuse_repetition(graph: Graph, stored: Stored, begun: Iterable[str], anew: 
             workflow_id=stored.workflow.id,
             node_name=name,
         )
-    before = stored.workflow.node_hashes
     new = [node for node in graph.iter_nodes() if node.name not in {*before, *anew}]
-    for name in gone & stored.finished:
-        made = next(set(node["outputs"]) for node in recorded["nodes"] if node["name"] == name)
+    nodes = (stored.workflow.graph or {}).get("nodes", ())
+    for name in gone and gone & stored.finished:
+        made = {output for node in nodes if node["name"] == name for output in node["outputs"]}
         makers = [node.name for node in new if made.intersection(node.data_outputs)]
         if makers:
             raise GraphChangedError(

@@ -13,6 +13,7 @@ from hypergraph.checkpointers.questions import began_by
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
 from hypergraph.checkpointers.references import REFERENCE
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.durability.code_changes import recorded_once_only
 from hypergraph.durability.history import is_other
 from hypergraph.engine.options import RunOptions
 from hypergraph.exceptions import AmbiguousStepError, WorkflowError
@@ -69,7 +70,7 @@ def refuse_open(store: Checkpointer, workflow: Workflow, upto: int | None, resol
 
     Nodes that are `resolved` may be repeated. A fork from an earlier superstep repeats what the caller says.
     """
-    once = set((workflow.graph or {}).get("unrepeatable", ())).difference(resolved)
+    once = recorded_once_only(workflow).difference(resolved)
     next_one = None if upto is None else upto + 1
     for superstep, node in store.backend.read_announced(workflow.id) if once else ():
         if node in once and (next_one is None or superstep <= next_one):
