@@ -475,6 +475,8 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
 
 
 def test_the_command_says_what_it_would_do_and_does_it(cli: Cli) -> None:
+    said = cli("migrate", "moved_shop:new", "--dry-run", "--accept", "--code-change", "keep")
+    assert "migrate moved_shop:new --accept --code-change keep" in said.err + said.out
     said = cli("migrate", "moved_shop:new", "--dry-run")
     assert said.out.splitlines()[0] == (
         "Migration, dry run to version 2: 2 unfinished runs | 2 would move | 0 refused"

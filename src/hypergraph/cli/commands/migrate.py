@@ -64,5 +64,7 @@ def migrate(call: Call) -> Reply:
     )
     hints = []
     if given.dry_run and document["moves"]:
-        hints.append(suggested("migrate", *([given.app] if given.app else []), *(ids or [])))
+        chosen = ["--accept"] if given.accept else []
+        chosen += ["--code-change", given.code_change] if given.code_change else []
+        hints.append(suggested("migrate", *([given.app] if given.app else []), *(ids or []), options=chosen))
     return Reply(document, blocks, whole.header, hints, code=int(not whole.ok))
