@@ -36,11 +36,11 @@ types: .venv/.dev
 	@echo "==> types: mypy"
 	@$(RUN) -m mypy
 
-# Tests start many processes, which would compile the package again and again without its bytecode. Four workers
+# Tests start many processes, which would compile the package again and again without its bytecode. Three workers
 # keep two cores busy: many tests wait for a process, a browser or a timer.
 tests: .venv/.dev browser lint
 	@echo "==> tests: pytest"
-	@CHROMIUM="$(CHROMIUM)" PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -n 4 --dist worksteal -q
+	@CHROMIUM="$(CHROMIUM)" PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -n 3 --dist worksteal -q
 
 # The modules of the web page: their types, which stand in comments, and tests of the parts that need no browser.
 # The page itself is served as it is; npm installs the type checker and the types of the libraries, and nothing else.

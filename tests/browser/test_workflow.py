@@ -98,6 +98,7 @@ def test_what_is_half_typed_stays_when_the_page_is_drawn_again(look: Look) -> No
         held.append(route)
 
     with look("stories") as page:
+        expect(page.get_by_role("status")).to_have_text("live")  # else its own request would be held
         page.route("**/api/v1/events", hold)
         Panels(page, "wf=loop&at=11&tab=changes")
         with page.expect_request("**/api/v1/events"):

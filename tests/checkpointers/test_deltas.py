@@ -448,9 +448,9 @@ def talked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], SqliteCh
 
 @pytest.mark.slow
 def test_a_long_conversation_costs_about_what_it_says(talked: Any) -> None:
-    few, many = talked(400), talked(1200)
+    few, many = talked(200), talked(600)
     final = len(msgspec.json.encode(few.state("w")["messages"]))
-    assert 400 * 450 < final < 400 * 600
+    assert 200 * 450 < final < 200 * 600
     assert size_of(Path(few.backend.location)) <= 4 * final
     assert size_of(Path(many.backend.location)) <= 3.3 * size_of(Path(few.backend.location))
 

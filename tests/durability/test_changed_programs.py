@@ -20,7 +20,7 @@ from hypergraph import END, AsyncRunner, Graph, SyncRunner, ifelse, interrupt, n
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer, StepStatus
 from hypergraph.exceptions import GraphChangedError, InvalidAnswerError
 
-PROGRAMS = 25  # per case
+PROGRAMS = 12  # per case
 ANSWER = 4
 Part = dict[str, Any]
 

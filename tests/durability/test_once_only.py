@@ -20,7 +20,7 @@ from hypergraph.checkpointers import MemoryCheckpointer
 from hypergraph.exceptions import AmbiguousStepError, GraphChangedError, HypergraphError
 from hypergraph.migration import migrate
 
-PROGRAMS = 60  # per case
+PROGRAMS = 30  # per case
 CHANGES = ("code", "rename", "gate", "no gate", "rename gate", "insert", "remove", "more", "fewer")
 
 

@@ -26,9 +26,9 @@ from proofs.outcome import Outcome, scaled
 from proofs.rivals import MISSING
 
 NAME = "processes that come and go"
-LONG, SHORT = 40, 3  # actions of a visit
+LONG, SHORT = 30, 3  # actions of a visit
 GUESTS = 3  # that stay for long
-VISITS = 12  # that do not, in a trial
+VISITS = 8  # that do not, in a trial
 KILLED = 0.3  # of these
 
 
@@ -232,7 +232,7 @@ def prove(scale: float = 1.0, seed: int = 0) -> Outcome:
     if outcome.skipped:
         return outcome
     with outcome.timed():
-        for number in range(scaled(100, scale)):
+        for number in range(scaled(50, scale)):
             with tempfile.TemporaryDirectory() as folder:
                 wrong = one_trial(Path(folder), seed * 1000 + number)
             how = f"repeat with proofs.visitors.one_trial(folder, {seed * 1000 + number})"

@@ -288,7 +288,7 @@ def test_the_command_line_shows_what_left_no_result(
 ) -> None:
     file = str(tmp_path / "pay.db")
     store = SqliteCheckpointer(file)
-    claim = opened(store)
+    claim = opened(store, inputs={"order": "tea"})
     commit(store, claim, running="charge")
     store.backend.release(claim)
     with pytest.raises(AmbiguousStepError):
