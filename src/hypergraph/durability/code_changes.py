@@ -601,10 +601,10 @@ def not_to_rerun(admission: Admission, stored: Stored, outdated: Collection[str]
     What a node of a loop, or one that adds to a value, took at first is not there any more: to run it again
     would continue the loop, and add a second time. What has completed with repeatable=False is not repeated.
     """
-    plan, layout = admission.plan, admission.layout
+    plan, layout, finished = admission.plan, admission.layout, stored.finished
     reached = layout.reached_from((), [plan.index[name] for name in outdated if name in plan.index])
     for step in (plan.steps[index] for index in bits(reached)):
-        if step.name not in stored.finished:
+        if step.name not in finished:
             continue
         taken = (set(step.outputs) & set(step.node.inputs)) - set(step.inward)
         if layout.home[step.index] or step.appends or taken:

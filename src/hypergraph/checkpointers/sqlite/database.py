@@ -229,12 +229,14 @@ class Database:
         """
         if self._writer is not None:
             return False
-        if not is_empty(self.path) and not has_journal(self.path):
-            try:
+        try:
+            if not is_empty(self.path) and not has_journal(self.path):
                 self.ask(lambda connection: None)  # opens a reader, which is kept for what follows
                 return False
-            except StoreUnavailableError:
-                pass  # of an older release, or half written; a writer mends both, or says what else it is
+        except StoreUnavailableError:
+            pass  # of an older release, or half written; a writer mends both, or says what else it is
+        except OSError as error:
+            raise translated(error, self.path) from error
         self.open()
         return True
 
