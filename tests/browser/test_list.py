@@ -72,7 +72,7 @@ def test_items_that_failed_inside_a_run_are_counted(look: Look) -> None:
 
     with look("stories") as page:
         page.route("**/api/v1/workflow*", answer)
-        page.reload()
+        page.reload()  # at once: the page has access before its first answer
         row = page.locator("tbody tr").filter(has=page.get_by_role("link", name="nest", exact=True))
         expect(row).to_contain_text("2 failed inside")
         row.click()

@@ -60,7 +60,9 @@ let entering = null;
 export function enter() {
   const [, kind, given] = /^#(token|code)=([\w-]+)$/.exec(location.hash) ?? [];
   if (kind) history.replaceState(null, "", "#/");
-  entering = kind === "code" ? exchanged(given) : Promise.resolve(given ?? localStorage.getItem(KEPT) ?? "");
+  if (kind === "token") sessionStorage.setItem(KEPT, given); // for a reload before it was seen to work
+  const known = given ?? sessionStorage.getItem(KEPT) ?? localStorage.getItem(KEPT) ?? "";
+  entering = kind === "code" ? exchanged(given) : Promise.resolve(known);
   addEventListener("storage", ({ key, newValue }) => {
     if (key === KEPT && newValue) entering = Promise.resolve(newValue); // the new server was opened in another tab
   });
@@ -80,7 +82,10 @@ export async function send(path, request = {}) {
   const headers = { ...request.headers, Authorization: `Bearer ${token}` };
   const response = await fetch(path, { credentials: "omit", ...request, headers });
   locked.value = response.status === 401;
-  if (response.ok && token !== localStorage.getItem(KEPT)) localStorage.setItem(KEPT, token);
+  if (response.ok) {
+    if (token !== localStorage.getItem(KEPT)) localStorage.setItem(KEPT, token);
+    sessionStorage.removeItem(KEPT);
+  }
   return response;
 }
 
