@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -22,8 +23,12 @@ HEAD = """\
 """
 
 
-def wanted() -> dict[str, list[Requirement]]:
-    """Return the requirements of `hypergraph[dev]` by package, with those of the packages that they need."""
+def wanted(pins: Mapping[str, str] | None = None) -> dict[str, list[Requirement]]:
+    """Return the requirements of `hypergraph[dev]` by package, with those of the packages that they need.
+
+    With `pins`, those of packages that are installed in another release are left out: a new release says
+    nothing about the pinned one.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras: dict[str, list[str]] = project["optional-dependencies"]
     found: dict[str, list[Requirement]] = {}
@@ -38,8 +43,17 @@ def wanted() -> dict[str, list[Requirement]]:
         found.setdefault(name, []).append(requirement)
         if (name, asked) not in seen:
             seen.add((name, asked))
-            left += _requirements_of(name, asked)
+            if pins is None or release_of(name) == pins.get(name):
+                left += _requirements_of(name, asked)
     return found
+
+
+def release_of(name: str) -> str | None:
+    """Return the release of a package that is installed, None if an older environment lacks it."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _requirements_of(name: str, extras: frozenset[str]) -> list[Requirement]:
