@@ -1,7 +1,7 @@
 """Stored values under types that have changed: what fits is kept, what does not is named."""
 
 from dataclasses import dataclass, make_dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 import pydantic
@@ -217,3 +217,29 @@ def test_what_does_not_fit_inside_is_refused_before_anything_is_written(
         run(made_in_items(*now), {key.get(shape, "mid.each.item-1.ok"): True})
     assert recorded() == before
     assert calls == []
+
+
+def class_with(kind: str, declared: Any) -> Any:
+    """Return a class with a field, or key, of a type; register it if it needs that."""
+    if kind == "dict":
+        return TypedDict("Line", {"count": declared, "size": int})
+    if kind == "tuple":
+        made: Any = NamedTuple("Line", [("count", declared), ("size", int)])
+    else:
+        base = make_dataclass("Base", [("count", declared)])
+        made = make_dataclass("Line", [("size", int)], bases=(base,))
+    register(made)
+    return made
+
+
+@pytest.mark.parametrize("kind", ["inherited", "dict", "tuple"])
+def test_fields_of_all_kinds_are_compared_with_their_types_of_today(kind: str) -> None:
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    before = class_with(kind, int)
+    made = [before(count=1, size=1)]
+    runner.run(graph_of(made, list[before], works=False), x=1, workflow_id="w", error_handling="continue")
+    today = graph_of(made, list[class_with(kind, str)], works=True)
+    with pytest.raises(GraphChangedError):
+        runner.run(today, workflow_id="w", code_change="error")
+    with pytest.warns(UserWarning, match="has changed"), pytest.raises(ValueUnreadableError, match="count"):
+        runner.run(today, workflow_id="w")
