@@ -234,7 +234,7 @@ class Database:
                 self.ask(lambda connection: None)  # opens a reader, which is kept for what follows
                 return False
         except StoreUnavailableError:
-            pass  # of an older release, or half written; a writer mends both, or says what else it is
+            pass  # an older release, or a half-written file: opening it for writing repairs it or raises
         except OSError as error:
             raise translated(error, self.path) from error
         self.open()
