@@ -273,12 +273,14 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     latest = {record.node_name: record for record in current}
     past.shift = shift_of(stored, past.first)
     tried = past.remade or any(record.status in _TRIED for record in latest.values())
-    if tried or any(_asks_anew(run, stored, record, store) for record in stored.waiting):
+    anew = [plan.index[asked.node_name] for asked in stored.waiting if _asks_anew(run, stored, asked, store)]
+    if tried or anew:
         next_ones = standing.copy()
         batch, counts = next_ones.ready(), dict(past.levels.counts)
         past.levels.begin(next_ones)
         past.levels.counts = counts  # the rounds are counted when they begin
         ready = [past.levels.of(next_ones, i, past.first) for i in batch]
+        ready += [max(past.first, past.levels[i]) for i in anew if standing.asking >> i & 1]
         later = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
         past.shift = max(later, past.shift)
     past.waiting = {  # also from an earlier turn; those that this one gives up are not asked any more
