@@ -263,6 +263,7 @@ class Run:
     rank = (0, 0)  # of the failure that counts: superstep and index of the step
     asked: tuple[tuple[tuple[int, int], PauseInfo], ...] = ()  # open questions, each with superstep and node
     left_open: tuple[tuple[tuple[int, int], PauseInfo], ...] = ()  # the same of a run that failed or stopped
+    failed_inside: tuple[tuple[tuple[int, int], Any], ...] = ()  # the runs of nested graphs that failed
 
     def __init__(self, context: CallContext, admission: Admission, given: Mapping[str, Any]) -> None:
         self.context = context
@@ -515,6 +516,8 @@ class Run:
         if not isinstance(error, Exception):
             error = self._judge(step, error)
         outcome.error = error
+        if outcome.inner is not None:
+            self.failed_inside += (((superstep, step.index), outcome.inner),)
         self.records += (superstep, step, duration, outcome)
         halted = isinstance(error, CancellationError) and self.context.halt_at <= clock()
         op = "cancel" if halted else NODE_KINDS[step.kind].operation

@@ -75,22 +75,16 @@ def result_of(run: Run) -> RunResult:
     return result
 
 
-def open_questions(run: Run | MapRun) -> Iterator[PauseInfo]:
-    """Yield the open questions of a run, also those beside a failure: they can be answered all the same."""
+def open_questions(run: Run | MapRun) -> list[PauseInfo]:
+    """Return the open questions of a run, also those beside a failure: they can be answered all the same."""
     if isinstance(run, MapRun):
-        for item in run.runs:
-            yield from open_questions(item) if item is not None else ()
-    elif run.failure is None:
-        yield from run.pauses
-    else:
-        yield from (pause for _, pause in run.left_open)
-        # What failed in an earlier call has run again, or is not part of this one.
-        failed = [
-            row for row in run.own_records() if isinstance(row[3], StepOutcome) and row[3].error is not None
-        ]
-        for _, _, _, outcome in sorted(failed, key=_place):
-            if outcome.inner is not None:
-                yield from open_questions(outcome.inner)
+        return [pause for item in run.runs if item is not None for pause in open_questions(item)]
+    if run.failure is None:
+        return list(run.pauses)
+    found = [pause for _, pause in run.left_open]
+    for _, inner in sorted(run.failed_inside, key=lambda failed: failed[0]) if run.failed_inside else ():
+        found += open_questions(inner)
+    return found
 
 
 def stored_names(result: RunResult) -> dict[str, str]:

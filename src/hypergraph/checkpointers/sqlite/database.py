@@ -92,8 +92,8 @@ class Database:
         """Return what the work returns, once everything it wrote is committed.
 
         A `full` commit survives a power loss, and so does every commit before it. Without `wait`, it raises
-        Locked where it would wait for another connection or thread. Without `look`, it looks for the log
-        of the file alone, and for the file every few milliseconds.
+        Locked where it would wait for another connection or thread. Without `look`, it looks for the file
+        every few milliseconds only.
 
         Raises:
             CheckpointError: the store failed, or the work refused; nothing was written.
@@ -102,9 +102,8 @@ class Database:
             raise Locked
         connection = None
         try:
-            look = look or monotonic() - self._looked > _LOOK
-            if look or self._log is None or self._log != identity(self._log_path):
-                self.refresh(look=look)
+            if look or monotonic() - self._looked > _LOOK:
+                self.refresh()
             connection = self._writer or self._open_writer()
             if full:
                 connection.execute("PRAGMA synchronous = FULL")
@@ -266,15 +265,13 @@ class Database:
         finally:
             connection.close()
 
-    def refresh(self, *, look: bool = True) -> None:
+    def refresh(self) -> None:
         """Close a file that is no longer the one at this path: what is written to it would be lost.
-
-        Without `look`, only its log is compared, which goes with the file in most cases.
 
         Raises:
             StoreUnavailableError: a claim on that file is under way.
         """
-        gone = self._gone(look)
+        gone = self._gone()
         if gone is not None:
             if self.locks.held:
                 raise StoreUnavailableError(
@@ -284,12 +281,11 @@ class Database:
                 )
             self.close()
 
-    def _gone(self, look: bool) -> str | None:
+    def _gone(self) -> str | None:
         """Return the path that no longer means the file we have open: the database, or the writer's log."""
-        if look:
-            self._looked = monotonic()
-            if self._identity is not None and self._identity != identity(self.path):
-                return self.path
+        self._looked = monotonic()
+        if self._identity is not None and self._identity != identity(self.path):
+            return self.path
         is_written = self._writer is not None and self._log is not None
         return self._log_path if is_written and self._log != identity(self._log_path) else None
 
