@@ -11,4 +11,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module("hypergraph.durability.recorder"), name)
+    found = globals()[name] = getattr(importlib.import_module("hypergraph.durability.recorder"), name)
+    return found

@@ -203,7 +203,7 @@ class Journal:
             self.visits[step.index] = self.store.backend.last_visit(self.claim.workflow_id, step.name)
         if past is not None and step.index in past.reopened:
             past.reopened.discard(step.index)
-        elif not self._is_remade(step):
+        elif past is None or not self._is_remade(step):
             self.visits[step.index] = self.visits.get(step.index, 0) + 1
         if self.numbers is not None:  # now: steps that run together end in any order
             asked = self.waiting.get(step.name) if self.waiting else None

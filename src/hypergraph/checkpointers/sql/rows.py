@@ -69,7 +69,7 @@ _in_order = itemgetter(
 
 _STORED = (*STEP_NUMBERS, *STEP_TEXTS)
 _numbers, _texts = attrgetter(*STEP_NUMBERS), attrgetter(*STEP_TEXTS)
-_NO_TEXTS = (None,) * len(STEP_TEXTS)
+_NO_TEXTS: tuple[str | None, ...] = (None,) * len(STEP_TEXTS)
 _extras = attrgetter(*STEP_EXTRAS)
 STEP_DEFAULTS = {
     field.name: field.default if field.default_factory is MISSING else field.default_factory()
@@ -77,6 +77,8 @@ STEP_DEFAULTS = {
     if field.name in (*_STORED, *STEP_EXTRAS)
 }
 _NO_EXTRAS = tuple(STEP_DEFAULTS[name] for name in STEP_EXTRAS)
+_rare = attrgetter(*STEP_TEXTS, *STEP_EXTRAS)  # what most steps do not have
+_NOTHING_RARE = (*_NO_TEXTS, *_NO_EXTRAS)
 
 
 def text(value: str | None) -> str | None:
@@ -163,10 +165,7 @@ def _encoder() -> Callable[[Any], bytes]:
 
 def _extra(record: StepRecord, seal: str | None) -> str | None:
     """Return the fields that most steps do not have, as one text."""
-    found = _extras(record)
-    if found == _NO_EXTRAS and record.values is not None:
-        return None if seal is None else f'{{"seal":"{seal}"}}'
-    given = zip(STEP_EXTRAS, found, _NO_EXTRAS, strict=True)
+    given = zip(STEP_EXTRAS, _extras(record), _NO_EXTRAS, strict=True)
     extras = {name: value for name, value, default in given if value != default}
     if record.values is None:
         extras["no_values"] = True
@@ -187,7 +186,9 @@ def rows_of(key: int, step: EncodedStep) -> tuple[Row, list[Row]]:
     """Return the row of a step, by STEP_COLUMNS, and those of its values, by VALUE_COLUMNS."""
     record, payloads, seal = step
     superstep, node, index, status = record.superstep, record.node_name, record.index, record.status
-    ended, texts = record.completed_at, _texts(record)
+    ended, texts, extra = record.completed_at, _NO_TEXTS, None
+    if _rare(record) != _NOTHING_RARE or record.values is None or seal is not None:
+        texts, extra = tuple(map(text, _texts(record))), _extra(record, seal)
     row = (
         key,
         superstep,
@@ -197,9 +198,9 @@ def rows_of(key: int, step: EncodedStep) -> tuple[Row, list[Row]]:
         (record.created_at - EPOCH) // MICROSECOND,
         None if ended is None else (ended - EPOCH) // MICROSECOND,
         *_numbers(record),
-        *(texts if texts == _NO_TEXTS else map(text, texts)),
+        *texts,
         _encoder()((record.input_versions, record.output_versions)).decode(),
-        _extra(record, seal),
+        extra,
     )
     kind = OUTPUT if status is StepStatus.COMPLETED else OTHER
     return row, [

@@ -8,7 +8,6 @@ import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hypergraph.checkpointers import fault_points
@@ -155,7 +154,7 @@ class SqliteBackend(SqlBackend):
         self._check_held(commit.claim)
         database = self.database
         database.write(
-            partial(writes.commit, unit=commit, clock=database.now),
+            lambda connection: writes.commit(connection, commit, database.now),
             full=commit.full,
             wait=wait,
             look=commit.full or commit.status is not None,
