@@ -38,6 +38,7 @@ from hypergraph.checkpointers.records import (
     Turn,
     Usage,
     Workflow,
+    fast_replace,
     is_over,
     locked,
     not_asking,
@@ -55,6 +56,7 @@ from hypergraph.display import plural
 from hypergraph.values.graphs import Graphs
 
 T = TypeVar("T")
+_changed_step, _changed_workflow = fast_replace(StepRecord), fast_replace(Workflow)
 
 
 class MemoryCheckpointer(Checkpointer):
@@ -661,7 +663,7 @@ class Row:
 
     def read(self) -> Workflow:
         """Return the workflow as it is now."""
-        return replace(self.workflow, step_count=len(self.steps))
+        return _changed_workflow(self.workflow, step_count=len(self.steps))
 
     def describe(self, code: NewWorkflow) -> None:
         """Take over another graph and the hashes of its nodes."""
@@ -707,11 +709,14 @@ class Row:
 
     def records(self) -> list[StepRecord]:
         """Return the records without what is encoded, in order of their index."""
-        return [step.record for step in self.ordered()]
+        return sorted((step.record for step in self.steps.values()), key=lambda record: record.index)
 
     def ordered(self) -> list[EncodedStep]:
         """Return the steps in order of their index, growing values with what they extend."""
-        return sorted(_with_chains(self.steps.values(), self.inputs), key=lambda step: step.record.index)
+        steps: Iterable[EncodedStep] = self.steps.values()
+        if any(payload.base is not None for step in steps for payload in step.payloads):
+            steps = _with_chains(steps, self.inputs)
+        return sorted(steps, key=lambda step: step.record.index)
 
     def outputs(self) -> Iterator[Dated]:
         """Yield the outputs of completed steps, in order."""
@@ -752,7 +757,7 @@ def _decoded(step: EncodedStep, encoding: Encoding, values: bool) -> StepRecord:
     record, payloads, _ = step
     owner = record.workflow_id, record.node_name
     with_values = values and record.values is not None
-    return replace(record, **encoding.contents(owner, record.output_versions, payloads, with_values))
+    return _changed_step(record, **encoding.contents(owner, record.output_versions, payloads, with_values))
 
 
 def place(step: EncodedStep) -> Place:
@@ -763,7 +768,7 @@ def place(step: EncodedStep) -> Place:
 def bare(step: EncodedStep) -> EncodedStep:
     """Return the step without what its payloads hold; an empty dict says that it has values."""
     values: dict[str, Any] | None = None if step.record.values is None else {}
-    return step._replace(record=replace(step.record, values=values, pause=None, answer=None, lost={}))
+    return step._replace(record=_changed_step(step.record, values=values, pause=None, answer=None, lost={}))
 
 
 def latest(dated: Iterable[Dated], upto: int | None) -> list[Payload]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import wraps
 from itertools import islice
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
@@ -37,6 +38,7 @@ from hypergraph.records import NodeRecord, PauseInfo
 from hypergraph.runs.log import failed_status, step_table
 
 Record = TypeVar("Record", bound=type)
+T = TypeVar("T")
 
 
 def fast_dataclass(frozen: Record) -> Record:
@@ -75,6 +77,20 @@ def fast_constructor(frozen: Record, *, checks: bool = True) -> Record:
     """
     twin: Any = _TWINS[frozen]
     return twin if checks else _unchecked(frozen, twin)  # type: ignore[no-any-return]  # what it makes is frozen
+
+
+def fast_replace(frozen: type[T]) -> Callable[..., T]:
+    """Return `dataclasses.replace` for changes that are right already, in a tenth of the time."""
+    contents = attrgetter(*(each.name for each in fields(frozen)))  # type: ignore[arg-type]  # a dataclass
+    new, fill = fast_constructor(frozen, checks=False), object.__setattr__
+
+    def replaced(record: T, **changes: Any) -> T:
+        made = new(*contents(record))
+        for name, value in changes.items():
+            fill(made, name, value)
+        return made
+
+    return replaced
 
 
 def _unchecked(frozen: Any, twin: Any) -> Any:
