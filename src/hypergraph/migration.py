@@ -18,12 +18,12 @@ from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.display import Block, Table, as_text, bounded, plural
 from hypergraph.durability.code_changes import (
     node_hashes,
-    recorded_structure,
     refuse_other_graph,
-    refuse_repetition,
+    structure_to_record,
     with_version,
 )
 from hypergraph.durability.history import stored_in
+from hypergraph.durability.once_only import refuse_repetition
 from hypergraph.durability.resume import take_up
 from hypergraph.engine.admission import admit
 from hypergraph.engine.kernel import SyncKernel
@@ -320,7 +320,8 @@ class _Move:
         with noticing_upgrades() as upgraded:
             self._restore(named, workflow)
         names = named.renaming
-        is_same = workflow.version == self.graph.version and workflow.graph == recorded_structure(named)
+        structure = structure_to_record(named, workflow)
+        is_same = workflow.version == self.graph.version and workflow.graph == structure
         return replace(
             about,
             outcome="stays" if is_same else "moves",
@@ -347,8 +348,7 @@ class _Move:
                 else:  # its results are read again, for the list of all
                     self.store.state(child.id)
             return
-        running = [node for _, node in self.store.backend.read_announced(workflow.id)]
-        refuse_repetition(graph, stored, running, ())
+        refuse_repetition(self.store, graph, stored, ())
         names = given_names(graph, stored)
         given = {name: stored.inputs[name][1] for name in names}
         run = Run(self.context, admit(graph, names, on_internal_override="ignore"), given)
@@ -384,7 +384,7 @@ def _code(graph: Graph, workflow: Workflow, version: str | None) -> NewWorkflow:
     before, now = workflow.node_hashes, node_hashes(graph)
     return NewWorkflow(
         graph_hash=graph.definition_hash,
-        graph=recorded_structure(graph),
+        graph=structure_to_record(graph, workflow),
         node_hashes={name: before[name] for name in now if name in before} if before else now,
         version=version,
     )

@@ -15,13 +15,30 @@ from typing import Any
 import pytest
 
 from durability.test_changed_programs import ANSWER, On, Part, nested, program
-from hypergraph import END, Graph, SyncRunner, ifelse, interrupt, node, route
+from hypergraph import END, Graph, NodeContext, SyncRunner, ifelse, interrupt, node, route
 from hypergraph.checkpointers import MemoryCheckpointer
-from hypergraph.exceptions import AmbiguousStepError, GraphChangedError, HypergraphError, OwnershipLostError
+from hypergraph.exceptions import (
+    AmbiguousStepError,
+    GraphChangedError,
+    GraphConfigError,
+    HypergraphError,
+    OwnershipLostError,
+)
 from hypergraph.migration import migrate
 
-PROGRAMS = 30  # per case
-CHANGES = ("code", "rename", "gate", "no gate", "rename gate", "insert", "remove", "more", "fewer")
+PROGRAMS = 15  # per case
+CHANGES = (
+    "code",
+    "rename",
+    "rename all",
+    "gate",
+    "no gate",
+    "rename gate",
+    "insert",
+    "remove",
+    "more",
+    "fewer",
+)
 
 
 class Effects:
@@ -76,8 +93,12 @@ def changed(rnd: Random, parts: list[Part]) -> list[Part]:  # noqa: PLR0912 - a 
         part = rnd.choice(plain)
         if change == "code":
             part["plus"] += 10
-        elif change == "rename":
-            part.setdefault("makes", f"{part['name']}_made")
+        elif change in ("rename", "rename all"):
+            made = part.setdefault("makes", f"{part['name']}_made")
+            if change == "rename all":
+                part["makes"] = f"{made}_today"
+                for other in new:
+                    other["takes"] = [part["makes"] if name == made else name for name in other["takes"]]
             part["name"] += "_today"
             for gate in gates:
                 old = part["name"].removesuffix("_today")
@@ -109,9 +130,27 @@ def changed(rnd: Random, parts: list[Part]) -> list[Part]:  # noqa: PLR0912 - a 
     return new
 
 
+def flat(graph: Graph) -> Graph:
+    return Graph(list(graph.iter_nodes()), name="around")
+
+
+def renamed(graph: Graph) -> Graph:
+    return Graph([graph.as_node(name="program_today")], name="around")
+
+
+# What is around the program before and after the change.
+PLACES = {
+    "flat": (flat, flat),
+    "nested": (nested, nested),
+    "renamed": (nested, renamed),
+    "inlined": (nested, flat),
+    "wrapped": (flat, nested),
+}
+
+
 @pytest.mark.parametrize("block", range(2))
 @pytest.mark.parametrize("kind", ["sync", "async"])
-@pytest.mark.parametrize("around", [lambda graph: graph, nested], ids=["flat", "nested"])
+@pytest.mark.parametrize("around", PLACES.values(), ids=PLACES)
 def test_what_must_not_be_repeated_has_its_effect_once(around: Any, kind: str, block: int) -> None:
     for seed in range(block * PROGRAMS, (block + 1) * PROGRAMS):
         with warnings.catch_warnings():
@@ -127,7 +166,7 @@ def check(rnd: Random, kind: str, around: Any, seed: str) -> None:
     new = changed(rnd, old)
     on = On(kind, MemoryCheckpointer())
     try:
-        before, after = around(effects.graph(old)), around(effects.graph(new))
+        before, after = around[0](effects.graph(old)), around[1](effects.graph(new))
     except HypergraphError:
         return  # the change makes no graph
     try:
@@ -222,7 +261,7 @@ def test_a_step_that_was_cut_off_is_not_called_under_another_name(policy: str) -
 def test_a_step_that_has_completed_is_not_called_under_another_name(policy: str) -> None:
     shop = Shop()
     runner = shop.begun()
-    with pytest.raises(GraphChangedError, match="in which 'take_payment' would make the same"):
+    with pytest.raises(GraphChangedError, match="in which 'take_payment' may do the same"):
         runner.run(shop.graph("take_payment"), workflow_id="w", code_change=policy)
     assert shop.charged == [5]
     renamed = shop.graph("take_payment", formerly={"charge": "take_payment"})
@@ -425,3 +464,167 @@ def test_what_was_made_before_a_node_appends_is_one_item(made: Any) -> None:
     with pytest.warns(UserWarning, match="'say' has changed"):
         result = runner.run(Graph([say_today.with_name("say"), show], name="g"), workflow_id="w")
     assert result["shown"] == [made]
+
+
+@pytest.mark.parametrize("after", [renamed, flat], ids=["renamed", "inlined"])
+def test_a_nested_graph_with_an_effect_is_not_run_under_another_name(after: Any) -> None:
+    shop = Shop()
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    runner.run(nested(shop.graph()), n=5, workflow_id="w", error_handling="continue")
+    shop.is_down = False
+    with pytest.raises(GraphChangedError, match=r"'shop/charge' has completed.*may do the same.*formerly"):
+        runner.run(after(shop.graph()), workflow_id="w", code_change="error")
+    (run,) = migrate(runner.checkpointer, after(shop.graph()), dry_run=True).refused
+    assert "must not be repeated" in (run.reason or "")
+    with pytest.raises(GraphChangedError, match="may do the same"):
+        runner.run(after(shop.graph()), workflow_id="f", fork_from=("w", None))
+    assert shop.charged == [5]
+
+
+def test_a_removed_node_with_an_effect_is_named_as_removed() -> None:
+    shop, sent = Shop(), []
+
+    @node(output_name="sent", repeatable=False)
+    def send(price: int) -> int:
+        sent.append(price)
+        return price
+
+    def today(**options: Any) -> Graph:
+        kept = [each for each in shop.graph().iter_nodes() if each.name == "look_up"]
+        return Graph([*kept, send], name="shop", **options)
+
+    runner = shop.begun()
+    with pytest.raises(GraphChangedError, match=r"pass formerly=\{'charge': None\}"):
+        runner.run(today(), workflow_id="w")
+    assert runner.run(today(formerly={"charge": None}), workflow_id="w")["sent"] == 5
+    assert (shop.charged, sent) == ([5], [5])
+    with pytest.raises(GraphConfigError, match="says that node 'send' was removed"):
+        today(formerly={"send": None})
+
+
+@pytest.mark.parametrize("output", ["receipt", "payment"])
+@pytest.mark.parametrize("is_cut_off", [True, False], ids=["cut off", "completed"])
+def test_an_inner_step_with_an_effect_is_not_made_in_another_node(output: str, is_cut_off: bool) -> None:
+    charged: list[int] = []
+
+    def pay(amount: int) -> int:
+        charged.append(amount)
+        if is_cut_off:
+            raise KeyboardInterrupt
+        return amount
+
+    @node(output_name="receipt")
+    def buy(amount: int, ctx: NodeContext) -> int:
+        ctx.step("pay", pay, amount, repeatable=False)
+        raise ConnectionError
+
+    @node(output_name=output)
+    def purchase(amount: int, ctx: NodeContext) -> int:
+        return ctx.step("pay", pay, amount, repeatable=False)
+
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    with suppress(KeyboardInterrupt):
+        runner.run(Graph([buy], name="shop"), amount=5, workflow_id="w", error_handling="continue")
+    with pytest.raises((GraphChangedError, AmbiguousStepError), match="step 'pay' of node 'buy'"):
+        runner.run(Graph([purchase], name="shop"), workflow_id="w")
+    assert charged == [5]
+
+
+def mapped(graph: Graph) -> Graph:
+    return Graph([graph.as_node().map_over("n")], name="around")
+
+
+@pytest.mark.parametrize("given", [{"code_change": "rerun"}, {"new_turn": True}, {}])
+@pytest.mark.parametrize("around", [nested, mapped])
+def test_an_effect_inside_that_was_cut_off_is_given_no_other_values(around: Any, given: Any) -> None:
+    shop = Shop(interrupted=True)
+
+    @node(output_name="n")
+    def read(text: str) -> Any:
+        return [5] if around is mapped else 5
+
+    @node(output_name="n")
+    def read_today(text: str) -> Any:
+        return [6] if around is mapped else 6
+
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    graphs = [
+        Graph([first, *around(shop.graph()).iter_nodes()], name="g")
+        for first in (read, read_today.with_name("read"))
+    ]
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(graphs[0], text="a", workflow_id="w")
+    shop.is_down = shop.is_interrupted = False
+    values = {"text": "a" if "new_turn" in given else "b"} if "code_change" not in given else {}
+    with pytest.raises(AmbiguousStepError, match=r"shop/charge' must not be repeated.*other values"):
+        runner.run(graphs[1], **values, **given, workflow_id="w")
+    result = runner.run(graphs[0], workflow_id="w")
+    assert (result["parcel"] in ("parcel for found 5", ["parcel for found 5"]), shop.charged) == (True, [5])
+
+
+@pytest.mark.parametrize("around", [nested, mapped])
+def test_changed_code_before_an_unfinished_graph_with_an_effect_is_not_run_again(around: Any) -> None:
+    shop = Shop()
+
+    @node(output_name="n")
+    def read(text: str) -> Any:
+        return [5] if around is mapped else 5
+
+    @node(output_name="n")
+    def read_today(text: str) -> Any:
+        return [5] if around is mapped else 5 + 0
+
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    graphs = [
+        Graph([first, *around(shop.graph()).iter_nodes()], name="g")
+        for first in (read, read_today.with_name("read"))
+    ]
+    runner.run(graphs[0], text="a", workflow_id="w", error_handling="continue")
+    shop.is_down = False
+    with pytest.raises(GraphChangedError, match=r"shop/charge' has completed, and must not be repeated"):
+        runner.run(graphs[1], workflow_id="w", code_change="rerun")
+    assert shop.charged == [5]
+
+
+@pytest.mark.parametrize("is_moved", [True, False], ids=["migrated", "resumed"])
+@pytest.mark.parametrize("is_mapped", [True, False], ids=["mapped", "nested"])
+def test_a_nested_graph_that_makes_more_makes_it_for_what_takes_it(is_mapped: bool, is_moved: bool) -> None:
+    calls: list[str] = []
+
+    @node(output_name="reserved", repeatable=False)
+    def reserve(line: str) -> str:
+        calls.append("reserve")
+        return line
+
+    @node(output_name="weight")
+    def weigh(line: str) -> int:
+        calls.append("weigh")
+        return len(line)
+
+    @interrupt("approved")
+    def approve(reserved: Any) -> bool | None:
+        return None
+
+    @node(output_name="tracking")
+    def ship(approved: bool) -> str:
+        return "never"
+
+    @node(output_name="tracking")
+    def ship_today(approved: bool, weight: Any) -> Any:
+        return weight
+
+    def stock(*nodes: Any) -> Any:
+        inside = Graph(nodes, name="stock").as_node()
+        return inside.map_over("line") if is_mapped else inside
+
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    before = Graph([stock(reserve), approve, ship], name="orders", version="1" if is_moved else None)
+    after = [stock(reserve, weigh), approve, ship_today.with_name("ship")]
+    today = Graph(after, name="orders", version="2" if is_moved else None)
+    runner.run(before, line=["desk"] if is_mapped else "desk", workflow_id="w")
+    if is_moved:
+        migrate(runner.checkpointer, today, accept=True)
+        assert migrate(runner.checkpointer, today, accept=True, dry_run=True).runs[0].outcome == "stays"
+    with pytest.warns(UserWarning, match="'stock' has changed"):
+        result = runner.run(today, approved=True, workflow_id="w")
+    assert (result["tracking"], calls) == ([4] if is_mapped else 4, ["reserve", "weigh"])

@@ -12,14 +12,14 @@ from hypergraph.checkpointers.questions import Question, began_by
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow, outermost
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import preview
-from hypergraph.durability.history import Stored, stored_in, unseen_nodes
+from hypergraph.durability.history import Stored, lacking, stored_in, unseen_nodes
+from hypergraph.durability.once_only import effects_in, once_only
 from hypergraph.engine.admission import ITEM, Admission, admit
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.plan import graph_inside
 from hypergraph.engine.run import Run
 from hypergraph.exceptions import (
-    AmbiguousStepError,
     GraphChangedError,
     GraphVersionError,
     HypergraphError,
@@ -182,8 +182,8 @@ class Changes:
             return self.reaches(path)
         return path[0] == f"item-{self.stored.workflow.item}" and self.reaches(path[1:])
 
-    def refuse_rerun(self) -> None:
-        """Raise GraphChangedError if a run inside leads to nodes that take what they made before."""
+    def refuse_rerun(self, store: Checkpointer) -> None:
+        """Raise GraphChangedError if a run inside leads to nodes that cannot run again."""
         for runs in self.inside.values():
             for run in runs:
                 names = [name for name in run.stored.inputs if name in run.graph.inputs.all]
@@ -191,8 +191,8 @@ class Changes:
                     admission = admit(run.graph, tuple(names), on_internal_override="ignore")
                 except (HypergraphError, ValueError):  # it takes other inputs by now, which come from outside
                     continue
-                refuse_rerun(admission, run.stored, run.outdated)
-                run.refuse_rerun()
+                refuse_rerun(store, admission, run.stored, run.outdated)
+                run.refuse_rerun(store)
 
 
 def changes_in(
@@ -418,7 +418,7 @@ def code_to_record(
         return None
     return NewWorkflow(
         graph_hash=graph.definition_hash,
-        graph=recorded_structure(graph),
+        graph=structure_to_record(graph, stored.workflow),
         node_hashes=hashes,
         version=version,
     )
@@ -449,6 +449,12 @@ def recorded_structure(graph: Graph) -> dict[str, Any]:
             ),
         }
     return graph.memo["recorded"]  # type: ignore[no-any-return]  # set one line above
+
+
+def structure_to_record(graph: Graph, workflow: Workflow) -> dict[str, Any]:
+    """Return the structure of a graph that continues a workflow, with what recorded results cannot have."""
+    later = lacking(graph, workflow)
+    return {**recorded_structure(graph), "lacking": later} if later else recorded_structure(graph)
 
 
 def refuse_other_rules(graph: Graph, workflow: Workflow) -> None:
@@ -584,9 +590,11 @@ def _of_other_type(workflow: Workflow, node_name: str, name: str, found: Misfit)
     )
 
 
-def refuse_rerun(admission: Admission, stored: Stored, outdated: Collection[str]) -> None:
+def refuse_rerun(
+    store: Checkpointer, admission: Admission, stored: Stored, outdated: Collection[str]
+) -> None:
     """Raise GraphChangedError if changed code leads to nodes that cannot run again."""
-    kept = not_to_rerun(admission, stored, outdated)
+    kept = not_to_rerun(store, admission, stored, outdated)
     if kept is not None:
         raise GraphChangedError(
             f"Workflow {stored.workflow.id!r} cannot run {', '.join(map(repr, outdated))} again: {kept}. "
@@ -595,15 +603,19 @@ def refuse_rerun(admission: Admission, stored: Stored, outdated: Collection[str]
         )
 
 
-def not_to_rerun(admission: Admission, stored: Stored, outdated: Collection[str]) -> str | None:
+def not_to_rerun(
+    store: Checkpointer, admission: Admission, stored: Stored, outdated: Collection[str]
+) -> str | None:
     """Return why nodes cannot run again, None if they can.
 
     What a node of a loop, or one that adds to a value, took at first is not there any more: to run it again
-    would continue the loop, and add a second time. What has completed with repeatable=False is not repeated.
+    would continue the loop, and add a second time. What has completed with repeatable=False is not repeated,
+    also where the node or the nested graph around it has not ended.
     """
     plan, layout, finished = admission.plan, admission.layout, stored.finished
     reached = layout.reached_from((), [plan.index[name] for name in outdated if name in plan.index])
-    for step in (plan.steps[index] for index in bits(reached)):
+    steps = [plan.steps[index] for index in bits(reached)]
+    for step in steps:
         if step.name not in finished:
             continue
         taken = (set(step.outputs) & set(step.node.inputs)) - set(step.inward)
@@ -614,54 +626,8 @@ def not_to_rerun(admission: Admission, stored: Stored, outdated: Collection[str]
         once = [] if step.name in outdated and step.kind == "graph" else once_only(step.node)
         if once:
             return f"node {once[0]!r} has completed, and must not be repeated (repeatable=False)"
+    begun = [step.name for step in steps if step.name not in finished and step.name not in outdated]
+    for effect in effects_in(store, stored.workflow, begun) if begun else ():
+        ended = "has begun" if effect.is_open else "has completed"
+        return f"{effect.title} {ended}, and must not be repeated (repeatable=False)"
     return None
-
-
-def once_only(node: HyperNode) -> list[str]:
-    """Return the paths of the nodes with repeatable=False: the node itself, or nodes inside of it."""
-    if node.nested_graph is None:
-        return [] if node.repeatable else [node.name]
-    inside = (path for inner in node.nested_graph.iter_nodes() for path in once_only(inner))
-    return [f"{node.name}/{path}" for path in inside]
-
-
-def recorded_once_only(workflow: Workflow) -> set[str]:
-    """Return the nodes of a recorded graph with repeatable=False; what is stored may be anything."""
-    names = (workflow.graph or {}).get("unrepeatable")
-    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
-
-
-def refuse_repetition(graph: Graph, stored: Stored, begun: Iterable[str], anew: Collection[str]) -> None:
-    """Refuse a graph without a node that must not be repeated and has begun, or whose result others make.
-
-    It was renamed, in most cases. New nodes that new values run `anew` do not repeat it.
-
-    Raises:
-        AmbiguousStepError: it has begun, and has left no result.
-        GraphChangedError: it has completed, and a new node makes what it made.
-    """
-    before = stored.workflow.node_hashes
-    if before.keys() <= graph.nodes.keys():
-        return
-    gone = recorded_once_only(stored.workflow) - graph.nodes.keys()
-    how = 'If it was renamed, say so with Graph(..., formerly={"old": "new"}).'
-    for name in gone.intersection(begun):
-        raise AmbiguousStepError(
-            f"Node {name!r} of workflow {stored.workflow.id!r} must not be repeated, began without leaving "
-            f"a result, and is not in this graph. {how} Otherwise finish the run with the code that "
-            "recorded it.",
-            workflow_id=stored.workflow.id,
-            node_name=name,
-        )
-    new = [node for node in graph.iter_nodes() if node.name not in {*before, *anew}]
-    nodes = (stored.workflow.graph or {}).get("nodes", ())
-    for name in gone and gone & stored.finished:
-        made = {output for node in nodes if node["name"] == name for output in node["outputs"]}
-        makers = [node.name for node in new if made.intersection(node.data_outputs)]
-        if makers:
-            raise GraphChangedError(
-                f"Workflow {stored.workflow.id!r}: node {name!r} has completed, must not be repeated, and is "
-                f"not in this graph, in which {_listed(graph, makers)} would make the same. {how} Otherwise "
-                "use another workflow_id, or another name for what the new node makes.",
-                workflow_id=stored.workflow.id,
-            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,10 +13,9 @@ from hypergraph.checkpointers.questions import began_by
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
 from hypergraph.checkpointers.references import REFERENCE
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
-from hypergraph.durability.code_changes import recorded_once_only
 from hypergraph.durability.history import is_other
 from hypergraph.engine.options import RunOptions
-from hypergraph.exceptions import AmbiguousStepError, WorkflowError
+from hypergraph.exceptions import WorkflowError
 from hypergraph.values.undecodable import Undecodable
 
 _UNREADABLE = "it could not be read when its workflow was forked"
@@ -63,26 +62,6 @@ def origin_of(store: Checkpointer, options: RunOptions) -> Origin:
         )
     inputs = store.encoding.versioned(workflow_id, store.backend.read_inputs(workflow_id, upto=upto))
     return Origin(workflow_id, last if upto is None else upto, records, inputs, handed_over=False)
-
-
-def refuse_open(store: Checkpointer, workflow: Workflow, upto: int | None, resolved: Collection[str]) -> None:
-    """Raise AmbiguousStepError if a fork would repeat a step that has begun, and left no result.
-
-    Nodes that are `resolved` may be repeated. A fork from an earlier superstep repeats what the caller says.
-    """
-    once = recorded_once_only(workflow).difference(resolved)
-    next_one = None if upto is None else upto + 1
-    for superstep, node in store.backend.read_announced(workflow.id) if once else ():
-        if node in once and (next_one is None or superstep <= next_one):
-            raise AmbiguousStepError(
-                f"Node {node!r} of workflow {workflow.id!r} must not be repeated, and began without leaving "
-                "a result: a fork would call it again. Find out what it did, and resume the workflow first.",
-                workflow_id=workflow.id,
-                node_name=node,
-            )
-    for child in store.backend.children(workflow.id):
-        if child.status is not WorkflowStatus.COMPLETED and began_by(child, next_one):
-            refuse_open(store, child, None, ())
 
 
 def refuse_map(store: Checkpointer, workflow_id: str) -> None:

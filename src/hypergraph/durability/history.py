@@ -23,6 +23,7 @@ from hypergraph.exceptions import warn_caller
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import scope_of
 from hypergraph.nodes.function import FunctionNode
+from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.scheduling import Done, Past, Standing, Supersteps, bits
 from hypergraph.structure import walk
 from hypergraph.values.serializers import JsonSerializer
@@ -699,14 +700,15 @@ def marked(records: list[StepRecord], state: Mapping[str, Any]) -> list[StepReco
 
 
 def grown(stored: Stored, graph: Graph) -> list[StepRecord]:
-    """Return the records; a function that makes more by now has lost what it did not make then."""
-    records = list(stored.records)
+    """Return the records; a node that makes more by now has lost what it did not make then."""
+    records, declared_later = list(stored.records), lacking(graph, stored.workflow)
     last = {r.node_name: n for n, r in enumerate(records) if r.status is StepStatus.COMPLETED}
     for name, position in last.items():
         record, node = records[position], graph.wiring.nodes.get(name)
-        if not isinstance(node, FunctionNode) or record.partial:
-            continue
-        unmade = set(node.data_outputs).difference(record.output_versions)
+        if isinstance(node, FunctionNode) and not record.partial:
+            unmade = set(node.data_outputs).difference(record.output_versions)
+        else:
+            unmade = set(declared_later.get(name, ())).difference(record.output_versions)
         if unmade:
             made = {n: _next_version(stored, n) for n in unmade}
             lost = dict.fromkeys(unmade, "its node did not make it then")
@@ -714,6 +716,23 @@ def grown(stored: Stored, graph: Graph) -> list[StepRecord]:
                 record, output_versions={**record.output_versions, **made}, lost={**record.lost, **lost}
             )
     return records
+
+
+def lacking(graph: Graph, workflow: Workflow) -> dict[str, list[str]]:
+    """Return the outputs of nested graphs that kept results cannot have, because they were declared later.
+
+    Others may be missing as well: a nested graph makes what its gates choose.
+    """
+    recorded = workflow.graph or {}
+    before = {node["name"]: node["outputs"] for node in recorded.get("nodes", ())}
+    known = recorded.get("lacking")
+    found: dict[str, list[str]] = {}
+    for node in graph.iter_nodes():
+        if isinstance(node, GraphNode) and node.name in before:
+            still = known.get(node.name, ()) if isinstance(known, dict) else ()
+            later = [n for n in node.data_outputs if n not in before[node.name] or n in still]
+            found |= {node.name: later} if later else {}
+    return found
 
 
 def unseen_nodes(graph: Graph, stored: Stored) -> dict[str, list[str]]:

@@ -121,6 +121,8 @@ class InnerJournal:
         }
         if kwargs:
             content["kwargs"] = kwargs
+        if not call.options.repeatable and call.options.on_ambiguous != "rerun":
+            content["once"] = True
         if call.entry.awaited:
             content["awaited"] = True
         if call.attempt > 1:

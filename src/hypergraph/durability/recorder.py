@@ -57,7 +57,6 @@ from hypergraph.durability.code_changes import (
     refuse_other_graph,
     refuse_other_rules,
     refuse_other_version,
-    refuse_repetition,
     refuse_rerun,
     reopened_nodes,
     warn_of_kept,
@@ -66,6 +65,7 @@ from hypergraph.durability.code_changes import (
 from hypergraph.durability.history import Stored, active_time, inputs_in, is_other, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.live import live_of
+from hypergraph.durability.once_only import refuse_open, refuse_other_values, refuse_repetition
 from hypergraph.durability.resume import (
     end_with,
     ended_elsewhere,
@@ -74,7 +74,6 @@ from hypergraph.durability.resume import (
     indexes_of,
     lacks_results,
     recall,
-    refuse_other_values,
     refuse_remade,
     refuse_unreadable,
     refuse_unreadable_inside,
@@ -500,10 +499,11 @@ class WorkflowRecorder:
         graph, described = run.admission.graph, self._described(run)
         source = self.store.backend.read_workflow(origin.workflow_id or "")
         if source is not None:
-            steps = run.plan.steps
-            resolved = [s.name for s in steps if s.node.repeatable or s.node.on_ambiguous == "rerun"]
-            fork.refuse_open(self.store, source, origin.upto, resolved)
+            refuse_open(self.store, source, origin.upto, graph)
             before = Stored(source, list(origin.records), origin.inputs)
+            reached = run.admission.layout.reached_from(self.named)
+            anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
+            refuse_repetition(self.store, graph, before, anew, origin.upto)
             changes = changes_in(self.store, graph, before, origin.upto)
             if self.options.code_change == "error":
                 refuse_changes(graph, source.id, changes.paths())
@@ -592,7 +592,7 @@ class WorkflowRecorder:
         standing = standing_of(run, stored, self.store)
         ahead = standing.due | standing.pending | standing.asking
         names = [name for name in names if not ahead >> run.plan.index[name] & 1]  # else they run anyway
-        if names and (kept := not_to_rerun(run.admission, stored, names)) is not None:
+        if names and (kept := not_to_rerun(self.store, run.admission, stored, names)) is not None:
             if stored.workflow.id not in self.warned:
                 self.warned.add(stored.workflow.id)
                 warn_caller(
@@ -708,17 +708,18 @@ class WorkflowRecorder:
         news, changes = self._news(run, stored), self._changes(run, stored)
         reached = run.admission.layout.reached_from(news)
         anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
-        running = [node for _, node in claim.running]
-        refuse_repetition(run.admission.graph, stored, running, anew)
+        refuse_repetition(self.store, run.admission.graph, stored, anew)
         outdated = self._outdated(run, stored, changes, anew)
-        refuse_other_values(run, stored, running, reached, outdated)
+        either = reached | run.admission.layout.reached_from((), indexes_of(run, outdated))
+        others = [name for name, index in run.plan.index.items() if either >> index & 1]
+        refuse_other_values(run, stored, self.store, others)
         again = self._again(run, stored, changes)
         refuse_given_up_answer(run, stored, asked, news, again)
         if _is_outermost(run) and self.origin is None and self.options.on_internal_override != "ignore":
             refuse_remade(run, stored, news, reached)
         if again:
-            refuse_rerun(run.admission, stored, outdated)
-            again.refuse_rerun()
+            refuse_rerun(self.store, run.admission, stored, outdated)
+            again.refuse_rerun(self.store)
         if _is_outermost(run) and self.options.code_change != "rerun":  # else what has changed is made again
             inside = [name for name in sorted(changes.begun - changes.ended) if name not in anew]
             refuse_unreadable_inside(run, stored, self.store, inside)
@@ -1219,8 +1220,8 @@ class MapRecorder:
         paths: dict[str, Changes] = {}
         for each in changes.values():
             if policy == "rerun":
-                refuse_rerun(map_run.admission, each.stored, each.outdated)
-                each.refuse_rerun()
+                refuse_rerun(self.store, map_run.admission, each.stored, each.outdated)
+                each.refuse_rerun(self.store)
             else:
                 paths = each.paths(anew(each.stored.workflow)[1] if policy == "keep" else ()) | paths
         if policy == "error":

@@ -40,7 +40,6 @@ from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step, inputs_of
 from hypergraph.engine.run import CallContext, Run
 from hypergraph.exceptions import (
-    AmbiguousStepError,
     GraphChangedError,
     HypergraphError,
     NodeError,
@@ -778,25 +777,6 @@ def end_with(run: Run, status: RunStatus, failed: StepRecord | None, error: Exce
         where = run.path_of(where) if where else "/".join(run.path)
     run.end(status, error, NodeError(where, error, superstep=superstep, item_index=run.item_index), 0)
     run.close()
-
-
-def refuse_other_values(
-    run: Run, stored: Stored, begun: Iterable[str], reached: int, outdated: Iterable[str]
-) -> None:
-    """Raise AmbiguousStepError for a step that has begun, and that this call would give other values.
-
-    What became of it is found out with the values that it took.
-    """
-    anew = reached | run.admission.layout.reached_from((), indexes_of(run, outdated))
-    for step in (run.plan.steps[index] for index in indexes_of(run, begun) if anew >> index & 1):
-        if not step.node.repeatable and step.node.on_ambiguous != "rerun":
-            raise AmbiguousStepError(
-                f"Node {run.path_of(step.name)!r} of workflow {stored.workflow.id!r} must not be repeated, "
-                "began without leaving a result, and would be given other values by this call. Find out what "
-                'it did first: resume the workflow without new values and without code_change="rerun".',
-                workflow_id=stored.workflow.id,
-                node_name=run.path_of(step.name),
-            )
 
 
 def refuse_remade(run: Run, stored: Stored, news: Collection[str], reached: int) -> None:

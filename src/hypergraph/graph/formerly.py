@@ -31,17 +31,25 @@ _QUOTED = re.compile(r"(orkflow |raph |fork_from=\()?'([^'\s]+)'")  # in message
 _ITEM = re.compile(r"item-(0|[1-9][0-9]*)")
 
 
-def checked_formerly(formerly: Any, wiring: Wiring, findings: list[str]) -> dict[str, str]:
-    """Return former names with the names of today, chains resolved; add what is wrong to the findings.
+def checked_formerly(
+    given: Any, wiring: Wiring, findings: list[str]
+) -> tuple[dict[str, str], frozenset[str]]:
+    """Return former names with the names of today, chains resolved, and the names of removed nodes.
 
-    Raises TypeError for anything but a mapping from texts to texts.
+    What is wrong is added to the findings. Raises TypeError for anything but a mapping from texts to texts,
+    or to None.
     """
-    if not isinstance(formerly, Mapping):
-        raise TypeError(f'formerly takes a dict such as {{"old": "new"}}, got {got(formerly)}')
-    for name in (*formerly, *formerly.values()):
+    if not isinstance(given, Mapping):
+        raise TypeError(f'formerly takes a dict such as {{"old": "new"}}, got {got(given)}')
+    removed = frozenset(old for old, new in given.items() if new is None)
+    formerly = {old: new for old, new in given.items() if old not in removed}
+    for name in (*removed, *formerly, *formerly.values()):
         if not isinstance(name, str) or not name:
             raise TypeError(f"formerly maps former names to names of today, got {got(name)}")
     nodes, values = set(wiring.nodes), _values(wiring.nodes.values())
+    for name in sorted(removed & nodes):
+        what = f"formerly says that node {name!r} was removed, and the graph has a node {name!r}"
+        findings.append(finding(what, fix=f"leave {name!r} out of formerly."))
     resolved: dict[str, str] = {}
     for old, follower in formerly.items():
         seen, new = [old], follower
@@ -62,7 +70,7 @@ def checked_formerly(formerly: Any, wiring: Wiring, findings: list[str]) -> dict
             findings.append(finding(what, why, fix=f"give the {kind} of today another name."))
         else:
             resolved[old] = new
-    return resolved
+    return resolved, removed
 
 
 def _values(nodes: Iterable[HyperNode]) -> set[str]:
@@ -299,6 +307,7 @@ def _built(graph: Graph, names: Renaming) -> Graph:
         _bound={value(name): bound for name, bound in graph.bound.items()},
         selected=graph.selected and tuple(map(value, graph.selected)),
         entrypoints_config=entry and tuple(map(names.recorded_node, entry)),
+        removed=graph.removed,
         version=graph.version,
         renaming=names,
     )

@@ -76,7 +76,8 @@ class Graph(Frozen):
         edges: all edges, instead of inferring them from names; see `chain`
         name: the name in logs and stores; required to nest the graph
         strict_types: check the type annotations along every edge
-        formerly: maps former names of nodes and values to those of today, for runs recorded under them
+        formerly: maps former names of nodes and values to those of today, for runs recorded under them, and
+            the names of removed nodes to None
         version: the version of the code; an unfinished run is continued only by code of its version
     """
 
@@ -87,6 +88,7 @@ class Graph(Frozen):
     entrypoints_config: tuple[str, ...] | None  # the nodes at which runs start; None for all
     _bound: dict[str, Any]
     formerly: Mapping[str, str]  # former names of nodes and values -> those of today
+    removed: frozenset[str]  # former nodes that have no follower
     version: str | None  # of the code; None for any
     renaming: Renaming | None  # of a graph under the names of a recorded run
     memo: dict[str, Any]  # results computed once per graph
@@ -98,7 +100,7 @@ class Graph(Frozen):
         edges: Iterable[Any] | None = None,
         name: str | None = None,
         strict_types: bool = False,
-        formerly: Mapping[str, str] | None = None,
+        formerly: Mapping[str, str | None] | None = None,
         version: str | None = None,
     ) -> None:
         listed = _checked_nodes(nodes)
@@ -106,7 +108,7 @@ class Graph(Frozen):
             raise TypeError(f"The name of a graph must be a string, got {got(name)}")
         wiring = validate_graph(listed, edges=edges, name=name, strict_types=strict_types)
         findings: list[str] = []
-        former = {} if formerly is None else checked_formerly(formerly, wiring, findings)
+        former, removed = checked_formerly({} if formerly is None else formerly, wiring, findings)
         if findings:
             raise GraphConfigError.from_findings(findings)
         self.__dict__.update(
@@ -114,6 +116,7 @@ class Graph(Frozen):
             strict_types=bool(strict_types),
             wiring=wiring,
             formerly=former,
+            removed=removed,
             version=_checked_version(version),
             renaming=None,
             selected=None,
@@ -326,7 +329,11 @@ class Graph(Frozen):
                     f"produced by {grown.wiring.data_producers[name]}. Call unbind({name!r}) first."
                 )
         return grown._copy(
-            _bound=self._bound, selected=self.selected, formerly=self.formerly, version=self.version
+            _bound=self._bound,
+            selected=self.selected,
+            formerly=self.formerly,
+            removed=self.removed,
+            version=self.version,
         )
 
     def replace(self, replacements: Mapping[str, HyperNode | Callable[..., Any]]) -> Self:
@@ -359,6 +366,7 @@ class Graph(Frozen):
             selected=self.selected,
             entrypoints_config=self.entrypoints_config,
             formerly=self.formerly,
+            removed=self.removed,
             version=self.version,
         )
 

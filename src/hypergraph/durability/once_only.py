@@ -1,0 +1,175 @@
+"""Calls with repeatable=False: which of them a history holds, and refusals of what would make one again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.inner_steps import content_of
+from hypergraph.checkpointers.questions import began_by
+from hypergraph.checkpointers.records import Workflow
+from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.durability.history import Stored
+from hypergraph.engine.run import Run
+from hypergraph.exceptions import AmbiguousStepError, GraphChangedError
+from hypergraph.graph.graph import Graph
+from hypergraph.nodes.base import HyperNode
+from hypergraph.nodes.callable_node import CallableNode
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A call with repeatable=False that a history holds: of a node, or of an inner step of one."""
+
+    workflow_id: str
+    path: str  # of the node, below the nested graphs around it
+    superstep: int | None  # of the outermost of them, if it is known
+    is_open: bool  # whether it began and left no result
+    step: str | None = None  # the key of the inner step
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"node {self.path!r}" if self.step is None else f"step {self.step!r} of node {self.path!r}"
+
+
+def effects_in(
+    store: Checkpointer, workflow: Workflow, names: Collection[str] | None = None
+) -> Iterator[Effect]:
+    """Yield the effects of a workflow and of what runs inside of it, or of these nodes."""
+    once, backend = recorded_once_only(workflow), store.backend
+    begun = {node: superstep for superstep, node in backend.read_announced(workflow.id)}
+    for node in sorted(once if names is None else once.intersection(names)):
+        if node in begun or backend.last_visit(workflow.id, node):
+            yield Effect(workflow.id, node, begun.get(node), node in begun)
+    for node, payload in backend.read_inner(workflow.id):
+        content = content_of(store.encoding, workflow.id, payload) if names is None or node in names else None
+        if content is not None and content.get("once"):
+            is_open = content["status"] == "running"
+            yield Effect(workflow.id, node, payload.superstep, is_open, payload.name)
+    for child in backend.children(workflow.id):
+        if child.item is not None:
+            yield from effects_in(store, child, names)
+        elif names is None or child.node_name in names:
+            for effect in effects_in(store, child):
+                path = f"{child.node_name}/{effect.path}"
+                yield replace(effect, path=path, superstep=child.parent_superstep)
+
+
+def once_only(node: HyperNode) -> list[str]:
+    """Return the paths of the nodes with repeatable=False: the node itself, or nodes inside of it."""
+    if node.nested_graph is None:
+        return [] if node.repeatable else [node.name]
+    inside = (path for inner in node.nested_graph.iter_nodes() for path in once_only(inner))
+    return [f"{node.name}/{path}" for path in inside]
+
+
+def recorded_once_only(workflow: Workflow) -> set[str]:
+    """Return the nodes of a recorded graph with repeatable=False; what is stored may be anything."""
+    names = (workflow.graph or {}).get("unrepeatable")
+    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+
+
+def refuse_repetition(
+    store: Checkpointer, graph: Graph, stored: Stored, anew: Collection[str], upto: int | None = None
+) -> None:
+    """Refuse a graph without a node that has an effect, if another of its nodes may have it again.
+
+    It was renamed, in most cases. New nodes that new values run `anew` do not repeat it. A fork repeats what
+    has begun after the superstep that it starts from.
+
+    Raises:
+        AmbiguousStepError: it has begun, and has left no result.
+        GraphChangedError: it has completed, and a new node makes the same, or has such an effect too.
+    """
+    before, workflow = stored.workflow.node_hashes, stored.workflow
+    gone = [name for name in before if name not in graph.nodes and name not in graph.removed]
+    if gone and upto is not None:
+        begun = {child.node_name for child in store.backend.children(workflow.id) if began_by(child, upto)}
+        begun |= {record.node_name for record in stored.records}
+        gone = [name for name in gone if name in begun]
+    new = [node for node in graph.iter_nodes() if node.name not in {*before, *anew}]
+    outputs = {node["name"]: node["outputs"] for node in (workflow.graph or {}).get("nodes", ()) if gone}
+    how = 'If it was renamed, say so with Graph(..., formerly={"old": "new"}).'
+    for name in gone:
+        for effect in effects_in(store, workflow, [name]):
+            if effect.is_open:
+                raise AmbiguousStepError(
+                    f"Workflow {workflow.id!r}: {effect.title} must not be repeated, began without leaving a "
+                    f"result, and is not in this graph. {how} Otherwise finish the run with the code that "
+                    "recorded it.",
+                    workflow_id=workflow.id,
+                    node_name=effect.path,
+                )
+            made = set(outputs.get(name, ()))
+            makers = [
+                _today(graph, node.name)
+                for node in new
+                if made.intersection(node.data_outputs) or _may_repeat(node, effect)
+            ]
+            if makers:
+                raise GraphChangedError(
+                    f"Workflow {workflow.id!r}: {effect.title} has completed, must not be repeated, and is "
+                    f"not in this graph, in which {', '.join(map(repr, makers))} may do the same. {how} "
+                    f"If it was removed, and nothing does the same, pass formerly={{{name!r}: None}}.",
+                    workflow_id=workflow.id,
+                )
+
+
+def _today(graph: Graph, name: str) -> str:
+    return name if graph.renaming is None else graph.renaming.node(name)
+
+
+def _may_repeat(node: HyperNode, effect: Effect) -> bool:
+    """Say whether a node has calls with repeatable=False, or may have inner steps like that of an effect."""
+    if effect.step is None or once_only(node):
+        return bool(once_only(node))
+    if node.nested_graph is not None:
+        return any(_may_repeat(inner, effect) for inner in node.nested_graph.iter_nodes())
+    return isinstance(node, CallableNode) and any(param.is_context for param in node.signature.parameters)
+
+
+def refuse_other_values(run: Run, stored: Stored, store: Checkpointer, anew: Collection[str]) -> None:
+    """Raise AmbiguousStepError for a call that has begun, in a node that this call would give other values.
+
+    What became of it is found out with the values that it took.
+    """
+    if not anew or stored.workflow.status is WorkflowStatus.COMPLETED:  # nothing has begun without an end
+        return
+    for effect in effects_in(store, stored.workflow, anew):
+        if effect.is_open and not _may_be_repeated(run.admission.graph, effect):
+            raise AmbiguousStepError(
+                f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, began without "
+                "leaving a result, and would be given other values by this call. Find out what it did first: "
+                'resume the workflow without new values and without code_change="rerun".',
+                workflow_id=stored.workflow.id,
+                node_name=run.path_of(effect.path),
+            )
+
+
+def refuse_open(store: Checkpointer, workflow: Workflow, upto: int | None, graph: Graph) -> None:
+    """Raise AmbiguousStepError if a fork would repeat a call that has begun, and left no result.
+
+    A fork from an earlier superstep repeats what the caller says.
+    """
+    for effect in effects_in(store, workflow):
+        is_copied = upto is None or effect.superstep is None or effect.superstep <= upto + 1
+        if effect.is_open and is_copied and not _may_be_repeated(graph, effect):
+            raise AmbiguousStepError(
+                f"Workflow {workflow.id!r}: {effect.title} must not be repeated, and began without leaving a "
+                "result: a fork would call it again. Find out what it did, and resume the workflow first.",
+                workflow_id=workflow.id,
+                node_name=effect.path,
+            )
+
+
+def _may_be_repeated(graph: Graph, effect: Effect) -> bool:
+    """Say whether the code of today lets the node of an effect be called again."""
+    *around, name = effect.path.split("/")
+    inside: Graph | None = graph
+    for each in around:
+        inside = None if inside is None or each not in inside.nodes else inside.nodes[each].nested_graph
+    if effect.step is not None or inside is None or name not in inside.nodes:
+        return False
+    return inside.nodes[name].repeatable or inside.nodes[name].on_ambiguous == "rerun"
