@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.inner_steps import content_of
@@ -16,6 +17,7 @@ from hypergraph.exceptions import AmbiguousStepError, GraphChangedError
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
+from hypergraph.nodes.graph_node import GraphNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,47 +76,77 @@ def recorded_once_only(workflow: Workflow) -> set[str]:
 def refuse_repetition(
     store: Checkpointer, graph: Graph, stored: Stored, anew: Collection[str], upto: int | None = None
 ) -> None:
-    """Refuse a graph without a node that has an effect, if another of its nodes may have it again.
+    """Refuse a graph that may have an effect again, in another node than the one that a history names.
 
-    It was renamed, in most cases. New nodes that new values run `anew` do not repeat it. A fork repeats what
-    has begun after the superstep that it starts from.
+    That was renamed, in most cases. New nodes that new values run `anew` do not repeat it. A fork repeats
+    what has begun after the superstep that it starts from.
 
     Raises:
         AmbiguousStepError: it has begun, and has left no result.
         GraphChangedError: it has completed, and a new node makes the same, or has such an effect too.
     """
     before, workflow = stored.workflow.node_hashes, stored.workflow
-    gone = [name for name in before if name not in graph.nodes and name not in graph.removed]
-    if gone and upto is not None:
+    new = [node for node in graph.iter_nodes() if node.name not in {*before, *anew}]
+    recorded = {node["name"]: node for node in (workflow.graph or {}).get("nodes", ())}
+    begun = None
+    if upto is not None:
         begun = {child.node_name for child in store.backend.children(workflow.id) if began_by(child, upto)}
         begun |= {record.node_name for record in stored.records}
-        gone = [name for name in gone if name in begun]
-    new = [node for node in graph.iter_nodes() if node.name not in {*before, *anew}]
-    outputs = {node["name"]: node["outputs"] for node in (workflow.graph or {}).get("nodes", ()) if gone}
-    how = 'If it was renamed, say so with Graph(..., formerly={"old": "new"}).'
-    for name in gone:
+    for name in before:
+        node, known = graph.nodes.get(name), recorded.get(name, {})
+        rivals = [each for each in new if not set(known.get("outputs", ())).isdisjoint(each.data_outputs)]
+        is_gone = node is None or _is_turned(node, known)
+        others = new if is_gone else [each for each in rivals if once_only(each)]
+        is_left_out = name in graph.removed or (begun is not None and name not in begun)
+        if is_left_out or not (is_gone or others):
+            continue
         for effect in effects_in(store, workflow, [name]):
-            if effect.is_open:
-                raise AmbiguousStepError(
-                    f"Workflow {workflow.id!r}: {effect.title} must not be repeated, began without leaving a "
-                    f"result, and is not in this graph. {how} Otherwise finish the run with the code that "
-                    "recorded it.",
-                    workflow_id=workflow.id,
-                    node_name=effect.path,
-                )
-            made = set(outputs.get(name, ()))
-            makers = [
-                _today(graph, node.name)
-                for node in new
-                if made.intersection(node.data_outputs) or _may_repeat(node, effect)
-            ]
+            makers = [each for each in others if each in rivals or _may_repeat(each, effect)]
+            if is_gone and (effect.is_open or node is not None):
+                raise _without(graph, workflow, effect)
             if makers:
-                raise GraphChangedError(
-                    f"Workflow {workflow.id!r}: {effect.title} has completed, must not be repeated, and is "
-                    f"not in this graph, in which {', '.join(map(repr, makers))} may do the same. {how} "
-                    f"If it was removed, and nothing does the same, pass formerly={{{name!r}: None}}.",
-                    workflow_id=workflow.id,
-                )
+                raise _repeated(graph, workflow, effect, [each.name for each in makers])
+
+
+def _is_turned(node: HyperNode, known: Mapping[str, Any]) -> bool:
+    """Say whether a nested graph runs for each item of a list by now, or no longer does."""
+    return (
+        isinstance(node, GraphNode)
+        and "map_over" in known
+        and bool(known["map_over"]) is not (node.map_config is not None)
+    )
+
+
+_HOW = 'If it was renamed, say so with Graph(..., formerly={"old": "new"}).'
+
+
+def _without(graph: Graph, workflow: Workflow, effect: Effect) -> AmbiguousStepError | GraphChangedError:
+    is_there = effect.path.partition("/")[0] in graph.nodes
+    where = "the graph around it is mapped by now, or no longer is" if is_there else "it is not in this graph"
+    text = (
+        f"Workflow {workflow.id!r}: {effect.title} must not be repeated, "
+        f"{'began without leaving a result' if effect.is_open else 'has completed'}, and {where}. "
+        f"{'Finish' if is_there else f'{_HOW} Otherwise finish'} the run with the code that recorded it."
+    )
+    if effect.is_open:
+        return AmbiguousStepError(text, workflow_id=workflow.id, node_name=effect.path)
+    return GraphChangedError(text, workflow_id=workflow.id)
+
+
+def _repeated(graph: Graph, workflow: Workflow, effect: Effect, makers: Sequence[str]) -> GraphChangedError:
+    name, listed = effect.path.partition("/")[0], ", ".join(repr(_today(graph, maker)) for maker in makers)
+    text = (
+        f"Workflow {workflow.id!r}: {effect.title} has completed, must not be repeated, and is not in this "
+        f"graph, in which {listed} may do the same. {_HOW} If it was removed, and nothing does the same, "
+        f"pass formerly={{{name!r}: None}}."
+    )
+    if name in graph.nodes:
+        text = (
+            f"Workflow {workflow.id!r}: {effect.title} has completed, must not be repeated, and {listed}, "
+            "which is new, may do the same. Finish the run with the code that recorded it, or use another "
+            "workflow_id."
+        )
+    return GraphChangedError(text, workflow_id=workflow.id)
 
 
 def _today(graph: Graph, name: str) -> str:
