@@ -373,7 +373,7 @@ def test_a_store_that_is_taken_away_stops_the_run(
     graph = big(bodies, lambda: taken_away(folder, how))
     with pytest.raises(CheckpointError):
         over(folder / "w.db").run(graph, {"x": 1}, workflow_id="w")
-    assert bodies.take() == ["first", "second"]
+    assert bodies.take()[:2] == ["first", "second"]  # what runs in the next milliseconds is lost with them
     folder.mkdir(exist_ok=True)
     assert SqliteCheckpointer(folder / "w.db").workflows() == []
     result = over(folder / "w.db").run(big(bodies, lambda: None), {"x": 1}, workflow_id="w")
@@ -381,11 +381,32 @@ def test_a_store_that_is_taken_away_stops_the_run(
     assert [w.id for w in SqliteCheckpointer(folder / "w.db").workflows()] == ["w"]
 
 
+def test_no_call_that_must_not_be_repeated_is_made_after_a_store_was_taken_away(
+    over: Any, tmp_path: Path
+) -> None:
+    calls: list[str] = []
+
+    @node(output_name="a")
+    def first(x: int) -> int:
+        for file in tmp_path.iterdir():
+            file.unlink()
+        return x
+
+    @node(output_name="b", repeatable=False)
+    def second(a: int) -> int:
+        calls.append("second")
+        return a
+
+    with pytest.raises(CheckpointError):
+        over(tmp_path / "w.db").run(Graph([first, second], name="g"), {"x": 1}, workflow_id="w")
+    assert calls == []
+
+
 def test_a_log_that_is_taken_away_stops_the_run(over: Any, tmp_path: Path, bodies: Bodies) -> None:
     graph = big(bodies, (tmp_path / "w.db-wal").unlink)
     with pytest.raises(StoreUnavailableError, match="-wal was removed"):
         over(tmp_path / "w.db").run(graph, {"x": 1}, workflow_id="w")
-    assert bodies.take() == ["first", "second"]
+    assert bodies.take()[:2] == ["first", "second"]
     result = over(tmp_path / "w.db").run(big(bodies, lambda: None), {"x": 1}, workflow_id="w")
     assert result["size"] == 100_000
     assert "first" not in bodies.take()

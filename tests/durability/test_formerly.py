@@ -14,7 +14,19 @@ import pytest
 from support.running import OnAsync, OnSync, map_, run
 from support.stored import store_at
 
-from hypergraph import END, EventProcessor, FunctionNode, Graph, GraphConfigError, InterruptNode, RouteNode
+from hypergraph import (
+    END,
+    EventProcessor,
+    FunctionNode,
+    Graph,
+    GraphConfigError,
+    InterruptNode,
+    NodeContext,
+    RouteNode,
+    SyncRunner,
+    node,
+    receive,
+)
 from hypergraph.checkpointers import AesGcmCodec, MemoryCheckpointer
 from hypergraph.exceptions import GraphChangedError, NodeError, WorkflowError
 from hypergraph.graph.structure import structure_of
@@ -399,3 +411,57 @@ def test_errors_about_a_recorded_run_have_the_names_of_today(on: Any) -> None:
     assert "'post'" in str(refused.value)
     assert "-> post:" in str(refused.value)
     assert "'send'" not in str(refused.value)
+
+
+def test_on_ambiguous_and_the_context_see_the_names_of_today() -> None:
+    seen: list[Any] = []
+
+    @node(output_name="receipt", repeatable=False)
+    def charge(quote: int) -> str:
+        raise KeyboardInterrupt
+
+    def find_out(name: str, key: str, inputs: dict[str, Any]) -> str:
+        seen.append((name, key, dict(inputs)))
+        return "found"
+
+    @node(output_name="receipt", repeatable=False, on_ambiguous=find_out)
+    def charge_card(offer: int) -> str:
+        return "again"
+
+    @node(output_name="label")
+    def write(receipt: str, ctx: NodeContext) -> str:
+        return ctx.node_name
+
+    def pay(*nodes: Any, **options: Any) -> Graph:
+        inner = Graph([*nodes, write.with_name("print" if options else "write")], name="pay", **options)
+        return Graph([inner.as_node()], name="shop")
+
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(pay(charge), quote=5, workflow_id="w")
+    names = {"charge": "charge_card", "quote": "offer", "write": "print"}
+    result = runner.run(pay(charge_card, formerly=names), workflow_id="w")
+    assert (result["receipt"], result["label"]) == ("found", "pay/print")
+    assert seen == [("pay/charge_card", "w/pay:charge:1", {"offer": 5})]
+
+
+def test_a_renamed_node_receives_what_was_sent_to_it_before() -> None:
+    @node(output_name="shipped")
+    def ship(payment: float) -> float:
+        return payment
+
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    before = Graph([receive("payment", float), ship], name="shop")
+    today = Graph(
+        [receive("money", float), ship.with_inputs(payment="money")],
+        name="shop",
+        formerly={"payment": "money"},
+    )
+    for workflow_id in ("early", "late"):
+        runner.run(before, workflow_id=workflow_id)
+    store.send("early", "payment", 9.5)
+    assert runner.run(today, workflow_id="early")["shipped"] == 9.5
+    assert runner.run(today, workflow_id="late").pause.signal == "payment"  # a run keeps its recorded names
+    store.send("late", "payment", 1.0)
+    assert runner.run(today, workflow_id="late")["shipped"] == 1.0

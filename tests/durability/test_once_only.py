@@ -130,21 +130,30 @@ def changed(rnd: Random, parts: list[Part]) -> list[Part]:  # noqa: PLR0912 - a 
     return new
 
 
+@node(output_name="beside")
+def look(unused: int = 0) -> int:
+    return unused
+
+
 def flat(graph: Graph) -> Graph:
-    return Graph(list(graph.iter_nodes()), name="around")
+    return Graph([look, *graph.iter_nodes()], name="around")
+
+
+def inside(graph: Graph) -> Graph:
+    return Graph([look, graph.as_node()], name="around")
 
 
 def renamed(graph: Graph) -> Graph:
-    return Graph([graph.as_node(name="program_today")], name="around")
+    return Graph([look, graph.as_node(name="program_today")], name="around")
 
 
-# What is around the program before and after the change.
+# What is around the program before and after the change; with no node in common it would be another graph.
 PLACES = {
     "flat": (flat, flat),
-    "nested": (nested, nested),
-    "renamed": (nested, renamed),
-    "inlined": (nested, flat),
-    "wrapped": (flat, nested),
+    "nested": (inside, inside),
+    "renamed": (inside, renamed),
+    "inlined": (inside, flat),
+    "wrapped": (flat, inside),
 }
 
 
@@ -470,7 +479,7 @@ def test_what_was_made_before_a_node_appends_is_one_item(made: Any) -> None:
 def test_a_nested_graph_with_an_effect_is_not_run_under_another_name(after: Any) -> None:
     shop = Shop()
     runner = SyncRunner(checkpointer=MemoryCheckpointer())
-    runner.run(nested(shop.graph()), n=5, workflow_id="w", error_handling="continue")
+    runner.run(inside(shop.graph()), n=5, workflow_id="w", error_handling="continue")
     shop.is_down = False
     with pytest.raises(GraphChangedError, match=r"'shop/charge' has completed.*may do the same.*formerly"):
         runner.run(after(shop.graph()), workflow_id="w", code_change="error")
@@ -524,9 +533,9 @@ def test_an_inner_step_with_an_effect_is_not_made_in_another_node(output: str, i
 
     runner = SyncRunner(checkpointer=MemoryCheckpointer())
     with suppress(KeyboardInterrupt):
-        runner.run(Graph([buy], name="shop"), amount=5, workflow_id="w", error_handling="continue")
+        runner.run(Graph([look, buy], name="shop"), amount=5, workflow_id="w", error_handling="continue")
     with pytest.raises((GraphChangedError, AmbiguousStepError), match="step 'pay' of node 'buy'"):
-        runner.run(Graph([purchase], name="shop"), workflow_id="w")
+        runner.run(Graph([look, purchase], name="shop"), workflow_id="w")
     assert charged == [5]
 
 

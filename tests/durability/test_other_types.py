@@ -1,7 +1,8 @@
 """Stored values under types that have changed: what fits is kept, what does not is named."""
 
 from dataclasses import dataclass, make_dataclass
-from typing import Any, NamedTuple, TypedDict
+from decimal import Decimal
+from typing import Any, Generic, NamedTuple, NewType, TypedDict, TypeVar, get_origin
 
 import msgspec
 import pydantic
@@ -243,3 +244,49 @@ def test_fields_of_all_kinds_are_compared_with_their_types_of_today(kind: str) -
         runner.run(today, workflow_id="w", code_change="error")
     with pytest.warns(UserWarning, match="has changed"), pytest.raises(ValueUnreadableError, match="count"):
         runner.run(today, workflow_id="w")
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class Box(Generic[T]):
+    value: T
+
+
+@pytest.mark.parametrize(
+    ("before", "made", "now", "place"),
+    [
+        (
+            NewType("Money", int),
+            5,
+            NewType("Money", Decimal),
+            "value is 5, of type int.*now declares Decimal",
+        ),
+        (Box[int], Box(5), Box[Decimal], r"value\.value is 5, of type int"),
+    ],
+    ids=["NewType", "generic class"],
+)
+def test_what_stands_behind_a_name_is_compared(before: Any, made: Any, now: Any, place: str) -> None:
+    with pytest.raises(ValueUnreadableError, match=place):
+        resumed(before, made, now)
+
+
+@pytest.mark.parametrize("around", [lambda cls: cls, lambda cls: list[cls], lambda cls: dict[str, cls]])
+def test_an_object_of_a_class_of_the_same_name_is_refused(around: Any) -> None:
+    modules = ({"__module__": module} for module in ("shop", "shop2"))
+    before, now = (make_dataclass("Order", [("total", int)], namespace=module) for module in modules)
+    register(before)
+    made = {int: before(5), list: [before(5)], dict: {"a": before(5)}}[get_origin(around(before)) or int]
+    with pytest.raises(ValueUnreadableError, match=r"class shop:Order.*declares shop2:Order(.|\n)*formerly"):
+        resumed(around(before), made, around(now))
+
+
+def test_a_fork_is_refused_where_a_resume_is() -> None:
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    with pytest.raises(Down):
+        runner.run(graph_of(1, int, works=False), x=1, workflow_id="w")
+    after = graph_of(1, str, works=True)
+    with pytest.raises(ValueUnreadableError, match="now declares str"):
+        runner.run(after, workflow_id="f", fork_from=("w", None))
+    assert runner.run(after, x=2, workflow_id="f", fork_from=("w", None))["out"] == 1  # made again

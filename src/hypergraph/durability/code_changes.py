@@ -36,7 +36,7 @@ from hypergraph.nodes.signature import sha256
 from hypergraph.scheduling import bits
 from hypergraph.structure import walk
 from hypergraph.values.classes import fields_of, hint_text
-from hypergraph.values.fitting import Misfit, misfit
+from hypergraph.values.fitting import Misfit, misfit, namesake
 
 _SEVERAL, _AGAIN = "several", "again from "  # in place of the hash of what is inside a nested graph
 _REOPENED = re.compile(rf"[^+]*\+{_AGAIN}([0-9]{{1,18}})")  # a stored text may be anything
@@ -46,15 +46,14 @@ RULES = 2  # of scheduling; unfinished work that was recorded under others is no
 def refuse_other_graph(graph: Graph, workflow: Workflow, options: RunOptions) -> None:
     """Raise GraphChangedError for a workflow that another graph made, unless `code_change="rerun"`.
 
-    A graph that grew, or whose nodes changed, is still the same one. Another graph has another name and other
-    nodes, or, if one of the two has no name, no node in common.
+    A graph that grew, or whose nodes changed, is still the same one. Another graph has no node in common, or
+    another name and other nodes.
     """
     before, now = workflow.node_hashes.keys(), node_hashes(graph).keys()
     names = {graph.name, workflow.graph_name}
-    if None in names:
-        is_other = bool(before and now) and before.isdisjoint(now)
-    else:
-        is_other = len(names) == 2 and bool(before) and before != now
+    is_other = bool(before and now) and before.isdisjoint(now)
+    if len(names) == 2 and None not in names:
+        is_other = bool(before) and before != now
     if is_other and options.code_change != "rerun":
         raise GraphChangedError(
             f"Workflow {workflow.id!r} was recorded with graph {workflow.graph_name or 'unnamed'!r} "
@@ -70,7 +69,8 @@ def _remedy(workflow: Workflow) -> str:
         own = f"graph {workflow.graph_name!r}" if workflow.graph_name else "its own graph"
         return f"It runs inside {outermost(workflow.id)!r}: run that, or this one with {own}."
     again = 'or code_change="rerun" to continue it with this graph.'
-    return f"Use {_another(workflow, ', ')}, {again}"
+    former = ' If nodes were renamed, say so with Graph(..., formerly={"old": "new"}).'
+    return f"Use {_another(workflow, ', ')}, {again}{former}"
 
 
 def _another(workflow: Workflow, joint: str) -> str:
@@ -561,6 +561,8 @@ def refuse_other_types(graph: Graph, workflow: Workflow, values: Mapping[str, An
     A type that is the same as when the value was made is not compared: code may say `int` and return None.
     """
     before, now = workflow.graph or {}, recorded_structure(graph)
+    if now["classes"]:
+        _refuse_namesakes(graph, workflow, values)
     classes, nodes = before.get("classes"), before.get("nodes")
     if before == now or not isinstance(classes, dict) or not isinstance(nodes, list):
         return
@@ -576,6 +578,23 @@ def refuse_other_types(graph: Graph, workflow: Workflow, values: Mapping[str, An
                     continue
                 if found := misfit(values[name], hint):
                     raise _of_other_type(workflow, node.name, name, found)
+
+
+def _refuse_namesakes(graph: Graph, workflow: Workflow, values: Mapping[str, Any]) -> None:
+    """Raise ValueUnreadableError for an object of a class that has the name of the declared one."""
+    for node in graph.iter_nodes():
+        for name in (name for name in node.inputs if name in values):
+            hint = node.get_input_type(name)
+            if hint is not None and (found := namesake(values[name], hint)) is not None:
+                was, is_now = (f"{cls.__module__}:{cls.__qualname__}" for cls in found)
+                raise ValueUnreadableError(
+                    f"Workflow {workflow.id!r}: the stored value {name} is of class {was}; node "
+                    f"{node.name!r} declares {is_now}.\n"
+                    f"How to fix: register({found[1].__qualname__}, formerly=[{was!r}]), or pass {name} "
+                    "again.",
+                    workflow_id=workflow.id,
+                    name=name,
+                )
 
 
 def _of_other_type(workflow: Workflow, node_name: str, name: str, found: Misfit) -> ValueUnreadableError:

@@ -86,7 +86,8 @@ class Intents:
         """Return what an earlier call has returned, if that is known; else announce a new one."""
         run, store, claim = self.journal.run, self.journal.store, self.journal.claim
         if step.name in self.unresolved:
-            resolve, where = step.node.on_ambiguous, run.path_of(step.name)
+            resolve = step.node.on_ambiguous
+            where, inputs = run.shown(step.name, inputs_of(step, run.values))
             if resolve == "fail":
                 raise AmbiguousStepError(
                     f"Node {where!r} of workflow {claim.workflow_id!r} must not be repeated, and "
@@ -97,7 +98,7 @@ class Intents:
                     node_name=where,
                 )
             if callable(resolve):
-                known = resolve(where, run.idempotency_key(step.name), inputs_of(step, run.values))
+                known = resolve(where, run.idempotency_key(step.name), inputs)
                 if known is not NotImplemented:
                     return known
         store.backend.write(Commit(claim, at=superstep, running=step.name, full=True))

@@ -56,6 +56,7 @@ from hypergraph.durability.code_changes import (
     refuse_changes,
     refuse_other_graph,
     refuse_other_rules,
+    refuse_other_types,
     refuse_other_version,
     refuse_rerun,
     reopened_nodes,
@@ -504,6 +505,12 @@ class WorkflowRecorder:
             reached = run.admission.layout.reached_from(self.named)
             anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
             refuse_repetition(self.store, graph, before, anew, origin.upto)
+            if source.graph != recorded_structure(graph) and self.options.code_change != "rerun":
+                given = {name: value for name, (_, value) in origin.inputs.items()}
+                state = given | self.store.state(source.id, superstep=origin.upto)
+                made = {name for node in anew for name in graph.nodes[node].data_outputs}
+                kept = {name: state[name] for name in state if name not in self.named and name not in made}
+                refuse_other_types(graph, source, kept)
             changes = changes_in(self.store, graph, before, origin.upto)
             if self.options.code_change == "error":
                 refuse_changes(graph, source.id, changes.paths())

@@ -350,6 +350,14 @@ class Run:
         """Return the "/"-joined path of a node of this run."""
         return "/".join((*self.path, name)) if self.parent is not None else name
 
+    def shown(self, name: str, values: Mapping[str, Any] | None = None) -> tuple[str, Mapping[str, Any]]:
+        """Return the path of a node, and values that it takes, under the names of today."""
+        root = self.context.root or self
+        path, names, found = self.path_of(name), root.admission.graph.renaming, values or {}
+        if names is None:
+            return path, found
+        return names.node(path), names.inside(path.split("/")[:-1]).named(found)
+
     def idempotency_key(self, name: str) -> str:
         """Return a key that stays the same for this visit of the node across attempts and resumes."""
         return f"{self.place()}:{name}:{self.visits(self.step_of(name))}"

@@ -20,6 +20,7 @@ from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.gate import GateNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.names import got
+from hypergraph.nodes.receive import ReceiveNode
 from hypergraph.records import Decision, PauseInfo
 from hypergraph.structure import StoredGraph
 
@@ -321,6 +322,8 @@ def _renamed_nodes(graph: Graph, names: Renaming) -> Iterator[HyperNode]:
             changed = changed.with_names_inside(_renamed(changed.graph, inner), inner.values)
         if isinstance(changed, GateNode):
             changed = changed.with_targets(names.nodes)
+        if isinstance(changed, ReceiveNode) and changed.signal == node.name:  # as it is by default
+            changed = changed._copy(signal=names.nodes.get(node.name, node.name))
         if not values.keys().isdisjoint(changed.wait_for):
             changed = changed._copy(wait_for=tuple(values.get(n, n) for n in changed.wait_for))
         taken = {name: values[name] for name in changed.inputs if name in values}

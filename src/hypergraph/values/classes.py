@@ -214,10 +214,10 @@ def name_of(cls: type[Any]) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def _classes_in(annotation: Any, *, dicts: bool = False) -> Iterator[type[Any]]:
+def classes_in(annotation: Any, *, dicts: bool = False) -> Iterator[type[Any]]:
     """Yield the supported classes in an annotation, including those in unions, generics and TypedDicts.
 
-    With `dicts`, TypedDicts are among them.
+    With `dicts`, TypedDicts and NewTypes are among them.
     """
     waiting: list[Any] = [annotation]
     seen: set[int] = set()
@@ -235,6 +235,8 @@ def _classes_in(annotation: Any, *, dicts: bool = False) -> Iterator[type[Any]]:
         elif type(part) is list:
             waiting += part
         else:
+            if dicts and isinstance(part, typing.NewType):
+                yield part  # type: ignore[misc]  # it has a name, and stands for a type, as a class does
             waiting += typing.get_args(part)
             for link in ("__supertype__", "__value__"):  # of NewType, of an alias
                 if type(part).__module__ == "typing" and hasattr(part, link):
@@ -259,15 +261,18 @@ def hints_of(cls: type[Any]) -> dict[str, Any]:
 def fields_of(annotations: Iterable[Any], *, versions: bool = False) -> dict[str, dict[str, str]]:
     """Return the fields and their types of the classes in annotations, and of the classes of their fields.
 
-    Inherited fields are among them, and the keys of TypedDicts. Classes have their names without the module:
-    that of a script differs between processes. Of classes with one name, the fields are joined. With
-    `versions`, the version of a class is under "", if it was registered with one.
+    Inherited fields are among them, the keys of TypedDicts, and what a NewType stands for. Classes have their
+    names without the module: that of a script differs between processes. Of classes with one name, the fields
+    are joined. With `versions`, the version of a class is under "", if it was registered with one.
     """
-    waiting = [cls for annotation in annotations for cls in _classes_in(annotation, dicts=True)]
+    waiting = [cls for annotation in annotations for cls in classes_in(annotation, dicts=True)]
     found: dict[type[Any], dict[str, str]] = {}
     while waiting:
         cls = waiting.pop()
         if cls not in found:
+            if isinstance(cls, typing.NewType):
+                found[cls] = {"of": hint_text(cls.__supertype__)}
+                continue
             hints = hints_of(cls)
             if issubclass(cls, enum.Enum):
                 found[cls] = dict.fromkeys(cls.__members__, "")
@@ -278,7 +283,7 @@ def fields_of(annotations: Iterable[Any], *, versions: bool = False) -> dict[str
                 found[cls] = {name: hint_text(hints.get(name, hint)) for name, hint in written.items()}
             if versions and version_of(cls) > 1:
                 found[cls][""] = str(version_of(cls))
-            waiting += [inner for hint in hints.values() for inner in _classes_in(hint, dicts=True)]
+            waiting += [inner for hint in hints.values() for inner in classes_in(hint, dicts=True)]
     joined: dict[str, dict[str, str]] = {}
     in_order = sorted(found.items(), key=lambda one: (one[0].__qualname__, sorted(one[1].items())))
     for cls, fields in in_order:
@@ -480,7 +485,7 @@ class Classes:
         self._known: set[type[Any]] = set()  # classes that `find` returns
         self._scope = Scope(functions)
         for annotation in annotations:
-            for cls in _classes_in(annotation):
+            for cls in classes_in(annotation):
                 self.add(cls)
 
     def add(self, cls: type[Any], names: Iterable[str] = ()) -> None:
@@ -508,7 +513,7 @@ class Classes:
             seen = set(waiting)
             while waiting:
                 for annotation in _field_annotations(waiting.pop()):
-                    fresh = [cls for cls in _classes_in(annotation) if cls not in seen]
+                    fresh = [cls for cls in classes_in(annotation) if cls not in seen]
                     waiting += fresh
                     seen.update(fresh)
                     for cls in fresh:

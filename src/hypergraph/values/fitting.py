@@ -6,13 +6,15 @@ import dataclasses
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
 
-from hypergraph.values.classes import hints_of, kind_of
+from hypergraph.values.classes import classes_in, hints_of, kind_of
 
 _MANY = 10_000  # values looked at in one; the rest is taken to be like them
+_FIRST = 100  # the same, for the name of their class alone
 
 
 class Misfit(NamedTuple):
@@ -31,8 +33,8 @@ def misfit(value: Any, declared: Any) -> Misfit | None:
         if not waiting:
             break
         place, part, hint = waiting.pop()
-        if typing.get_origin(hint) is typing.Annotated:
-            hint = typing.get_args(hint)[0]
+        while isinstance(hint, typing.NewType) or typing.get_origin(hint) is typing.Annotated:
+            hint = hint.__supertype__ if isinstance(hint, typing.NewType) else typing.get_args(hint)[0]
         if typing.get_origin(hint) in (typing.Union, types.UnionType):
             found = [misfit(part, each) for each in typing.get_args(hint)]
             if all(each is not None for each in found):
@@ -43,6 +45,24 @@ def misfit(value: Any, declared: Any) -> Misfit | None:
         if reason := _refusal(part):
             return Misfit(place, part, hint, reason)
         waiting += reversed([(place + inner, value, each) for inner, value, each in _parts(part, hint)])
+    return None
+
+
+def namesake(value: Any, declared: Any) -> tuple[type[Any], type[Any]] | None:
+    """Return the class of an object, or of one in a collection, and another of that name that is declared.
+
+    Of a collection the first items are looked at.
+    """
+    named = {cls.__qualname__: cls for cls in classes_in(declared)}
+    waiting = [value] if named else []
+    for part in waiting:
+        cls = type(part)
+        other = named.get(cls.__qualname__)
+        if other is not None and not issubclass(cls, other):
+            return cls, other
+        inside = part.values() if isinstance(part, dict) else part
+        if isinstance(inside, (list, tuple, set, frozenset)) or inside is not part:
+            waiting += islice(inside, max(_FIRST - len(waiting), 0))
     return None
 
 
@@ -86,7 +106,9 @@ def _parts(value: Any, hint: Any) -> Iterator[tuple[str, Any, Any]]:
         of_item = arguments[0] if arguments else Any
         yield from ((f"[{n}]", each, of_item) for n, each in enumerate(value))
     elif kind_of(type(value)) is not None:
-        yield from _fields(value)
+        given = dict(zip(getattr(type(value), "__parameters__", ()), arguments, strict=False))
+        for place, part, each in _fields(value):
+            yield place, part, given.get(each, each) if isinstance(each, typing.TypeVar) else each
 
 
 def _fields(value: Any) -> Iterator[tuple[str, Any, Any]]:
