@@ -290,3 +290,35 @@ def test_a_fork_is_refused_where_a_resume_is() -> None:
     with pytest.raises(ValueUnreadableError, match="now declares str"):
         runner.run(after, workflow_id="f", fork_from=("w", None))
     assert runner.run(after, x=2, workflow_id="f", fork_from=("w", None))["out"] == 1  # made again
+
+
+def claims(kind: Any) -> Graph:
+    def decide(claim: str) -> Any:
+        return None
+
+    def pay(refund: Any) -> Any:
+        return refund.amount
+
+    pay.__annotations__["refund"] = kind
+    return Graph(
+        [InterruptNode(decide, output_name="refund", answer=kind), FunctionNode(pay, output_name="paid")]
+    )
+
+
+@pytest.mark.parametrize("is_object", [True, False], ids=["object", "fields"])
+def test_an_answer_in_the_fields_of_an_older_version_is_not_taken_for_one_of_today(is_object: bool) -> None:
+    old = register(make_dataclass("Refund", [("amount", int)], namespace={"__module__": "claims"}))
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    runner.run(claims(old), claim="a cup", workflow_id="w")
+    store.answer("w", "refund", old(800) if is_object else {"amount": 800})
+    new = make_dataclass("Refund", [("amount", int)], namespace={"__module__": "claims"})
+    register(new, version=2, upgrade={1: lambda fields: {"amount": fields["amount"] // 100}})
+    if is_object:
+        assert runner.run(claims(new), workflow_id="w")["paid"] == 8
+        return
+    with pytest.raises(ValueUnreadableError, match="fields of Refund, which was of version 1 then"):
+        runner.run(claims(new), workflow_id="w")
+    (run,) = migrate(store, claims(new), dry_run=True).refused
+    assert "of version 1 then" in (run.reason or "")
+    assert runner.run(claims(old), workflow_id="w")["paid"] == 800

@@ -35,7 +35,7 @@ from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.signature import sha256
 from hypergraph.scheduling import bits
 from hypergraph.structure import walk
-from hypergraph.values.classes import fields_of, hint_text
+from hypergraph.values.classes import classes_in, fields_of, hint_text, version_of
 from hypergraph.values.fitting import Misfit, misfit, namesake
 
 _SEVERAL, _AGAIN = "several", "again from "  # in place of the hash of what is inside a nested graph
@@ -595,6 +595,26 @@ def _refuse_namesakes(graph: Graph, workflow: Workflow, values: Mapping[str, Any
                     workflow_id=workflow.id,
                     name=name,
                 )
+
+
+def refuse_other_version_of_fields(workflow: Workflow, key: str, value: Any, declared: Any) -> None:
+    """Raise ValueUnreadableError for an answer or signal in the fields of an older version of its class.
+
+    An object is stored with the version of its class; fields, as a terminal or a page sends them, are not.
+    """
+    recorded = (workflow.graph or {}).get("classes")
+    known = recorded if isinstance(recorded, dict) else {}
+    for cls in classes_in(declared):
+        before = known.get(cls.__qualname__, {}).get("", "1")
+        if str(version_of(cls)) != before and misfit(value, declared) is not None:
+            raise ValueUnreadableError(
+                f"Workflow {workflow.id!r}: {key!r} was given as the fields of {cls.__qualname__}, which was "
+                f"of version {before} then and is of version {version_of(cls)} now; only objects are "
+                "upgraded.\nHow to fix: finish the run with the code that recorded it, or run the graph under "
+                "another workflow_id, with all answers.",
+                workflow_id=workflow.id,
+                name=key,
+            )
 
 
 def _of_other_type(workflow: Workflow, node_name: str, name: str, found: Misfit) -> ValueUnreadableError:

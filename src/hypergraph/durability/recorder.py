@@ -58,6 +58,7 @@ from hypergraph.durability.code_changes import (
     refuse_other_rules,
     refuse_other_types,
     refuse_other_version,
+    refuse_other_version_of_fields,
     refuse_rerun,
     reopened_nodes,
     warn_of_kept,
@@ -801,6 +802,9 @@ class WorkflowRecorder:
                 f"The signal {step.node.signal!r} of workflow {found[0]!r} cannot be read: {value.reason}",
                 workflow_id=found[0],
             )
+        if (past := holder.resumed) is not None and past.stored is not None:
+            declared = step.node.answer_types.get(step.outputs[0])
+            refuse_other_version_of_fields(past.stored.workflow, step.node.signal, value, declared)
         return (value,)
 
     @staticmethod

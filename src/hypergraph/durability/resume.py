@@ -19,7 +19,11 @@ from hypergraph.checkpointers.questions import (
 )
 from hypergraph.checkpointers.records import NewWorkflow, Payload, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import UNFINISHED, StepStatus, WorkflowStatus
-from hypergraph.durability.code_changes import has_grown, refuse_other_types
+from hypergraph.durability.code_changes import (
+    has_grown,
+    refuse_other_types,
+    refuse_other_version_of_fields,
+)
 from hypergraph.durability.history import (
     EARLIER,
     Replay,
@@ -287,7 +291,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     }
     known = stored.records if stored.summary is None else None  # a long history is read when its log is
     past.load_rows = partial(_rows, run, store, stored.workflow.id, known, outside)
-    _ask_again(run, past.waiting.values(), store)
+    _ask_again(run, past.waiting.values(), store, stored.workflow)
     return past
 
 
@@ -435,11 +439,15 @@ def _is_before(child: Workflow, superstep: int) -> bool:
     return (child.parent_superstep or 0) < superstep
 
 
-def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer) -> None:
+def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer, workflow: Workflow) -> None:
     """Leave questions open that nothing has answered or given up: they are not asked anew."""
     standing = run.standing
     for record in latest:
         if record.node_name in run.plan.index:  # else its answer would count for another question
+            types = getattr(run.plan.steps[run.plan.index[record.node_name]].node, "answer_types", {})
+            for name, value in (record.answer or {}).items():
+                if name in types and name not in run.answers:
+                    refuse_other_version_of_fields(workflow, name, value, types[name])
             run.answers = {**(record.answer or {}), **run.answers}
     for record in latest:
         index = run.plan.index.get(record.node_name)
