@@ -19,6 +19,7 @@ from hypergraph.display import Block, Table, as_text, bounded, plural
 from hypergraph.durability.code_changes import (
     node_hashes,
     refuse_other_graph,
+    refuse_unanswered,
     structure_to_record,
     with_version,
 )
@@ -349,6 +350,7 @@ class _Move:
                     self.store.state(child.id)
             return
         refuse_repetition(self.store, graph, stored, ())
+        refuse_unanswered(graph, stored, ())
         names = given_names(graph, stored)
         given = {name: stored.inputs[name][1] for name in names}
         run = Run(self.context, admit(graph, names, on_internal_override="ignore"), given)

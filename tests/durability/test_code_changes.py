@@ -16,6 +16,7 @@ from hypergraph import END, FunctionNode, Graph, IfElseNode, InterruptNode, Rout
 from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.exceptions import GraphChangedError, ItemChangedError, WorkflowError, WorkflowLockedError
+from hypergraph.migration import migrate
 
 
 def net(x: int) -> int:
@@ -581,3 +582,31 @@ def test_a_question_of_new_code_is_asked_once_with_rerun(
         runner.checkpointer.answer("w", key, False)
     result = runner.run(graph(ask_now), {} if is_stored else {key: False}, **options)
     assert result["paid"] == (["3 False"] if shape == "mapped" else "3 False")
+
+
+def test_a_question_that_asks_for_more_is_asked_again_or_refused() -> None:
+    def ask(n: int) -> Any:
+        return None
+
+    def ask_more(n: int) -> Any:
+        return None
+
+    def pay(ok: bool) -> str:
+        raise ConnectionError
+
+    def pay_as(ok: bool, by: str) -> str:
+        return by
+
+    before = Graph([InterruptNode(ask, output_name="ok"), FunctionNode(pay, output_name="paid")], name="g")
+    nodes = [InterruptNode(ask_more, "ask", ("ok", "by")), FunctionNode(pay_as, "pay", "paid")]
+    today = Graph(nodes, name="g")
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    runner.run(before, n=1, workflow_id="w")
+    runner.run(before, ok=True, workflow_id="w", error_handling="continue")
+    with pytest.raises(GraphChangedError, match="'ask' was answered without 'by', which 'pay' takes now"):
+        runner.run(today, workflow_id="w")
+    assert "answered without" in (
+        migrate(runner.checkpointer, today, dry_run=True, accept=True).refused[0].reason or ""
+    )
+    assert runner.run(today, workflow_id="w", code_change="rerun").paused
+    assert runner.run(today, ok=True, by="ann", workflow_id="w")["paid"] == "ann"

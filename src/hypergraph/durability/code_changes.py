@@ -32,6 +32,7 @@ from hypergraph.graph.structure import structure_of, type_text
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.graph_node import GraphNode
+from hypergraph.nodes.interrupt import InterruptNode
 from hypergraph.nodes.signature import sha256
 from hypergraph.scheduling import bits
 from hypergraph.structure import walk
@@ -298,6 +299,8 @@ def _is_other(known: str, now: str, *, around: bool) -> bool:
 def _makes_more(graph: Graph, stored: Stored, name: str, *, around: bool = False) -> bool:
     """Say whether a node differs only in that it makes more than it did: that is made when it is needed."""
     node, known = graph.nodes[name], stored.workflow.node_hashes[name]
+    if isinstance(node, InterruptNode):  # what it did not ask for is not made by anything
+        return False
     records = (r for r in stored.records if r.node_name == name and r.status is StepStatus.COMPLETED)
     made = {output for record in records for output in record.output_versions}
     outputs = tuple(output for output in node.data_outputs if output in made)
@@ -580,6 +583,27 @@ def refuse_other_types(graph: Graph, workflow: Workflow, values: Mapping[str, An
                     raise _of_other_type(workflow, node.name, name, found)
 
 
+def refuse_unanswered(graph: Graph, stored: Stored, outdated: Collection[str]) -> None:
+    """Raise GraphChangedError for a question that was answered without what it asks for by now.
+
+    Those that are asked again are `outdated`.
+    """
+    answered = {r.node_name: r for r in stored.records if r.status is StepStatus.COMPLETED}
+    for name, record in answered.items():
+        node = graph.nodes.get(name)
+        if not isinstance(node, InterruptNode) or name in outdated:
+            continue
+        unmade = set(node.data_outputs).difference(record.output_versions, stored.inputs)
+        takers = [each.name for each in graph.iter_nodes() if unmade.intersection(each.inputs)]
+        if unmade and not stored.finished.issuperset(takers):
+            raise GraphChangedError(
+                f"Workflow {stored.workflow.id!r}: the question {name!r} was answered without "
+                f"{', '.join(map(repr, sorted(unmade)))}, which {_listed(graph, takers)} takes now. Pass "
+                'code_change="rerun" to ask it again, or finish the run with the code that recorded it.',
+                workflow_id=stored.workflow.id,
+            )
+
+
 def _refuse_namesakes(graph: Graph, workflow: Workflow, values: Mapping[str, Any]) -> None:
     """Raise ValueUnreadableError for an object of a class that has the name of the declared one."""
     for node in graph.iter_nodes():
@@ -610,8 +634,8 @@ def refuse_other_version_of_fields(workflow: Workflow, key: str, value: Any, dec
             raise ValueUnreadableError(
                 f"Workflow {workflow.id!r}: {key!r} was given as the fields of {cls.__qualname__}, which was "
                 f"of version {before} then and is of version {version_of(cls)} now; only objects are "
-                "upgraded.\nHow to fix: finish the run with the code that recorded it, or run the graph under "
-                "another workflow_id, with all answers.",
+                "upgraded.\nHow to fix: finish the run with the code that recorded it, or run the graph "
+                "under another workflow_id, with all answers.",
                 workflow_id=workflow.id,
                 name=key,
             )

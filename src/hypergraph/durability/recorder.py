@@ -60,6 +60,7 @@ from hypergraph.durability.code_changes import (
     refuse_other_version,
     refuse_other_version_of_fields,
     refuse_rerun,
+    refuse_unanswered,
     reopened_nodes,
     warn_of_kept,
     with_version,
@@ -717,6 +718,8 @@ class WorkflowRecorder:
         reached = run.admission.layout.reached_from(news)
         anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
         refuse_repetition(self.store, run.admission.graph, stored, anew)
+        again_too = changes.outdated if self.options.code_change == "rerun" else ()
+        refuse_unanswered(run.admission.graph, stored, {*anew, *again_too})
         outdated = self._outdated(run, stored, changes, anew)
         either = reached | run.admission.layout.reached_from((), indexes_of(run, outdated))
         others = [name for name, index in run.plan.index.items() if either >> index & 1]
@@ -755,8 +758,8 @@ class WorkflowRecorder:
         code = code_to_record(changes, kept, anew, reopened, unseen=new, version=version)
         if outdated or again or new:
             begun = run.admission.layout.reached_from((), indexes_of(run, outdated))
-            again_too = {name for name, index in run.plan.index.items() if begun >> index & 1}
-            quiet = {name: not again_too.issuperset(changes.new[name]) for name in new}
+            reruns = {name for name, index in run.plan.index.items() if begun >> index & 1}
+            quiet = {name: not reruns.issuperset(changes.new[name]) for name in new}
             self.reruns[run] = changes, reopened, quiet
         left = [] if is_detached else given_up(run, stored, self.store)
         run.journal = Journal(
