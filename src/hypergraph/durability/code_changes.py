@@ -591,7 +591,7 @@ def refuse_unanswered(graph: Graph, stored: Stored, outdated: Collection[str]) -
     answered = {r.node_name: r for r in stored.records if r.status is StepStatus.COMPLETED}
     for name, record in answered.items():
         node = graph.nodes.get(name)
-        if not isinstance(node, InterruptNode) or name in outdated:
+        if not isinstance(node, InterruptNode) or name in outdated or name not in stored.finished:
             continue
         unmade = set(node.data_outputs).difference(record.output_versions, stored.inputs)
         takers = [each.name for each in graph.iter_nodes() if unmade.intersection(each.inputs)]
