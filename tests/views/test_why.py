@@ -264,3 +264,26 @@ def test_the_critical_path_leads_through_the_slowest_of_several_that_append(stor
     steps = [replace(each, duration_ms=took[each.node_name]) for each in store.steps("w")]
     chain = longest_chain(History(store, "w", steps=steps))
     assert ([each.node_name for each in chain.steps], chain.length_ms) == (["first", "join"], 51.0)
+
+
+def test_a_gate_that_was_added_later_has_chosen_nothing_before(store: Checkpointer) -> None:
+    @node(output_name="order")
+    def load(n: int) -> int:
+        return n
+
+    @node(output_name="quote")
+    def price(order: int) -> int:
+        return order
+
+    @ifelse(when_true="price", when_false=END)
+    def is_known(n: int) -> bool:
+        return True
+
+    runner = SyncRunner(checkpointer=store)
+    runner.run(Graph([load, price], name="g"), n=1, workflow_id="w")
+    with pytest.warns(UserWarning, match="'is_known' is new"):
+        runner.run(Graph([load, is_known, price], name="g"), workflow_id="w")
+    history = History(store, "w")
+    made = next(step for step in history.steps if step.node_name == "price")
+    assert "is_known" in {step.node_name for step in history.steps}
+    assert history.gate(made) is None

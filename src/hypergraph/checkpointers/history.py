@@ -373,7 +373,9 @@ class History:
         naming = [
             decided
             for decisions in self._decisions.values()
-            if (decided := _before(decisions, step)) is not None and step.node_name in _targets(decided)
+            if (decided := _before(decisions, step)) is not None
+            and decided.index < step.index  # else the gate was added later
+            and step.node_name in _targets(decided)
         ]
         return max(naming, key=lambda decided: decided.index, default=None)
 
