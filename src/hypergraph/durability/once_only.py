@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.inner_steps import content_of
+from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import began_by
 from hypergraph.checkpointers.records import Workflow
-from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.checkpointers.status import UNFINISHED, WorkflowStatus
 from hypergraph.durability.history import Stored
 from hypergraph.engine.run import Run
 from hypergraph.exceptions import AmbiguousStepError, GraphChangedError
@@ -45,18 +46,48 @@ def effects_in(
     for node in sorted(once if names is None else once.intersection(names)):
         if node in begun or backend.last_visit(workflow.id, node):
             yield Effect(workflow.id, node, begun.get(node), node in begun)
-    for node, payload in backend.read_inner(workflow.id):
+    yield from _inner_effects(store, workflow, names)
+    for child in backend.children(workflow.id):
+        yield from _effects_inside(effects_in, store, child, names)
+
+
+def open_effects_in(
+    store: Checkpointer, workflow: Workflow, names: Collection[str] | None = None
+) -> Iterator[Effect]:
+    """Yield the effects that began and left no result: what has completed has none, and is not read."""
+    if workflow.status is WorkflowStatus.COMPLETED:
+        return
+    once = recorded_once_only(workflow)
+    for superstep, node in store.backend.read_announced(workflow.id):
+        if node in once and (names is None or node in names):
+            yield Effect(workflow.id, node, superstep, is_open=True)
+    yield from (effect for effect in _inner_effects(store, workflow, names) if effect.is_open)
+    for child in store.backend.find(Query(UNFINISHED, parent=workflow.id, limit=None))[0]:
+        yield from _effects_inside(open_effects_in, store, child, names)
+
+
+def _inner_effects(
+    store: Checkpointer, workflow: Workflow, names: Collection[str] | None
+) -> Iterator[Effect]:
+    for node, payload in store.backend.read_inner(workflow.id):
         content = content_of(store.encoding, workflow.id, payload) if names is None or node in names else None
         if content is not None and content.get("once"):
             is_open = content["status"] == "running"
             yield Effect(workflow.id, node, payload.superstep, is_open, payload.name)
-    for child in backend.children(workflow.id):
-        if child.item is not None:
-            yield from effects_in(store, child, names)
-        elif names is None or child.node_name in names:
-            for effect in effects_in(store, child):
-                path = f"{child.node_name}/{effect.path}"
-                yield replace(effect, path=path, superstep=child.parent_superstep)
+
+
+def _effects_inside(
+    search: Callable[..., Iterator[Effect]],
+    store: Checkpointer,
+    child: Workflow,
+    names: Collection[str] | None,
+) -> Iterator[Effect]:
+    """Yield the effects of an item, or of a nested graph, as seen from the workflow around it."""
+    if child.item is not None:
+        yield from search(store, child, names)
+    elif names is None or child.node_name in names:
+        for effect in search(store, child):
+            yield replace(effect, path=f"{child.node_name}/{effect.path}", superstep=child.parent_superstep)
 
 
 def once_only(node: HyperNode) -> list[str]:
@@ -167,10 +198,8 @@ def refuse_other_values(run: Run, stored: Stored, store: Checkpointer, anew: Col
 
     What became of it is found out with the values that it took.
     """
-    if not anew or stored.workflow.status is WorkflowStatus.COMPLETED:  # nothing has begun without an end
-        return
-    for effect in effects_in(store, stored.workflow, anew):
-        if effect.is_open and not _may_be_repeated(run.admission.graph, effect):
+    for effect in open_effects_in(store, stored.workflow, anew) if anew else ():
+        if not _may_be_repeated(run.admission.graph, effect):
             raise AmbiguousStepError(
                 f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, began without "
                 "leaving a result, and would be given other values by this call. Find out what it did first: "
@@ -185,9 +214,9 @@ def refuse_open(store: Checkpointer, workflow: Workflow, upto: int | None, graph
 
     A fork from an earlier superstep repeats what the caller says.
     """
-    for effect in effects_in(store, workflow):
+    for effect in open_effects_in(store, workflow):
         is_copied = upto is None or effect.superstep is None or effect.superstep <= upto + 1
-        if effect.is_open and is_copied and not _may_be_repeated(graph, effect):
+        if is_copied and not _may_be_repeated(graph, effect):
             raise AmbiguousStepError(
                 f"Workflow {workflow.id!r}: {effect.title} must not be repeated, and began without leaving a "
                 "result: a fork would call it again. Find out what it did, and resume the workflow first.",

@@ -510,8 +510,12 @@ class WorkflowRecorder:
             if source.graph != recorded_structure(graph) and self.options.code_change != "rerun":
                 given = {name: value for name, (_, value) in origin.inputs.items()}
                 state = given | self.store.state(source.id, superstep=origin.upto)
-                made = {name for node in anew for name in graph.nodes[node].data_outputs}
-                kept = {name: state[name] for name in state if name not in self.named and name not in made}
+                made = {*self.named, *(name for node in anew for name in graph.nodes[node].data_outputs)}
+                kept = {
+                    name: value
+                    for name, value in state.items()
+                    if name not in made and not isinstance(value, Undecodable)
+                }
                 refuse_other_types(graph, source, kept)
             changes = changes_in(self.store, graph, before, origin.upto)
             if self.options.code_change == "error":
