@@ -32,7 +32,7 @@ from support.postgres import server
 
 ROOT = Path(__file__).parents[2]
 GRAPHS = "support.dbos_graphs:graphs"  # the target that workers are started with
-BODIES = "CREATE TABLE bodies (run TEXT, number INT, pid INT)"
+BODIES = "CREATE TABLE bodies (run TEXT, number INT, pid INT, call UUID PRIMARY KEY)"
 HELD = (
     "CREATE TABLE held (run TEXT, gate INT, pid INT, began TIMESTAMPTZ DEFAULT clock_timestamp(), "
     "ended TIMESTAMPTZ)"

@@ -12,6 +12,7 @@ import signal
 import threading
 import time
 from typing import Any
+from uuid import UUID, uuid4
 
 import psycopg
 
@@ -22,17 +23,22 @@ PAUSE = float(os.environ.get("NODE_SECONDS", "0.02"))
 _connections: dict[int, Any] = {}
 
 
-_BEGAN = "INSERT INTO bodies VALUES (%s, %s, %s)"
-_ENDED = """
-UPDATE bodies SET ended = clock_timestamp() WHERE run = %s AND number = %s AND pid = %s AND ended IS NULL
-"""
+# A connection may be lost when the row is there already, so each call has its own key.
+_BEGAN = "INSERT INTO bodies VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
+_ENDED = "UPDATE bodies SET ended = clock_timestamp() WHERE call = %s"
 
 
-def trace(run: str, number: int, statement: str = _BEGAN) -> None:
-    """Tell that a body ran."""
+def trace(run: str, number: int) -> UUID:
+    """Tell that a body ran; return the key of the call."""
+    call = uuid4()
+    _told(_BEGAN, run, number, os.getpid(), call)
+    return call
+
+
+def _told(statement: str, *values: Any) -> None:
     while True:
         try:
-            _connection().execute(statement, [run, number, os.getpid()])
+            _connection().execute(statement, values)
             return
         except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction):
             # The server is restarted now and then, or refuses to write.
@@ -48,12 +54,11 @@ def _connection() -> Any:
 
 def _work(run: str, before: int) -> int:
     """Tell that the body of a node ran, and take a while."""
-    if os.environ.get("TRACE_DSN"):
-        trace(run, before)
+    call = trace(run, before) if os.environ.get("TRACE_DSN") else None
     if PAUSE:
         time.sleep(PAUSE)
     if os.environ.get("TRACE_ENDS"):
-        trace(run, before, _ENDED)
+        _told(_ENDED, call)
     return before + 1
 
 
