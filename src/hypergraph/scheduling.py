@@ -26,7 +26,8 @@ Wait. A due node waits while a due or running node leads to it. Heads that a gat
     begins with all of them. An open question counts as running.
 
 Open. A decision opens a head for one run, and any other node until its gate decides anew or is given
-    something new. One of several gates is enough.
+    something new. A gate that decides anew also takes back a head whose round has not begun. One of several
+    gates is enough.
 
 Entry. A value or decision from outside begins a loop anew: decisions inside are dropped, an END is undone,
     the beginning is open again. A turn does this with everything that the new inputs can reach.
@@ -1167,7 +1168,7 @@ class Standing:
         for gate in bits(fed & layout.gates & ~self.ended):
             self.said.pop(gate, None)
             if gate in self.decisions:
-                touched |= self._drop(gate)
+                touched |= self._drop(gate, layout.heads)
         for k in layout.entered_by(index, absent) if absent else layout.enters[index]:
             if not layout.loops[k].members & kept:
                 touched |= self._enter(k)
@@ -1180,7 +1181,7 @@ class Standing:
     def decide(self, gate: int, targets: Collection[int], is_end: bool = False) -> None:
         """Note what a gate decided; then it is to `finish`."""
         self.said[gate] = _mask(targets)
-        touched = self._drop(gate) if gate in self.decisions else 0
+        touched = self._drop(gate, self.placed) if gate in self.decisions else 0
         if is_end:
             self.ended |= 1 << gate
         self._look_at(touched | self._choose(gate, targets) | 1 << gate)
@@ -1217,13 +1218,18 @@ class Standing:
         """Note that a node that has started waits for an answer."""
         self.asking |= 1 << index
 
-    def _drop(self, gate: int) -> int:
-        """Take back what a gate decided; return the nodes concerned."""
+    def _drop(self, gate: int, kept: int) -> int:
+        """Take back what a gate decided, but for heads that are kept; return the nodes concerned."""
         layout = self.layout
-        kept = self.decisions[gate] & layout.heads  # open for one run, whatever the gate decides next
+        kept &= self.decisions[gate] & layout.heads
         dropped = self.decisions[gate] & ~kept
         self.decisions[gate] = kept
-        self.owed &= ~dropped
+        self.owed &= ~dropped | _union(self.decisions.values())
+        for k in layout.home[gate] if dropped & layout.heads else ():
+            loop = layout.loops[k]
+            if loop.gated and not loop.whole:  # else they are held for what came back to them
+                chosen = _union(self.decisions.get(other, 0) for other in loop.gates)
+                self.held[k] &= ~dropped | chosen
         for k in {k for k in layout.calls[gate].values() if k is not None}:
             if not self._is_called(layout.loops[k]):  # then its beginning is not open any more
                 dropped |= self.entered & layout.loops[k].opened & ~layout.loops[k].unaided

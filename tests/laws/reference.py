@@ -20,8 +20,8 @@ D14 Only the place where a loop begins is due for "not yet run in this turn". Ev
     becomes due when a node of the loop reaches it in this entry, an inner loop likewise, or when a gate
     outside has named a node of it (R6).
 D15 Re-entry within a turn drops decisions and END, not values (L3). Only a turn drops values.
-D16 A decision opens every node that shares a loop with a gate of its own for one run (the letter of R5). It
-    stays open until that run, even if the gate decides anew before.
+D16 A decision opens every node that shares a loop with a gate of its own for one run (the letter of R5). If
+    the gate decides anew before the round with that run has begun, its last decision counts.
 D17 Of several nodes that make an awaited name one is enough. If its edge is cut (a head waits for a node at
     the end of the round) the name counts if it was made since the head last ran. An entry point needs no
     awaited names for its first run.
@@ -32,7 +32,9 @@ D20 Remembered names are there, like inputs (L5), but what was never given does 
     turn 2 of `plan work combine done` begins with `plan`, as turn 1 did, although `rows` are remembered.
 D21 R8: a given value counts for an ordinary node of a loop if what the loop makes of it cannot come before
     the first choice. One that does not count is as good as absent: default or binding, else not available.
-D22 Answers that a turn did not use are dropped when a new turn begins, and named in `unused`.
+D22 A question is of the round in which it was asked. If that round rewrites what it takes, the answer is not
+    used, and it is asked again. Answers that a turn did not use are dropped when a new turn begins, and
+    named in `unused`.
 D23 A graph node takes a name with which a loop inside could begin, but need not, if it is given or another
     node makes it. What only the node itself makes stays inside: each execution is a fresh run.
 D24 `max_rounds` counts the rounds of an entry, the first one included.
@@ -209,7 +211,8 @@ class Interpreter:
             awaited = set()  # D17
         if not all(self._awaited(n, name) for name in awaited):
             return False
-        if any(t == n and when >= self.last.get(n, -1) for (_, t), when in self.opens.items()):
+        chosen = [when for (_, t), when in self.opens.items() if t == n]
+        if chosen and (n in self.heads or max(chosen) >= self.last.get(n, -1)):
             return True
         return any(self._is_new(e) for e in self.into[n]) if has_run else self._startable(n)
 
@@ -360,7 +363,7 @@ class Interpreter:
 
     def _step(self, ready: Sequence[str], out: Outcome) -> str:
         """Run these nodes on the same values, then write what they made, in graph order."""
-        ended, made = "completed", {}
+        ended, made, started = "completed", {}, set(ready) - set(self.asked)
         for n in ready:
             taken = {x: self._value(n, x)[1] for x in self.parts[n].inputs}
             try:
@@ -377,7 +380,7 @@ class Interpreter:
             self.last[n] = self.clock
             for level in self.path[n][1:]:
                 self.loops[level.members].places.discard(n)
-        self.opens = {(g, t): s for (g, t), s in self.opens.items() if t not in done or t not in self.heads}
+        self.opens = {(g, t): s for (g, t), s in self.opens.items() if t not in started & self.heads}
         for n, (result,) in done.items():
             if self.parts[n].kind == "gate":
                 self._decide(n, result, out)
@@ -393,10 +396,12 @@ class Interpreter:
         """The outputs (or the decision) in a tuple; None for a question that stays open."""
         if part.kind == "graph":
             return self._call_graph(n, part, taken, out)
-        if part.kind == "ask" and part.outputs[0] in self.answers:
-            return ({part.outputs[0]: self.answers.pop(part.outputs[0])},)
-        assert part.call is not None
         taken = {x: list(v) if isinstance(v, list) else v for x, v in taken.items()}  # a list of its own
+        if part.kind == "ask" and part.outputs[0] in self.answers:
+            answer = self.answers.pop(part.outputs[0])
+            if self.asked.get(n, taken) == taken:  # Questions: else rewritten, and asked again
+                return ({part.outputs[0]: answer},)
+        assert part.call is not None
         out.calls.append((n, taken))
         result = part.call(dict(taken))
         if part.kind == "ask" and result is None:
@@ -411,6 +416,7 @@ class Interpreter:
         self._close(gate)
         self.decided[gate] = choice
         begun = {n for loop in self.loops.values() for n in loop.places}  # they run in this round
+        self.opens = {(g, t): s for (g, t), s in self.opens.items() if g != gate or t in begun}
         around = {n for level in self._levels() if gate in level.members for n in level.heads}
         for t in choice if choice != END else ():
             self.opens[gate, t] = self.clock
@@ -446,7 +452,6 @@ class Interpreter:
             if n not in level.members and not level.members.isdisjoint([*chosen, *(e.target for e in sent)]):
                 self._reenter(level.members)
         for e in sent:
-            self.asked.pop(e.target, None)  # Questions: rewritten before it was answered, asked again
             if self.decided.get(e.target, END) != END and self._is_new(e):
                 self._close(e.target)
 

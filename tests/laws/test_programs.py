@@ -1229,3 +1229,43 @@ def test_a_gate_whose_choices_could_not_run_does_not_begin_the_loop(call: Call) 
     first, second = (["plan", "worth", way, "check", "done"] for way in ("skim", "polish"))
     assert course(result) == [*first, *second]
     assert result["text"] == "polished tea 1"
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_last_decision_of_a_gate_counts(call: Call, reverse: bool) -> None:
+    """The note that follows the first decision changes the text, so the gate decides again."""
+
+    @node(output_name="text")
+    def write(topic: str, note: str = "", checked: str = "") -> str:
+        return topic + note + checked
+
+    @route(targets=["shorten", "extend", END], emit="asked")
+    def decide(text: str) -> Any:
+        return END if text.endswith(".") else "extend" if "+" in text else "shorten"
+
+    @node(output_name="note", wait_for="asked")
+    def comment(topic: str) -> str:
+        return "+"
+
+    @node(output_name="checked")
+    def shorten(text: str) -> str:
+        return "short."
+
+    @node(output_name="checked")
+    def extend(text: str) -> str:
+        return "long."
+
+    branches = [extend, shorten] if reverse else [shorten, extend]
+    result = call(Graph([write, decide, comment, *branches], name="essay"), topic="t", workflow_id="w")
+    assert course(result) == [
+        "write",
+        "decide",
+        "comment",
+        "write",
+        "decide",
+        "extend",
+        "write",
+        "decide",
+        "comment",
+    ]
+    assert result["text"] == "t+long."
