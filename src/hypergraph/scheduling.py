@@ -1298,11 +1298,15 @@ class Standing:
 
     def replay(self, done: Done) -> None:
         """Note that a node has run, whether or not it was ready."""
-        for loop in self.layout.loops:
-            if self.held[loop.index] >> done.index & 1:
-                self._begin_round(loop, self.held[loop.index] & (self.due | 1 << done.index))
-        self.start(done.index)
+        self.restart(done.index)
         self.land(done)
+
+    def restart(self, index: int) -> None:
+        """Note that a node has started, whether or not it was ready: its round has begun with all its heads."""
+        for loop in self.layout.loops:
+            if self.held[loop.index] >> index & 1:
+                self._begin_round(loop, self.held[loop.index] & (self.due | 1 << index))
+        self.start(index)
 
     def land(self, done: Done) -> None:
         """Note how a node that has started came out."""

@@ -27,8 +27,15 @@ BASE = 100  # values given in turn k have a depth of k * BASE
 Record = Callable[[str, dict[str, Any]], None]
 
 
+class Overgrown(BaseException):
+    """A map that puts its own lists into lists has made a value too large to go on with."""
+
+
 def digest(*things: Any) -> int:
-    return int.from_bytes(hashlib.blake2b(repr(things).encode(), digest_size=4).digest(), "big")
+    text = repr(things)
+    if len(text) > 1_000_000:
+        raise Overgrown
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big")
 
 
 def depth_of(value: Any) -> int:

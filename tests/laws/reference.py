@@ -277,19 +277,20 @@ class Interpreter:
         return (True, []) if x in self.lists else (False, None)  # D18
 
     def _awaited(self, n: str, name: str) -> bool:
-        """R3: is an awaited name made, in this round if the emitter shares the loop?"""
-        for e in self.into[n]:
-            if e.kind != "order" or e.name != name or e.source not in self.last:
-                continue
-            level = self._common(e.source, n)
-            loop = self.loops.get(level.members)
-            if not level.is_loop:
-                return True
-            if loop is not None:
-                since = max(loop.entered, self.last.get(n, -1)) if e in level.cut else loop.since  # D17
-                if self.last[e.source] >= since:
-                    return True
-        return False
+        """R3: is an awaited name made, in this round of each loop that the emitter shares?"""
+        return any(
+            all(self._heard(e, level) for level in self.path[n][1:] if e.source in level.members)
+            for e in self.into[n]
+            if e.kind == "order" and e.name == name and e.source in self.last
+        )
+
+    def _heard(self, e: Edge, level: Level) -> bool:
+        loop = self.loops.get(level.members)
+        if loop is None:
+            return False
+        is_cut = any(e in x.cut for x in self.path[e.target])
+        since = max(loop.entered, self.last.get(e.target, -1)) if is_cut else loop.since  # D17
+        return self.last[e.source] >= since
 
     def _startable(self, n: str) -> bool:
         """D14: in its turn, or reached by its loop in this entry."""

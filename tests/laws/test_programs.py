@@ -1269,3 +1269,35 @@ def test_the_last_decision_of_a_gate_counts(call: Call, reverse: bool) -> None:
         "comment",
     ]
     assert result["text"] == "t+long."
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_what_failed_beside_a_question_runs_in_the_next_call(call: Call, at_once: bool) -> None:
+    """Both begin the next round of a loop; the question stays open meanwhile."""
+    faults = ["polish"]
+
+    @node(output_name="text")
+    def write(topic: str, note: str = "", approved: str = "") -> str:
+        return topic + note + approved
+
+    @route(targets=["polish", "approve", END], multi_target=True)
+    def decide(text: str) -> Any:
+        return [END] if text.endswith("yes") else ["polish", "approve"]
+
+    @node(output_name="note")
+    def polish(text: str) -> str:
+        if faults:
+            raise RuntimeError(faults.pop())
+        return "+"
+
+    @interrupt(output_name="approved")
+    def approve(text: str) -> str | None:
+        return None
+
+    run = partial(call, Graph([write, decide, polish, approve], name="letter"), workflow_id="w")
+    failed = run(topic="t", error_handling="continue")
+    assert (failed.status, course(failed)) == (RunStatus.FAILED, ["write", "decide", "polish"])
+    if not at_once:
+        paused = run(topic="t")
+        assert (paused.status, course(paused)[-1:]) == (RunStatus.PAUSED, ["polish"])
+    assert run(approved="yes")["text"] == "t+yes"

@@ -460,7 +460,7 @@ def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer, wo
             standing.pending |= standing.asking & 1 << index
             standing.asking &= ~(1 << index)
         elif (standing.due | standing.asking | standing.pending) >> index & 1:
-            standing.start(index)
+            standing.restart(index)
             standing.ask(index)
             run.ask(step, record.superstep, [placed(record.pause, run.trail)])
 
