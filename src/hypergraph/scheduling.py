@@ -422,7 +422,9 @@ class Layout:
         """Sum up what happens when a node is done without anything out of the ordinary."""
         self.gives_all = [_union(found.values()) | self.signals[i] for i, found in enumerate(self.gives)]
         self.feeds_all = [_union(found.values()) for found in self.feeds]
-        self.enters: list[tuple[int, ...]] = []
+        self.enters: list[
+            tuple[tuple[int, int], ...]
+        ] = []  # the loops that each node enters: see `entered_by`
         self.calls: list[dict[int, int | None]] = []  # by gate and target: the loop that a choice enters
         for i in range(self.size):
             self.enters.append(self.entered_by(i))
@@ -445,7 +447,7 @@ class Layout:
         ] * self.size  # nodes of loops that a node is outside of: they wait for its beginning
         for i in self._active():
             for j in self.flows[i]:
-                if self._entered(i, j) is not None:
+                if self._entered(i, j) is not None and (i, j) not in self.severed:
                     self.calling[i] |= 1 << j
         self._settle_holds()
 
@@ -500,10 +502,18 @@ class Layout:
         pairs = sum((mask & nodes).bit_count() for mask in self.before)
         return pairs == self.scope.bit_count() * (self.scope.bit_count() - 1) // 2
 
-    def entered_by(self, source: int, absent: Collection[str] = ()) -> tuple[int, ...]:
-        """Return the loops that begin anew when a node is done that did not make some of its outputs."""
+    def entered_by(self, source: int, absent: Collection[str] = ()) -> tuple[tuple[int, int], ...]:
+        """Return the loops that begin anew when a node is done that did not make some of its outputs.
+
+        Each comes with the loop around it with whose next round it begins, -1 if it begins at once.
+        """
         made = (j for j, names in self.flows[source].items() if not names.issubset(absent))
-        return tuple(sorted({k for j in made if (k := self._entered(source, j)) is not None}))
+        found: dict[int, int] = {}
+        for j in made:
+            if (k := self._entered(source, j)) is not None:
+                around = self._shared(source, j) if (source, j) in self.severed else -1
+                found[k] = min(around, found.get(k, around))
+        return tuple(sorted(found.items()))
 
     def _entered(self, source: int, target: int) -> int | None:
         """Return the outermost loop around the target that the source is outside of."""
@@ -955,6 +965,7 @@ class Standing:
         "due",
         "ended",
         "entered",
+        "entering",
         "events",
         "fresh",
         "have",
@@ -985,6 +996,7 @@ class Standing:
         self.ended = 0  # gates that have decided END
         self.held = [0] * len(layout.loops)  # by loop: heads chosen for its next round
         self.unrun = [loop.cut for loop in layout.loops]  # by loop: its heads that have not run in this entry
+        self.entering = [0] * len(layout.loops)  # by loop: those inside that begin anew with its next round
         self.partial: dict[int, int] = {}  # by node that did not make everything: the slots it has filled
         self.quiet: dict[int, int] = {}  # by node: what its first run does not make run again
         self.events: list[tuple[int, bool]] = []  # loops that were entered, or (True) that began a round
@@ -1014,7 +1026,15 @@ class Standing:
             self.coming,
             self.pending,
         )
-        return (*masks, self.asking, decisions, tuple(self.quiet.items()), *self.held, *self.unrun)
+        return (
+            *masks,
+            self.asking,
+            decisions,
+            tuple(self.quiet.items()),
+            *self.held,
+            *self.unrun,
+            *self.entering,
+        )
 
     def to_data(self) -> dict[str, object]:
         """Return it as plain data, for `from_data`."""
@@ -1031,17 +1051,18 @@ class Standing:
         Raises ValueError, TypeError or KeyError for what cannot be one.
         """
         found = cls(layout)
+        sizes = {**dict.fromkeys(_OF_SLOTS, layout.slot_count), "entering": len(layout.loops)}
         for name in _STORED:
             kind, given = type(getattr(found, name)), data[name]  # a number, a list, or pairs of numbers
             value = given if kind is int else kind(given)
             parts = [value] if kind is int else value if kind is list else value.values()
-            bits = layout.slot_count if name in _OF_SLOTS else layout.size
+            bits = sizes.get(name, layout.size)
             if any(type(part) is not int or part < 0 or part >> bits for part in parts):
                 raise ValueError(f"{name} of a standing has other bits")
             if kind is dict and any(type(i) is not int or not 0 <= i < layout.size for i in value):
                 raise ValueError(f"{name} of a standing has other nodes")
             setattr(found, name, value)
-        if {len(found.held), len(found.unrun)} != {len(layout.loops)}:
+        if {len(found.held), len(found.unrun), len(found.entering)} != {len(layout.loops)}:
             raise ValueError("a standing of other loops")
         if found.running | found.asking | found.pending:
             raise ValueError("a standing within a superstep")
@@ -1053,7 +1074,7 @@ class Standing:
         for name in Standing.__slots__:
             setattr(other, name, getattr(self, name))
         other.decisions, other.held, other.events = dict(self.decisions), list(self.held), []
-        other.said, other.unrun = dict(self.said), list(self.unrun)
+        other.said, other.unrun, other.entering = dict(self.said), list(self.unrun), list(self.entering)
         return other
 
     # -- what comes next -------------------------------------------------------------------------------
@@ -1093,6 +1114,9 @@ class Standing:
             inner = [k for k in layout.home[i] if layout.loops[k].cut >> i & 1]
             if inner:
                 self.held[inner[-1]] |= 1 << i
+        for k in bits(self.entering[loop.index]):
+            self._look_at(self._enter(k))
+        self.entering[loop.index] = 0
         self.placed |= heads & loop.cut
         self.events.append((loop.index, True))
         if loop.signals:
@@ -1169,9 +1193,13 @@ class Standing:
             self.said.pop(gate, None)
             if gate in self.decisions:
                 touched |= self._drop(gate, layout.heads)
-        for k in layout.entered_by(index, absent) if absent else layout.enters[index]:
-            if not layout.loops[k].members & kept:
+        for k, around in layout.entered_by(index, absent) if absent else layout.enters[index]:
+            if layout.loops[k].members & kept:
+                continue
+            if around < 0:
                 touched |= self._enter(k)
+            else:
+                self.entering[around] |= 1 << k
         self._look_at(touched)
 
     def _undisturbed(self, index: int) -> int:
@@ -1204,7 +1232,9 @@ class Standing:
         touched = chosen
         for i in targets:
             k = layout.calls[gate].get(i)
-            if k is not None:
+            if k is not None and i in holds and later >> i & 1:
+                self.entering[holds[i]] |= 1 << k
+            elif k is not None:
                 touched |= self._enter(k)
                 self._begin_inside(i, k)
         return touched
@@ -1259,7 +1289,7 @@ class Standing:
         self.placed &= ~loop.members
         for k in loop.inner:
             inner = layout.loops[k]
-            self.held[k] = 0
+            self.held[k] = self.entering[k] = 0
             self.unrun[k] = inner.cut
             self.entered |= inner.opened if self._is_called(inner) else inner.unaided
             self.events.append((k, False))
@@ -1302,7 +1332,7 @@ class Standing:
         self.land(done)
 
     def restart(self, index: int) -> None:
-        """Note that a node has started, whether or not it was ready: its round has begun with all its heads."""
+        """Note that a node has started, whether or not it was ready: its round has begun, too."""
         for loop in self.layout.loops:
             if self.held[loop.index] >> index & 1:
                 self._begin_round(loop, self.held[loop.index] & (self.due | 1 << index))
@@ -1347,6 +1377,8 @@ class Standing:
             known = [other.index for other in layout.loops if other.members == loop.members]
             if known and not loop.members & reached:
                 new.held[known[0]], new.unrun[known[0]] = self.held[loop.index], self.unrun[loop.index]
+                entering = {self.layout.loops[k].members for k in bits(self.entering[loop.index])}
+                new.entering[known[0]] = _mask(k.index for k in layout.loops if k.members in entering)
         for gate, mask in new.said.items():  # what it chose begins anew, by the decision that stands
             new._choose(gate, bits(mask & reached))
         new.events.clear()
@@ -1419,7 +1451,7 @@ class Standing:
 
 
 _STORED = tuple(name for name in Standing.__slots__ if name not in ("events", "layout"))
-_OF_SLOTS = frozenset(("coming", "have", "partial"))  # the others are of nodes
+_OF_SLOTS = ("coming", "have", "partial")  # the others are of nodes, or of loops
 
 
 class Supersteps(dict[int, int]):
@@ -1482,7 +1514,7 @@ class Supersteps(dict[int, int]):
         if not layout.severed:
             return
         later = [layout.owners[slot] for slot in bits(standing.have & ~before)]
-        for k in layout.enters[index]:  # a loop inside of the next round begins after what it was given
+        for k, _ in layout.enters[index]:  # a loop inside of the next round begins after what it was given
             later += bits(layout.loops[k].first)
         for i in later:
             self.since[i] = max(self.since.get(i, 0), after)

@@ -19,7 +19,9 @@ D13 A beginning that a gate outside of the loop controls, too, is open when a ga
 D14 Only the place where a loop begins is due for "not yet run in this turn". Every other node of the loop
     becomes due when a node of the loop reaches it in this entry, an inner loop likewise, or when a gate
     outside has named a node of it (R6).
-D15 Re-entry within a turn drops decisions and END, not values (L3). Only a turn drops values.
+D15 Re-entry within a turn drops decisions and END, not values (L3). Only a turn drops values. What leads to
+    the next round of a loop enters the loops inside of it when that round begins: else they would begin
+    again and again in one round (L3), and no round would be counted.
 D16 A decision opens every node that shares a loop with a gate of its own for one run (the letter of R5). If
     the gate decides anew before the round with that run has begun, its last decision counts.
 D17 Of several nodes that make an awaited name one is enough. If its edge is cut (a head waits for a node at
@@ -64,6 +66,7 @@ class Standing:
     since: int  # the superstep in which this round began
     rounds: int = 1
     places: set[str] = field(default_factory=set)  # heads of this round that have not run yet
+    entering: set[frozenset[str]] = field(default_factory=set)  # loops that begin anew with the next round
 
 
 class Failed(Exception):
@@ -351,7 +354,10 @@ class Interpreter:
                 loop.places = self._fed(level, loop) if level.at_begin else pending
                 loop.rounds, loop.since = loop.rounds + 1, self.clock
                 found.append(level.members)
-        return found
+        for loop in [self.loops[members] for members in found]:
+            while loop.entering:
+                self._reenter(loop.entering.pop())
+        return [members for members in found if members in self.loops]
 
     def _waits(self, n: str, due: set[str]) -> bool:
         """R4, L1."""
@@ -449,9 +455,14 @@ class Interpreter:
         sent = [e for e in self.shape.edges if e.source == n and e.kind == "data"]
         sent = [e for e in sent if self._when(e) == self.clock]
         chosen = () if self.decided.get(n, END) == END else self.decided[n]
-        for level in self._levels():
-            if n not in level.members and not level.members.isdisjoint([*chosen, *(e.target for e in sent)]):
+        control = [e for e in self.shape.edges if e[:3] in {(n, t, "control") for t in chosen}]
+        for level in (x for x in self._levels() if n not in x.members):
+            coming = [e for e in (*sent, *control) if e.target in level.members]
+            around = [self._common(n, e.target) for e in coming]
+            if any(e not in x.cut for e, x in zip(coming, around, strict=True)):
                 self._reenter(level.members)
+            elif coming and around[0].members in self.loops:  # D15
+                self.loops[around[0].members].entering.add(level.members)
         for e in sent:
             if self.decided.get(e.target, END) != END and self._is_new(e):
                 self._close(e.target)
