@@ -30,7 +30,8 @@ Open. A decision opens a head for one run, and any other node until its gate dec
     gates is enough.
 
 Entry. A value or decision from outside begins a loop anew: decisions inside are dropped, an END is undone,
-    the beginning is open again. A turn does this with everything that the new inputs can reach.
+    the beginning is open again. What comes back to a loop inside the next round does so when that begins. A
+    turn does this with everything that the new inputs can reach.
 
 New. What a node writes is new to those who take it, equal or not: a round continues to its gate. Only where a
     loop goes round without a gate an equal value is not new, and an appended one never is.

@@ -1301,3 +1301,43 @@ def test_what_failed_beside_a_question_runs_in_the_next_call(call: Call, at_once
         paused = run(topic="t")
         assert (paused.status, course(paused)[-1:]) == (RunStatus.PAUSED, ["polish"])
     assert run(approved="yes")["text"] == "t+yes"
+
+
+def test_a_loop_inside_a_loop_does_not_begin_again_and_again_in_one_round(call: Call) -> None:
+    """What the gates chose feeds `judge`, which is in a cycle with `write`: that is the next round."""
+
+    @node(output_name=("plan", "remark"))
+    def begin(topic: str) -> tuple[str, str]:
+        return topic, topic
+
+    @node(output_name="text")
+    def write(plan: str, longer: str = "", shorter: str = "", style: str = "") -> str:
+        return plan
+
+    @node(output_name="longer")
+    def extend(text: str) -> str:
+        return text
+
+    @node(output_name="remark")
+    def read(text: str) -> str:
+        return text
+
+    @route(targets=["extend", "read", END], multi_target=True, emit="decided")
+    def decide(text: str) -> Any:
+        return ["read"]
+
+    @route(targets=["shorten", "read"], emit="judged", wait_for="decided")
+    def judge(remark: str) -> str:
+        return "read"
+
+    @node(output_name="shorter")
+    def shorten(text: str) -> str:
+        return text
+
+    @node(output_name="style", wait_for="judged")
+    def correct(text: str) -> str:
+        return text
+
+    graph = Graph([begin, write, extend, read, judge, shorten, correct, decide], name="essay")
+    with pytest.raises(InfiniteLoopError, match="gate 'decide' last returned"):
+        call(graph, topic="t", workflow_id="w", max_iterations=10)
