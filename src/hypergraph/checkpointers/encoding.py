@@ -224,13 +224,20 @@ class Encoding:
         return Commit(owned(claim), tuple(steps), inputs, **rest)
 
     def encode(
-        self, record: StepRecord, growth: Growth | None = None, artifact: bool | None = None
+        self,
+        record: StepRecord,
+        growth: Growth | None = None,
+        artifact: bool | None = None,
+        is_usual: bool = False,
     ) -> EncodedStep:
-        """Return the step with its values encoded; warn of each that cannot be."""
+        """Return the step with its values encoded; warn of each that cannot be.
+
+        A record `is_usual` if the caller knows that it has no fields but those that every step has.
+        """
         if growth is None and artifact is None and self.is_plain:
-            plain = self._plain(record)  # as most steps are
+            plain = self._plain(record, is_usual)  # as most steps are
             if plain is not None:
-                return _new_step((record, plain, None))
+                return _new_step((record, plain, None, is_usual))
         payloads, versions, lost = [], record.output_versions, record.lost
         if record.status is not StepStatus.COMPLETED:
             growth = None  # only results are extended
@@ -251,11 +258,14 @@ class Encoding:
                 payloads.append(self._error(place, record.error_attributes))
         return EncodedStep(record, payloads, self.seal(record) if self.chain.encrypts else None)
 
-    def _plain(self, record: StepRecord) -> list[Payload] | None:
+    def _plain(self, record: StepRecord, is_usual: bool) -> list[Payload] | None:
         """Return the values of a step that has nothing but small values, None if more is to be done."""
-        if record.lost or record.pause or record.answer is not None or record.error_attributes:
+        if not is_usual and (
+            record.lost or record.pause or record.answer is not None or record.error_attributes
+        ):
             return None
-        payloads = []
+        payloads, versions = [], record.output_versions
+        superstep, index = record.superstep, record.index
         for name, value in record.values.items() if record.values else ():
             if type(value) is Added:
                 return None
@@ -265,9 +275,8 @@ class Encoding:
                 return None
             if len(raw) > self.threshold:
                 return None
-            version = record.output_versions.get(name, 0)
-            place = record.superstep, record.index
-            payloads.append(_new_payload((name, version, self.format, crc32(raw), raw, *place, None, ())))
+            facts = (name, versions.get(name, 0), self.format, crc32(raw), raw, superstep, index, None, ())
+            payloads.append(_new_payload(facts))
         return payloads
 
     def payload(

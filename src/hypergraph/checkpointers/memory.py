@@ -754,7 +754,7 @@ class Row:
 
 
 def _decoded(step: EncodedStep, encoding: Encoding, values: bool) -> StepRecord:
-    record, payloads, _ = step
+    record, payloads, _, _ = step
     owner = record.workflow_id, record.node_name
     with_values = values and record.values is not None
     return _changed_step(record, **encoding.contents(owner, record.output_versions, payloads, with_values))

@@ -522,6 +522,7 @@ class EncodedStep(NamedTuple):
     record: StepRecord
     payloads: list[Payload]
     seal: str | None = None  # of an encrypted store: proves that the owner of the key wrote the record
+    is_usual: bool = False  # whether the record is known to have none of the fields that few steps have
 
 
 def gap(name: str, version: int, reason: str, place: Place, checksum: int = 0) -> Payload:

@@ -632,14 +632,16 @@ class Journal:
             self.live.ended(step.name)
         grows = past is not None or (not run.fixed and self._may_repeat(step))
         growth, artifact = self.growth if grows else None, step.node.artifact
+        is_usual = not facts and kept is not None
         try:
-            encoded = self.encode(record, growth, artifact)
+            encoded = self.encode(record, growth, artifact, is_usual)
         except CheckpointError as error:
             encoded = self._without_values(record, error)
         if self.summaries is not None:
             self.summaries.add(encoded)
         self.outbox.append(encoded)
-        self.lowest = min(self.lowest, superstep)  # afterwards: another thread empties both
+        if superstep < self.lowest:  # afterwards: another thread empties both
+            self.lowest = superstep
         if self.running and not self.waits_for_end:
             LATE.add(self)  # what is under way may take long
 

@@ -668,9 +668,11 @@ def _left_undone(run: Run) -> list[str]:
         f"Gate {parts[gate].name!r} chose {parts[target].name!r} in graph {_name(run)}, which did not run: "
         f"nothing made {_quoted(standing.lacks(target))}. Have it made on the way that was taken, give the "
         f"parameter a default, or let {parts[gate].name!r} take it too, so that it waits for it."
-        for gate, target in standing.unmet()
+        for gate, target in (standing.unmet() if standing.owed else ())
         if standing.lacks(target)
     ]
+    if run.resumed is None and run.records and not run.records[1].is_gate:
+        return unmet  # the first step was a node: mostly so, and quick to see
     if unmet or any(not step.is_gate for step, _ in _ran(run)):
         return unmet
     if gates := list(_ran(run)):
@@ -719,8 +721,9 @@ def _has_others(run: Run) -> bool:
 
 def _unused_answers(run: Run) -> list[str]:
     """Return a text for each answer that was given in this call and not used."""
-    if run.standing is None:
-        return []  # restored as a whole
+    recorder = run.context.recorder
+    if run.standing is None or (recorder is None and not run.answers):
+        return []  # restored as a whole, or without a question
     bound, told = run.admission.graph.bound, []
     is_outermost = run.parent is None and run.map_run is None
     for name, answer in run.answers.items():
@@ -738,7 +741,6 @@ def _unused_answers(run: Run) -> list[str]:
         else:
             why = f"its question was not asked. Give the answer again once the question is open.{_open(run)}"
         told.append(f"The answer {name!r} was not used in graph {_name(run)}: {why}")
-    recorder = run.context.recorder
     repeated = recorder.repeated if recorder is not None and is_outermost else ()
     for name in _keys(run) if repeated else ():
         if name in repeated:

@@ -184,10 +184,10 @@ def copied_extra(extra: str | None, origin: str, workflow_id: str) -> str:
 
 def rows_of(key: int, step: EncodedStep) -> tuple[Row, list[Row]]:
     """Return the row of a step, by STEP_COLUMNS, and those of its values, by VALUE_COLUMNS."""
-    record, payloads, seal = step
+    record, payloads, seal, is_usual = step
     superstep, node, index, status = record.superstep, record.node_name, record.index, record.status
     ended, texts, extra = record.completed_at, _NO_TEXTS, None
-    if _rare(record) != _NOTHING_RARE or record.values is None or seal is not None:
+    if not is_usual and (_rare(record) != _NOTHING_RARE or record.values is None or seal is not None):
         texts, extra = tuple(map(text, _texts(record))), _extra(record, seal)
     row = (
         key,
