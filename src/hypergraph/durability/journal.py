@@ -640,7 +640,7 @@ class Journal:
         if self.summaries is not None:
             self.summaries.add(encoded)
         self.outbox.append(encoded)
-        if superstep < self.lowest:  # afterwards: another thread empties both
+        if superstep < self.lowest:  # noqa: PLR1730 - min() costs more. Afterwards: another thread empties both
             self.lowest = superstep
         if self.running and not self.waits_for_end:
             LATE.add(self)  # what is under way may take long
