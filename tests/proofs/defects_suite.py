@@ -39,6 +39,15 @@ CAUGHT_BY = {
     "a join takes one new and one old value": (
         "laws/test_programs.py::test_a_join_in_a_loop_takes_values_of_one_round"
     ),
+    "a gate that decides anew keeps its old choice": (
+        "laws/test_programs.py::test_the_last_decision_of_a_gate_counts"
+    ),
+    "a failed node waits for the question beside it": (
+        "laws/test_programs.py::test_what_failed_beside_a_question_runs_in_the_next_call"
+    ),
+    "a loop begins again and again in one round": (
+        "laws/test_programs.py::test_a_loop_inside_a_loop_does_not_begin_again_and_again_in_one_round"
+    ),
     "ten items say why they failed": "durability/test_item_restart.py",
     "a summary forgets decisions": "durability/test_summaries.py",
     "a database file is opened beside SQLite": (

@@ -19,7 +19,7 @@ from hypergraph.durability import code_changes, history, journal, recorder
 from hypergraph.durability.journal import Intents, Journal
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import CallWatch
-from hypergraph.scheduling import Past, Standing, bits
+from hypergraph.scheduling import Layout, Past, Standing, bits
 from hypergraph.values.serializers import _TreeSerializer
 
 
@@ -199,6 +199,27 @@ def _do_not_wait_for_values() -> None:
     Standing.ready = lambda self: bits(self.due | self.pending)  # type: ignore[method-assign]
 
 
+def _keep_old_decisions() -> None:
+    """Let what a gate has chosen for the next round run although it has decided otherwise since."""
+    plain = Standing._drop
+    Standing._drop = lambda self, gate, kept: plain(self, gate, self.layout.heads)  # type: ignore[method-assign]
+
+
+def _hold_what_was_chosen_with_a_question() -> None:
+    """Let a question that is open when a run is resumed stand alone in its round."""
+    Standing.restart = Standing.start  # type: ignore[method-assign]
+
+
+def _enter_at_once() -> None:
+    """Let what leads to the next round of a loop restart the loops inside it within this round."""
+    plain = Layout.entered_by
+
+    def entered_by(self: Layout, source: int, absent: Any = ()) -> tuple[tuple[int, int], ...]:
+        return tuple((loop, -1) for loop, _ in plain(self, source, absent))
+
+    Layout.entered_by = entered_by  # type: ignore[method-assign]
+
+
 def _show_ten_reasons() -> None:
     """Say of the first ten items alone why they failed."""
     plain = overview._first_error
@@ -249,6 +270,9 @@ DEFECTS: dict[str, Callable[[], None]] = {
     "a node runs that no gate chose": _open_what_no_gate_chose,
     "a turn runs beside what the last one left": _keep_what_was_cut_off,
     "a join takes one new and one old value": _do_not_wait_for_values,
+    "a gate that decides anew keeps its old choice": _keep_old_decisions,
+    "a failed node waits for the question beside it": _hold_what_was_chosen_with_a_question,
+    "a loop begins again and again in one round": _enter_at_once,
     "ten items say why they failed": _show_ten_reasons,
     "a summary forgets decisions": _forget_before_a_summary,
     "a database file is opened beside SQLite": _open_beside_sqlite,

@@ -25,7 +25,6 @@ from hypergraph.nodes.graph_node import GraphNode
 class Effect:
     """A call with repeatable=False that a history holds: of a node, or of an inner step of one."""
 
-    workflow_id: str
     path: str  # of the node, below the nested graphs around it
     superstep: int | None  # of the outermost of them, if it is known
     is_open: bool  # whether it began and left no result
@@ -45,7 +44,7 @@ def effects_in(
     begun = {node: superstep for superstep, node in backend.read_announced(workflow.id)}
     for node in sorted(once if names is None else once.intersection(names)):
         if node in begun or backend.last_visit(workflow.id, node):
-            yield Effect(workflow.id, node, begun.get(node), node in begun)
+            yield Effect(node, begun.get(node), node in begun)
     yield from _inner_effects(store, workflow, names)
     for child in backend.children(workflow.id):
         yield from _effects_inside(effects_in, store, child, names)
@@ -60,7 +59,7 @@ def open_effects_in(
     once = recorded_once_only(workflow)
     for superstep, node in store.backend.read_announced(workflow.id):
         if node in once and (names is None or node in names):
-            yield Effect(workflow.id, node, superstep, is_open=True)
+            yield Effect(node, superstep, is_open=True)
     yield from (effect for effect in _inner_effects(store, workflow, names) if effect.is_open)
     for child in store.backend.find(Query(UNFINISHED, parent=workflow.id, limit=None))[0]:
         yield from _effects_inside(open_effects_in, store, child, names)
@@ -73,7 +72,7 @@ def _inner_effects(
         content = content_of(store.encoding, workflow.id, payload) if names is None or node in names else None
         if content is not None and content.get("once"):
             is_open = content["status"] == "running"
-            yield Effect(workflow.id, node, payload.superstep, is_open, payload.name)
+            yield Effect(node, payload.superstep, is_open, payload.name)
 
 
 def _effects_inside(
