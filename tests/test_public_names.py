@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -169,3 +170,7 @@ def test_import_takes_at_most_five_times_the_standard_modules_it_builds_on(tmp_p
     pairs = [(seconds("dataclasses, inspect, typing"), seconds("hypergraph")) for _ in range(7)]
     standard, ours = map(min, zip(*pairs, strict=True))
     assert ours <= 5 * standard, f"{ours / standard:.1f} times"
+
+
+def test_the_package_has_its_version() -> None:
+    assert hypergraph.__version__ == metadata.version("hypergraph")

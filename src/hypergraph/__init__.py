@@ -207,6 +207,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":  # the metadata of packages takes long to load
+        from hypergraph.views.doctor import version
+
+        return version()["version"]
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
