@@ -460,8 +460,9 @@ def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer, wo
             standing.pending |= standing.asking & 1 << index
             standing.asking &= ~(1 << index)
         elif (standing.due | standing.asking | standing.pending) >> index & 1:
-            standing.restart(index)
-            standing.ask(index)
+            if not standing.asking >> index & 1:  # else a decision since then counts for its next run
+                standing.restart(index)
+                standing.ask(index)
             run.ask(step, record.superstep, [placed(record.pause, run.trail)])
 
 
