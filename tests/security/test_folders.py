@@ -97,10 +97,10 @@ def test_a_row_of_a_cache_that_names_another_file_neither_reads_nor_deletes_it(
     named = {
         "absolute": str(victim),
         "upwards": os.path.relpath(victim, folder),
-        "through a link": f"ff/00/{victim.name}",
+        "through a link": f"link/00/{victim.name}",
     }[how]
     if how == "through a link":
-        (folder / "ff").symlink_to(tmp_path / "victim")
+        (folder / "link").symlink_to(tmp_path / "victim")
     with sqlite3.connect(folder / diskcache.core.DBNAME) as connection:
         connection.execute("UPDATE Cache SET filename = ?", (named,))
     connection.close()

@@ -700,7 +700,10 @@ def marked(records: list[StepRecord], state: Mapping[str, Any]) -> list[StepReco
 
 
 def grown(stored: Stored, graph: Graph) -> list[StepRecord]:
-    """Return the records; a node that makes more by now has lost what it did not make then."""
+    """Return the records; a node that makes more by now has lost what it did not make then.
+
+    What it has made since, without running anew, counts as made then.
+    """
     records, declared_later = list(stored.records), lacking(graph, stored.workflow)
     last = {r.node_name: n for n, r in enumerate(records) if r.status is StepStatus.COMPLETED}
     for name, position in last.items():
@@ -710,12 +713,23 @@ def grown(stored: Stored, graph: Graph) -> list[StepRecord]:
         else:
             unmade = set(declared_later.get(name, ())).difference(record.output_versions)
         if unmade:
-            made = {n: _next_version(stored, n) for n in unmade}
-            lost = dict.fromkeys(unmade, "its node did not make it then")
-            records[position] = replace(
-                record, output_versions={**record.output_versions, **made}, lost={**record.lost, **lost}
-            )
+            records[position] = _lost_later(record, {n: _next_version(stored, n) for n in unmade})
+    for position, record in enumerate(records):
+        later = records[last.get(record.node_name, position)]
+        if later is record or later.visit != record.visit or record.status is not StepStatus.COMPLETED:
+            continue
+        made, then = later.output_versions, record.output_versions
+        if len(made) > len(then) and then.items() <= made.items():  # it has made more, without running anew
+            more = {name: version for name, version in made.items() if name not in then}
+            records[position] = _lost_later(record, more)
     return records
+
+
+def _lost_later(record: StepRecord, more: Mapping[str, int]) -> StepRecord:
+    """Return the record of a node that makes more by now, under these versions."""
+    lost = dict.fromkeys(more, "its node did not make it then")
+    made = {**record.output_versions, **more}
+    return replace(record, output_versions=made, lost={**record.lost, **lost})
 
 
 def lacking(graph: Graph, workflow: Workflow) -> dict[str, list[str]]:

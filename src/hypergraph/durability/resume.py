@@ -83,7 +83,8 @@ def lacks_results(run: Run, stored: Stored) -> bool:
     """Say whether a finished run inside of another one has to make results again, because they were lost."""
     if not _is_inside(run):
         return False
-    done = [record for record in stored.records if record.status is StepStatus.COMPLETED]
+    records = grown(stored, run.admission.graph)
+    done = [record for record in records if record.status is StepStatus.COMPLETED]
     made = {name for record in done for name in record.output_versions}
     return any(
         name in made and isinstance(stored.state.get(name, _LOST), Undecodable)
