@@ -637,3 +637,97 @@ def test_a_nested_graph_that_makes_more_makes_it_for_what_takes_it(is_mapped: bo
     with pytest.warns(UserWarning, match="'stock' has changed"):
         result = runner.run(today, approved=True, workflow_id="w")
     assert (result["tracking"], calls) == ([4] if is_mapped else 4, ["reserve", "weigh"])
+
+
+# -- a completed node that makes more --------------------------------------------------------------------
+
+
+@node(output_name="fee")
+def estimate(order: str) -> int:
+    return 4
+
+
+@node(output_name=("fee", "days"))
+def estimate_today(order: str) -> tuple[int, int]:
+    return 4, 3
+
+
+@node(output_name="days")
+def plan(order: str) -> int:
+    return 3
+
+
+def _nested(*nodes: Any) -> Any:
+    return Graph(nodes, name="shipping").as_node()
+
+
+# What makes the fee, and the days as well by now.
+MAKERS: dict[str, tuple[Any, Any]] = {
+    "node": (estimate, estimate_today.with_name("estimate")),
+    "nested": (_nested(estimate), _nested(estimate, plan)),
+    "twice": (_nested(_nested(estimate)), _nested(_nested(estimate, plan))),
+    "inside": (_nested(estimate), _nested(estimate_today.with_name("estimate"))),
+    "selected": (
+        Graph([estimate, plan], name="shipping").select("fee").as_node(),
+        Graph([estimate, plan], name="shipping").as_node(),
+    ),
+    "mapped": (_nested(estimate).map_over("order"), _nested(estimate, plan).map_over("order")),
+}
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize("stop", ["questions", "failures", "end"])
+@pytest.mark.parametrize("makers", MAKERS.values(), ids=MAKERS)
+def test_what_a_completed_node_makes_later_runs_nothing_again(makers: Any, stop: str, kind: str) -> None:
+    charged: list[int] = []
+    faults = ["pack", "label"]
+
+    def total_of(value: Any) -> int:
+        return sum(value) if isinstance(value, list) else value
+
+    @node(output_name="total")
+    def add(fee: Any) -> int:
+        return total_of(fee) + 38
+
+    @node(output_name="paid", repeatable=False)
+    def charge(total: int) -> int:
+        charged.append(total)
+        return total
+
+    def waiting(name: str, after: str) -> Any:
+        def ask(**taken: Any) -> int | None:
+            if stop == "failures" and name in faults:
+                faults.remove(name)
+                raise ConnectionError(name)
+            return None if stop == "questions" else 1
+
+        if stop == "questions":
+            return interrupt(f"{name}ed", answer=int)(_taking(ask, name, after))
+        return node(output_name=f"{name}ed")(_taking(ask, name, after))
+
+    @node(output_name="sent")
+    def ship(paid: int, labeled: int) -> int:
+        return paid
+
+    @node(output_name="sent")
+    def ship_today(paid: int, labeled: int, days: Any) -> int:
+        return paid + total_of(days)
+
+    ways = [add, charge, waiting("pack", "paid"), waiting("label", "packed")]
+    before = Graph([makers[0], *ways, *([ship] if stop != "end" else [])], name="orders")
+    after = Graph([makers[1], *ways, ship_today.with_name("ship")], name="orders")
+    on = On(kind, MemoryCheckpointer())
+    order = ["x"] if makers is MAKERS["mapped"] else "x"
+    on.run(before, {"order": order}, workflow_id="w", error_handling="continue")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about results that are kept
+        for given in ({}, {}, {"packed": 1}, {}, {"labeled": 1}, {}, {}):
+            answers = given if stop == "questions" else {}
+            result = on.run(after, answers, workflow_id="w", error_handling="continue")
+    assert (result.completed, result["sent"], charged) == (True, 45, [42])
+
+
+def _taking(function: Any, name: str, taken: str) -> Any:
+    known = {"function": function}
+    exec(f"def {name}({taken}):\n    return function({taken}={taken})", known)
+    return known[name]
