@@ -566,3 +566,75 @@ def test_what_follows_a_completed_nested_graph_is_not_repeated_after_a_move() ->
     assert migrate(runner.checkpointer, shop("2")).count("moves") == 1
     assert runner.run(shop("2"), workflow_id="w")["sent"] == "6 letters"
     assert called == ["count"]
+
+
+def test_a_removed_node_that_ran_moves_with_formerly() -> None:
+    def check(topic: str) -> bool:
+        return True
+
+    store = MemoryCheckpointer()
+    SyncRunner(checkpointer=store).run(
+        essay("1", FunctionNode(check, "check", "checked")), topic="tea", workflow_id="w"
+    )
+    (refused,) = migrate(store, essay("2"), dry_run=True).refused
+    assert refused.text.endswith(
+        "it ran, and is not in the graph; if it was removed, pass formerly={'check': None}"
+    )
+    (moved,) = migrate(store, essay("2", formerly={"check": None})).runs
+    assert (moved.outcome, moved.text) == ("moves", "waits for ask")
+
+
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_results_of_completed_items_are_compared_with_types_of_today(is_inside: bool) -> None:
+    faults = [True]
+
+    def price(order: str) -> int:
+        return 7
+
+    def price_today(order: str) -> str:
+        return "7"
+
+    def reserve(cents: Any, order: str) -> bool:
+        if order == "b" and faults:
+            faults.pop()
+            raise ConnectionError
+        return True
+
+    def program(version: str, function: Any) -> Graph:
+        nodes = [FunctionNode(function, "price", "cents"), FunctionNode(reserve, "reserve", "ready")]
+        inner = Graph(nodes, name="each")
+        if is_inside:
+            return Graph([inner.as_node().map_over("order")], name="orders", version=version)
+        return Graph(nodes, name="each", version=version)
+
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    call = {"workflow_id": "w", "error_handling": "continue"}
+    if is_inside:
+        runner.run(program("1", price), order=["a", "b"], **call)
+    else:
+        runner.map(program("1", price), order=["a", "b"], map_over="order", **call)
+    (refused,) = migrate(store, program("2", price_today), accept=True).refused
+    assert "the stored value cents is 7, of type int" in (refused.reason or "")
+
+
+def test_a_run_that_has_a_node_to_make_more_says_so() -> None:
+    faults = [True]
+
+    def total(draft: str, size: int = 0) -> int:
+        if faults:
+            faults.pop()
+            raise ConnectionError
+        return size
+
+    def program(version: str, *made: str) -> Graph:
+        nodes = [FunctionNode(write, "write", "draft"), FunctionNode(measure, "measure", "size")]
+        inner = Graph(nodes, name="each").select(*made)
+        return Graph([inner.as_node(), FunctionNode(total, "total", "all")], name="essay", version=version)
+
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    runner.run(program("1", "draft"), topic="tea", workflow_id="w", error_handling="continue")
+    (moved,) = migrate(store, program("2", "draft", "size"), accept=True).runs
+    assert moved.text.startswith("runs ")
+    assert runner.run(program("2", "draft", "size"), workflow_id="w")["all"] == 6

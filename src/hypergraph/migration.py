@@ -19,6 +19,7 @@ from hypergraph.display import Block, Table, as_text, bounded, plural
 from hypergraph.durability.code_changes import (
     node_hashes,
     refuse_other_graph,
+    refuse_other_types,
     refuse_unanswered,
     structure_to_record,
     with_version,
@@ -319,7 +320,7 @@ class _Move:
         if found.changed and self.code_change == "error":
             raise _Refusal("its code has changed, and its results are recorded", ", ".join(found.changed))
         with noticing_upgrades() as upgraded:
-            self._restore(named, workflow)
+            remade = self._restore(named, workflow)
         names = named.renaming
         structure = structure_to_record(named, workflow)
         is_same = workflow.version == self.graph.version and workflow.graph == structure
@@ -331,35 +332,45 @@ class _Move:
             added=tuple(dict.fromkeys(walk.added or ())),
             changed=found.changed,
             asks=found.asks,
-            runs_next=found.runs_next,
+            runs_next=found.runs_next or remade,
         )
 
-    def _restore(self, graph: Graph, workflow: Workflow) -> None:
-        """Restore a run and the unfinished ones inside of it, as a resume does. Raises what that raises."""
+    def _restore(self, graph: Graph, workflow: Workflow) -> tuple[str, ...]:
+        """Restore a run and the unfinished ones inside of it, as a resume does. Raises what that raises.
+
+        Return the nodes that a resume runs first, because they make more by now.
+        """
         stored = stored_in(self.store, workflow.id)
         if stored is None:
             raise GraphChangedError(f"Workflow {workflow.id!r} has been deleted", workflow_id=workflow.id)
-        children = [
-            child for child in self.store.backend.children(workflow.id) if child.status in _UNFINISHED
-        ]
+        children = self.store.backend.children(workflow.id)
         if stored.is_map:
             for child in self.store.backend.children(workflow.id):
                 if child.status in _UNFINISHED:
                     self._restore(graph, child)
-                else:  # its results are read again, for the list of all
-                    self.store.state(child.id)
-            return
+                else:
+                    self._read(graph, child)
+            return ()
         refuse_repetition(self.store, graph, stored, ())
         refuse_unanswered(graph, stored, ())
         names = given_names(graph, stored)
         given = {name: stored.inputs[name][1] for name in names}
         run = Run(self.context, admit(graph, names, on_internal_override="ignore"), given)
         run.workflow_id = workflow.id
-        take_up(run, stored, {}, (), self.store)
+        past = take_up(run, stored, {}, (), self.store)
         for child in children:
             node = graph.wiring.nodes.get(child.node_name or "")
-            if node is not None and node.nested_graph is not None:
+            if node is None or node.nested_graph is None:
+                continue
+            if child.status in _UNFINISHED:
                 self._restore(graph_inside(graph, node), child)
+            elif child.item is not None and child.node_name not in stored.finished:
+                self._read(graph_inside(graph, node), child)
+        return tuple(step.name for step in past.remade)
+
+    def _read(self, graph: Graph, item: Workflow) -> None:
+        """Read the results of an item, for the list of all, as a resume does. Raises what that raises."""
+        refuse_other_types(graph, item, self.store.state(item.id))
 
 
 def _pairs(names: Renaming, around: str = "") -> Iterator[str]:

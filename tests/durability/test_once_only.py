@@ -731,3 +731,63 @@ def _taking(function: Any, name: str, taken: str) -> Any:
     known = {"function": function}
     exec(f"def {name}({taken}):\n    return function({taken}={taken})", known)
     return known[name]
+
+
+def test_a_nested_graph_that_would_take_more_to_make_more_is_refused_before_anything_runs() -> None:
+    @node(output_name="amount")
+    def sum_up(order: str) -> int:
+        return 39
+
+    @node(output_name="days")
+    def quote(fee: int, amount: int) -> int:
+        return amount
+
+    @interrupt("approved")
+    def approve(fee: int) -> bool | None:
+        return None
+
+    @node(output_name="sent")
+    def send(approved: bool, days: int = 0) -> int:
+        return days
+
+    @node(output_name="sent")
+    def send_today(approved: bool, days: int) -> int:
+        return days
+
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    runner.run(Graph([_nested(estimate), approve, send], name="orders"), order="x", workflow_id="w")
+    today = Graph([sum_up, _nested(estimate, quote), approve, send_today.with_name("send")], name="orders")
+    steps = runner.checkpointer.steps("w")
+    why = r"needs 'days' of node 'shipping'.*would take 'amount' for it"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about results that are kept
+        with pytest.raises(GraphChangedError, match=why):
+            runner.run(today, approved=True, workflow_id="w")
+    assert runner.checkpointer.steps("w") == steps
+    outside = Graph([sum_up, _nested(estimate), quote, approve, send_today.with_name("send")], name="orders")
+    assert runner.run(outside, approved=True, workflow_id="w")["sent"] == 39
+
+
+@pytest.mark.parametrize("policy", ["keep", "error"])
+def test_a_node_with_one_output_that_gets_another_one_has_changed(policy: str) -> None:
+    def make(order: str) -> Any:
+        return {"fee": 4, "days": 3}
+
+    @interrupt("approved")
+    def approve(order: str) -> bool | None:
+        return None
+
+    @node(output_name="sent")
+    def send(fee: Any, approved: bool) -> Any:
+        return fee
+
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    runner.run(Graph([node(make, output_name="fee"), approve, send], name="g"), order="x", workflow_id="w")
+    today = Graph([node(make, output_name=("fee", "days")), approve, send], name="g")
+    call = {"workflow_id": "w", "code_change": policy}
+    if policy == "error":
+        with pytest.raises(GraphChangedError, match="'make' has changed"):
+            runner.run(today, approved=True, **call)
+    else:
+        with pytest.warns(UserWarning, match="'make' has changed"):
+            assert runner.run(today, approved=True, **call)["sent"] == {"fee": 4, "days": 3}

@@ -304,6 +304,8 @@ def _makes_more(graph: Graph, stored: Stored, name: str, *, around: bool = False
     records = (r for r in stored.records if r.node_name == name and r.status is StepStatus.COMPLETED)
     made = {output for record in records for output in record.output_versions}
     outputs = tuple(output for output in node.data_outputs if output in made)
+    if isinstance(node, CallableNode) and len(outputs) == 1:  # what was the whole result is a part by now
+        return False
     return outputs != node.data_outputs and not _is_other(known, _code_hash(node, outputs), around=around)
 
 

@@ -725,9 +725,12 @@ def grown(stored: Stored, graph: Graph) -> list[StepRecord]:
     return records
 
 
+MADE_LATER = "its node did not make it then"  # why a value is not there
+
+
 def _lost_later(record: StepRecord, more: Mapping[str, int]) -> StepRecord:
     """Return the record of a node that makes more by now, under these versions."""
-    lost = dict.fromkeys(more, "its node did not make it then")
+    lost = dict.fromkeys(more, MADE_LATER)
     made = {**record.output_versions, **more}
     return replace(record, output_versions=made, lost={**record.lost, **lost})
 

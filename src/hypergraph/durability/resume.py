@@ -26,6 +26,7 @@ from hypergraph.durability.code_changes import (
 )
 from hypergraph.durability.history import (
     EARLIER,
+    MADE_LATER,
     Replay,
     ResumeState,
     Stored,
@@ -629,6 +630,7 @@ class _Remaking:
                 continue  # it is made anew before this step runs
             if maker is None or record is None or is_due or not self._can_make(maker, record, value):
                 raise self._unreadable(value, step)
+            self._refuse_new_inputs(maker, record, value)
             needed[record.node_name] = record
             wanted += [(maker, taken) for taken in _names_taken(maker)]
         ordered = sorted(needed.values(), key=lambda record: record.index)
@@ -643,7 +645,33 @@ class _Remaking:
         taken = record.input_versions
         return all(self.versions.get(name, 0) == version for name, version in taken.items())
 
-    def _unreadable(self, value: Lost, step: Step | None) -> ValueUnreadableError:
+    def _refuse_new_inputs(self, maker: Step, record: StepRecord, value: Lost) -> None:
+        """Raise GraphChangedError for a step that would make more of what was not there when it ran."""
+        before = {
+            node["name"]: node["inputs"] for node in (self.stored.workflow.graph or {}).get("nodes", ())
+        }
+        known = {*self.run.values, *self.run.admission.base, *record.input_versions}
+        known.update(before.get(maker.name, maker.node.inputs))
+        new = [n for n in maker.node.inputs if n not in known and not maker.node.has_default_for(n)]
+        if new:
+            raise self._changed(
+                value, f"would take {', '.join(map(repr, new))} for it, which it did not take then"
+            )
+
+    def _changed(self, value: Lost, why: str) -> GraphChangedError:
+        name = "" if value.record is None else value.record.node_name
+        workflow_id = self.stored.workflow.id
+        return GraphChangedError(
+            f"Workflow {workflow_id!r} needs {value.name!r} of node {name!r}, which has completed without "
+            f"it, and {why}.\nHow to fix: make {value.name!r} in a new node outside of {name!r}, which runs "
+            f"when the workflow is resumed; or run {name!r} and all that follows again with "
+            'code_change="rerun"; or finish the workflow with the code that began it.',
+            workflow_id=workflow_id,
+        )
+
+    def _unreadable(self, value: Lost, step: Step | None) -> HypergraphError:
+        if value.found is None and value.record is not None and value.reason == MADE_LATER:
+            return self._changed(value, "would take other values for it than it took then")
         classes = value.found.classes if value.found is not None else ()
         made = f", made by node {value.record.node_name!r}," if value.record is not None else ""
         taker = "the graph around it" if step is None else f"node {step.name!r}"

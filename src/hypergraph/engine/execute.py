@@ -28,6 +28,7 @@ from hypergraph.engine.scheduler import ASKED, differs
 from hypergraph.exceptions import (
     CancellationError,
     CheckpointError,
+    InvalidAnswerError,
     NodeTimeoutError,
     NotPicklableError,
     QuestionExpiredError,
@@ -524,7 +525,7 @@ async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> An
     if all(name in run.answers for name in outputs):
         answers = tuple(run.answers.pop(name) for name in outputs)
         if run.journal is None or run.journal.asks_the_same(step):
-            answers = step.node.as_answers(answers)
+            answers = _typed(step, answers)
             return answers[0] if step.output is not None else answers
     before = _asked_before(run, step)
     if isinstance(step.node, TimerNode):
@@ -533,7 +534,7 @@ async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> An
         take = partial(run.context.recorder.receive, run, step, superstep)
         found = await run.context.kernel.settle(take)
         if found:
-            return step.node.as_answers(found)[0]
+            return _typed(step, found)[0]
     if before is not None and before.due is not None and before.due <= now():
         answers = await _after_deadline(run, step, outcome, before)
         return answers[0] if step.output is not None else answers
@@ -542,6 +543,21 @@ async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> An
         if answer is not NO_ANSWER:
             return answer
     raise PauseExecution(_question(run, step, before))
+
+
+def _typed(step: Step, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return answers as their declared types; what a call gives was compared with them before.
+
+    Raises InvalidAnswerError for one that is stored, and was given when the code asked for another type.
+    """
+    try:
+        return step.node.as_answers(given)  # type: ignore[no-any-return]  # of an InterruptNode
+    except InvalidAnswerError as error:
+        text = (
+            f"{error}. It is stored, and was given for another type than node {step.name!r} asks for now. "
+            f"Pass one of that type: run(graph, {error.key}=...)."
+        )
+        raise InvalidAnswerError(text, key=error.key, field=error.field) from None
 
 
 def _asked_before(run: Run, step: Step) -> PauseInfo | None:

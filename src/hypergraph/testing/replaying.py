@@ -381,8 +381,12 @@ class Walk:
             return Deviation(kind, path + name, cause, workflow.id, superstep)
 
         for record in done:
-            if record.node_name not in plan.index:
-                yield deviation("course", record.node_name, "it ran, and is not in the graph", record.round)
+            if record.node_name not in plan.index and record.node_name not in admission.graph.removed:
+                cause = (
+                    "it ran, and is not in the graph; if it was removed, pass "
+                    f"formerly={{{record.node_name!r}: None}}"
+                )
+                yield deviation("course", record.node_name, cause, record.round)
         for record in stored.waiting:
             if record.node_name not in plan.index:
                 cause = "its question is open, and it is not in the graph"
