@@ -1563,7 +1563,8 @@ class Past:
                 _taken(records, i) for i in batch if i in records and records[i][0].superstep <= earliest
             ]
             if found:
-                self._superstep(batch, found, first, asked)
+                still = asked & ~_mask(records)  # the others were answered then, and are asked again later
+                self._superstep(batch, found, first, still)
             elif self.withheld:  # what they wait for never ran: the graph is another one by now
                 self.release(next(iter(self.withheld)))
             else:

@@ -35,8 +35,8 @@ D20 Remembered names are there, like inputs (L5), but what was never given does 
 D21 R8: a given value counts for an ordinary node of a loop if what the loop makes of it cannot come before
     the first choice. One that does not count is as good as absent: default or binding, else not available.
 D22 A question is of the round in which it was asked. If that round rewrites what it takes, the answer is not
-    used, and it is asked again. Answers that a turn did not use are dropped when a new turn begins, and
-    named in `unused`.
+    used, and it is asked again; what nodes of the same superstep append to a list rewrites nothing. Answers
+    that a turn did not use are dropped when a new turn begins, and named in `unused`.
 D23 A graph node takes a name with which a loop inside could begin, but need not, if it is given or another
     node makes it. What only the node itself makes stays inside: each execution is a fresh run.
 D24 `max_rounds` counts the rounds of an entry, the first one included.
@@ -92,6 +92,7 @@ class Interpreter:
         self.beside: dict[str, set[str]] = {}  # head -> what was chosen with it, until that began a round
         self.loops: dict[frozenset[str], Standing] = {}  # loops that were entered
         self.asked: dict[str, Any] = {}  # open questions; for inner graphs their interpreters
+        self.asked_at: dict[str, int] = {}  # the superstep in which each was asked
         self.answers: dict[str, Any] = {}
         self.inputs: dict[str, Any] = {}  # of the last turn
         self.ever: set[str] = set()  # names that were ever given
@@ -406,17 +407,23 @@ class Interpreter:
         taken = {x: list(v) if isinstance(v, list) else v for x, v in taken.items()}  # a list of its own
         if part.kind == "ask" and part.outputs[0] in self.answers:
             answer = self.answers.pop(part.outputs[0])
-            if self.asked.get(n, taken) == taken:  # Questions: else rewritten, and asked again
+            if all(self._is_shown(n, x, value) for x, value in taken.items()):  # D22
                 return ({part.outputs[0]: answer},)
         assert part.call is not None
         out.calls.append((n, taken))
         result = part.call(dict(taken))
         if part.kind == "ask" and result is None:
-            self.asked[n] = taken
+            self.asked[n], self.asked_at[n] = taken, self.clock
             return None
         if part.kind == "gate":
             return (result,)
         return (dict(zip(part.outputs, (result,) if len(part.outputs) == 1 else result or (), strict=True)),)
+
+    def _is_shown(self, n: str, x: str, now: Any) -> bool:
+        """D22: is what a question takes what it showed when it was asked?"""
+        then = self.asked.get(n, {}).get(x, now)
+        later = [m for (m, name), when in self.made.items() if name == x and when > self.asked_at.get(n, -1)]
+        return bool(then == now or (x in self.lists and not later and now[: len(then)] == then))
 
     def _decide(self, gate: str, choice: Any, out: Outcome) -> None:
         out.decisions.append((gate, choice))

@@ -1345,3 +1345,136 @@ def test_a_loop_inside_a_loop_does_not_begin_again_and_again_in_one_round(call: 
     graph = Graph([begin, write, extend, read, judge, shorten, correct, decide], name="essay")
     with pytest.raises(InfiniteLoopError, match="gate 'decide' last returned"):
         call(graph, topic="t", workflow_id="w", max_iterations=10)
+
+
+def _agent(faults: list[str]) -> Graph:
+    """A model that calls three tools per round, two of which ask."""
+
+    @node(output_name=("messages", "calls"), append="messages")
+    def model(messages: list[str]) -> tuple[str, dict[str, Any]]:
+        number = sum(message.startswith("model") for message in messages)
+        tools = ["search", "offer", "invite"] if number < 2 else []
+        return f"model {number} read {len(messages)}", {"number": number, "tools": tools}
+
+    @route(targets=["search", "offer", "invite", END], multi_target=True)
+    def dispatch(calls: dict[str, Any]) -> list[Any]:
+        return calls["tools"] or [END]
+
+    @node(output_name="messages", append=True)
+    def search(calls: dict[str, Any]) -> str:
+        if faults:
+            raise ConnectionError(faults.pop())
+        return f"found {calls['number']}"
+
+    @node(output_name="price")
+    def offer(calls: dict[str, Any]) -> int:
+        return int(calls["number"])
+
+    @interrupt(output_name="agreed")
+    def ask(price: int) -> bool | None:
+        return None
+
+    @ifelse(when_true="pay", when_false=END)
+    def allowed(agreed: bool) -> bool:
+        return agreed
+
+    @node(output_name="messages", append=True)
+    def pay(price: int) -> str:
+        return f"paid {price}"
+
+    @node(output_name="letter")
+    def invite(calls: dict[str, Any]) -> int:
+        return int(calls["number"])
+
+    @interrupt(output_name="reply")
+    def wait_for_reply(letter: int) -> bool | None:
+        return None
+
+    @node(output_name="messages", append=True)
+    def note(letter: int, reply: bool) -> str:
+        return f"reply {letter}"
+
+    nodes = [model, dispatch, search, offer, ask, allowed, pay, invite, wait_for_reply, note]
+    return Graph(nodes, name="agent")
+
+
+@pytest.mark.parametrize("first", ["agreed", "reply"])
+def test_messages_are_in_the_same_order_after_a_failure(call: Call, first: str) -> None:
+    said = []
+    for faults in ([], ["search"]):
+        run = partial(call, _agent(faults), workflow_id=f"w{len(said)}", error_handling="continue")
+        result = run(messages=["user"])
+        while not result.completed:
+            keys = [pause.response_key for pause in result.pauses]
+            result = run({} if result.failed else {first if first in keys else keys[0]: True})
+        said.append(result["messages"])
+    assert said[0] == said[1]
+    assert said[0][-1] == "model 2 read 9"
+
+
+def test_an_answer_counts_although_a_tool_beside_its_question_has_said_something(call: Call) -> None:
+    @node(output_name="messages", append=True)
+    def model(messages: list[str]) -> str:
+        return "read" if "sunny" in messages else "call"
+
+    @route(targets=["weather", "approve", END], multi_target=True)
+    def dispatch(messages: list[str]) -> list[Any]:
+        return ["weather", "approve"] if messages[-1] == "call" else [END]
+
+    @node(output_name="messages", append=True)
+    def weather(messages: list[str]) -> str:
+        return "sunny"
+
+    @interrupt(output_name="approved")
+    def approve(messages: list[str]) -> bool | None:
+        return None
+
+    @ifelse(when_true="book", when_false=END)
+    def allowed(approved: bool) -> bool:
+        return approved
+
+    @node(output_name="messages", append=True)
+    def book(messages: list[str]) -> str:
+        return "booked"
+
+    run = partial(call, Graph([model, dispatch, weather, approve, allowed, book], name="g"), workflow_id="w")
+    assert run(messages=["user"]).pause.value == ["user", "call"]
+    result = run(approved=True)
+    assert (result.status, result["messages"]) == (
+        RunStatus.COMPLETED,
+        ["user", "call", "sunny", "booked", "read"],
+    )
+
+
+def test_an_answer_that_is_kept_for_the_next_call_is_not_said_to_be_lost(call: Call) -> None:
+    faults = ["act"]
+
+    @interrupt(output_name="agreed")
+    def ask(topic: str) -> bool | None:
+        return None
+
+    @node(output_name="done")
+    def act(topic: str, agreed: bool) -> str:
+        if faults:
+            raise ConnectionError(faults.pop())
+        return "done"
+
+    @node(output_name="draft")
+    def write(topic: str) -> str:
+        return topic
+
+    @interrupt(output_name="approved")
+    def approve(draft: str) -> str | None:
+        return None
+
+    @node(output_name="sent")
+    def send(approved: str) -> str:
+        return approved
+
+    inner = Graph([ask, act], name="inner").as_node()
+    run = partial(
+        call, Graph([inner, write, approve, send], name="g"), workflow_id="w", error_handling="continue"
+    )
+    assert run(topic="tea").paused
+    assert run({"inner.agreed": True, "approved": "yes"}).failed  # without a warning
+    assert run()["sent"] == "yes"

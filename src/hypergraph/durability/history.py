@@ -16,6 +16,7 @@ from hypergraph.checkpointers.history import edits_of
 from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow, turns_of
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.engine.admission import Admission
+from hypergraph.engine.lists import Lists
 from hypergraph.engine.plan import ABSENT, Plan, Step
 from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.engine.scheduler import differs, write
@@ -800,11 +801,12 @@ def is_other(stored: Any, given: Any) -> bool:
 
 
 def is_about_others(
-    asked: StepRecord, now: Mapping[str, Any], versions: Mapping[str, int], *, redacts: bool
+    asked: StepRecord, now: Mapping[str, Any], versions: Mapping[str, int], lists: Lists, *, redacts: bool
 ) -> bool:
     """Say whether a question that was asked is about other values now, which it did not show.
 
-    Of values that are not stored as they were, only the versions are compared.
+    A list is the same if nothing was added but by steps beside the question. Of values that are not stored as
+    they were, only the versions are compared.
     """
     if asked.pause is None or asked.pause.reason != "interrupt":
         return False
@@ -813,7 +815,15 @@ def is_about_others(
         return True
     if redacts or any(isinstance(value, Undecodable) for value in before.values()):
         return any(versions.get(name, 0) > version for name, version in asked.input_versions.items())
-    return any(is_other(before[name], now[name]) for name in now)
+    return any(
+        is_other(before[name], _shown(before[name], now[name], lists.rests_since(name, asked.round)))
+        for name in now
+    )
+
+
+def _shown(before: Any, now: Any, rests: bool) -> Any:
+    """Return of a list to which only steps beside the question have added what it could show."""
+    return now[: len(before)] if rests and isinstance(now, list) and isinstance(before, list) else now
 
 
 def produced(records: Sequence[StepRecord]) -> set[str]:

@@ -381,7 +381,7 @@ class Journal:
         asked = self.waiting.get(step.name)
         redacts = self.store.encoding.redact is not None
         if asked is None or not is_about_others(
-            asked, inputs_of(step, self.run.values), self.versions, redacts=redacts
+            asked, inputs_of(step, self.run.values), self.versions, self.run.lists, redacts=redacts
         ):
             return True
         del self.waiting[step.name]

@@ -306,7 +306,8 @@ def _asks_anew(run: Run, stored: Stored, asked: StepRecord, store: Checkpointer)
     if known and run.admission.layout.reached_from((), new) >> index & 1:
         return True
     now = inputs_of(run.plan.steps[index], run.values)
-    return is_about_others(asked, now, run.resumed.versions, redacts=store.encoding.redact is not None)
+    redacts = store.encoding.redact is not None
+    return is_about_others(asked, now, run.resumed.versions, run.lists, redacts=redacts)
 
 
 def _refuse_lost_choice(run: Run, stored: Stored, replay: Replay, reached: int) -> None:

@@ -750,6 +750,8 @@ def _unused_answers(run: Run) -> list[str]:
         others = [] if asking is None else [other for other in asking.outputs if other not in run.answers]
         if asking is not None and others:
             why = f"node {asking.name!r} also needs {_quoted(others)}. Give all of them in one call."
+        elif run.failure is not None and asking is not None and _is_open(run, asking):
+            continue  # the answer is stored with its question, and used by the next call
         elif run.failure is not None:
             why = (
                 "the run ended before its question was asked. Give the answer again when you resume the run."
@@ -766,6 +768,11 @@ def _unused_answers(run: Run) -> list[str]:
                 "that the question is open."
             )
     return told
+
+
+def _is_open(run: Run, asking: Step) -> bool:
+    """Say whether a question was open when the run began, and is still."""
+    return run.journal is not None and asking.name in run.journal.waiting
 
 
 def _keys(run: Run) -> list[str]:

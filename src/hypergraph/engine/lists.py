@@ -62,6 +62,10 @@ class Lists:
             end = begin
         return []
 
+    def rests_since(self, name: str, superstep: int) -> bool:
+        """Say whether steps have added to a list, and none after this superstep."""
+        return name in self._marks and all(mark.at[0] <= superstep for mark in self._marks[name])
+
     def added(self, values: Mapping[str, Any], name: str) -> list[Any]:
         """Return what steps have added to a list, without what it began with."""
         length = sum(mark.length for mark in self._marks.get(name, ()))
