@@ -171,7 +171,8 @@ def test_nothing_is_written(tmp_path: Path) -> None:
 
 def test_a_removed_node_is_named(store: MemoryCheckpointer) -> None:
     found = first(store, Graph([split, shout], name="plain"))
-    assert found == Deviation("course", "count", "it ran, and is not in the graph", "plain", 1)
+    cause = "it ran, and is not in the graph; if it was removed, pass formerly={'count': None}"
+    assert found == Deviation("course", "count", cause, "plain", 1)
 
 
 def test_a_new_node_is_named(store: MemoryCheckpointer) -> None:
