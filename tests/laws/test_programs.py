@@ -1478,3 +1478,47 @@ def test_an_answer_that_is_kept_for_the_next_call_is_not_said_to_be_lost(call: C
     assert run(topic="tea").paused
     assert run({"inner.agreed": True, "approved": "yes"}).failed  # without a warning
     assert run()["sent"] == "yes"
+
+
+def test_a_loop_that_goes_round_after_its_gates_have_ended_is_counted(call: Call) -> None:
+    """`plan` and `work` feed each other, and all gates have decided END: the scheduler must not hang."""
+
+    @node(output_name="text")
+    def read(text: str, rows: int, note: str = "") -> str:
+        return text
+
+    @route(targets=["read", END], emit="read_enough")
+    def is_read(text: str) -> Any:
+        return END
+
+    @node(output_name=("hint", "rows"))
+    def work(text: str) -> tuple[str, int]:
+        return "hint", 1
+
+    @node(output_name="note")
+    def remark(topic: str, hint: str = "") -> str:
+        return "note"
+
+    @route(targets=["remark", END], emit="planned")
+    def is_planned(topic: str, rows: int) -> Any:
+        return END
+
+    @node(output_name="rows")
+    def plan(topic: str, rows: int = 0) -> int:
+        return rows
+
+    @route(targets=["remark", END], wait_for="planned")
+    def is_noted(hint: str) -> Any:
+        return END
+
+    graph = Graph(
+        [read, is_read, work, remark, is_planned, plan, is_noted],
+        edges=[
+            *((read, is_read), (read, work), (work, read), (work, remark), (work, is_planned), (work, plan)),
+            *((work, is_noted), (remark, read), (plan, read), (plan, is_planned), (is_noted, read)),
+            (plan, is_read),
+        ],
+        name="reading",
+    ).bind(topic="t")
+    with pytest.raises(InfiniteLoopError, match="has not ended"):
+        call(graph, text="x", workflow_id="w", max_iterations=10)

@@ -77,6 +77,7 @@ class GraphState:
 
 ASKED: Any = object()  # what a step lands with that waits for an answer
 _KEPT = 4096  # stretches remembered per admission; more are a sign of a graph without a pattern
+_ROUNDS = 100  # of a stretch: a loop whose gates have ended may go round without a decision, and is counted
 
 
 class Stretch:
@@ -147,7 +148,7 @@ class Track:
                 standing.start(index)
                 mask |= 1 << index
                 steps.append((superstep, self.steps[index]))
-            if not batch or mask & eventful:
+            if not batch or mask & eventful or len(events) >= _ROUNDS:
                 break
             for index in batch:
                 standing.finish(index)
