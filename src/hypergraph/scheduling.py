@@ -423,9 +423,7 @@ class Layout:
         """Sum up what happens when a node is done without anything out of the ordinary."""
         self.gives_all = [_union(found.values()) | self.signals[i] for i, found in enumerate(self.gives)]
         self.feeds_all = [_union(found.values()) for found in self.feeds]
-        self.enters: list[
-            tuple[tuple[int, int], ...]
-        ] = []  # the loops that each node enters: see `entered_by`
+        self.enters: list[tuple[tuple[int, int], ...]] = []  # by node: see `entered_by`
         self.calls: list[dict[int, int | None]] = []  # by gate and target: the loop that a choice enters
         for i in range(self.size):
             self.enters.append(self.entered_by(i))

@@ -632,7 +632,7 @@ class Journal:
             self.live.ended(step.name)
         grows = past is not None or (not run.fixed and self._may_repeat(step))
         growth, artifact = self.growth if grows else None, step.node.artifact
-        is_usual = not facts and kept is not None
+        is_usual = not facts and kept is not None and not grows  # else the visit may be a later one
         try:
             encoded = self.encode(record, growth, artifact, is_usual)
         except CheckpointError as error:
