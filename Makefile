@@ -62,11 +62,13 @@ node_modules/.package-lock.json: package.json package-lock.json | browser
 
 # The tests of the web page look at it in a real browser.
 browser:
-	@for name in $(CHROMIUM) chromium chromium-headless-shell chromium-browser google-chrome; do \
+	@for name in $(CHROMIUM) chromium-headless-shell chromium chromium-browser google-chrome; do \
 		command -v "$$name" >/dev/null && exit 0; done; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo "==> installing chromium"; \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null && exit 0; fi; \
+		apt-get update -qq && export DEBIAN_FRONTEND=noninteractive && \
+		for name in chromium-headless-shell chromium; do \
+			apt-get install -y -qq "$$name" >/dev/null && exit 0; done; fi; \
 	echo "The tests need Chromium. Install it (apt-get install chromium), or say where it is:" >&2; \
 	echo "make CHROMIUM=/path/to/chromium test" >&2; exit 1
 

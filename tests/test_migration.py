@@ -12,7 +12,7 @@ import pytest
 from support.cli import Cli
 from support.running import OnAsync, OnSync
 
-from hypergraph import FunctionNode, Graph, InterruptNode, SyncRunner
+from hypergraph import FunctionNode, Graph, InterruptNode, SyncRunner, node
 from hypergraph.checkpointers import (
     AesGcmCodec,
     CheckpointPolicy,
@@ -638,3 +638,34 @@ def test_a_run_that_has_a_node_to_make_more_says_so() -> None:
     (moved,) = migrate(store, program("2", "draft", "size"), accept=True).runs
     assert moved.text.startswith("runs ")
     assert runner.run(program("2", "draft", "size"), workflow_id="w")["all"] == 6
+
+
+@pytest.mark.parametrize("on_ambiguous", [None, "rerun"])
+def test_a_call_that_must_not_be_repeated_is_not_moved_to_make_more(on_ambiguous: Any) -> None:
+    faults = [True]
+
+    def total(draft: str, size: int = 0) -> int:
+        if faults:
+            faults.pop()
+            raise ConnectionError
+        return size
+
+    def program(version: str, *made: str) -> Graph:
+        def both(topic: str) -> Any:
+            return (topic, len(topic))[: len(made)] if made[1:] else topic
+
+        charge = node(output_name=made, repeatable=False, on_ambiguous=on_ambiguous)(both)
+        return Graph([charge, FunctionNode(total, "total", "all")], name="essay", version=version)
+
+    store = MemoryCheckpointer()
+    SyncRunner(checkpointer=store).run(
+        program("1", "draft"), topic="tea", workflow_id="w", error_handling="continue"
+    )
+    new = program("2", "draft", "size")
+    assert "accept=True" in (only(migrate(store, new)).reason or "")
+    found = only(migrate(store, new, accept=True))
+    if on_ambiguous is None:
+        assert found.outcome == "refused"
+        assert "must not be repeated" in (found.reason or "")
+    else:
+        assert found.outcome == "moves"

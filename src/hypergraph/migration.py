@@ -315,8 +315,11 @@ class _Move:
             return replace(about, outcome="stays")
         walk = Walk(self.store, added=[])
         found = walk.run(self.graph, workflow)
-        if found.first is not None and (found.first.kind == "refused" or not self.accept):
+        if found.first is not None and found.first.kind == "refused":
             raise _Refusal(found.first.cause, found.first.node)
+        if found.first is not None and not self.accept:
+            cause = f"{found.first.cause} (accept=True moves it all the same, with what is recorded)"
+            raise _Refusal(cause, found.first.node)
         if found.changed and self.code_change == "error":
             raise _Refusal("its code has changed, and its results are recorded", ", ".join(found.changed))
         with noticing_upgrades() as upgraded:
@@ -358,6 +361,10 @@ class _Move:
         run = Run(self.context, admit(graph, names, on_internal_override="ignore"), given)
         run.workflow_id = workflow.id
         past = take_up(run, stored, {}, (), self.store)
+        for step in past.remade:
+            if not step.node.repeatable and step.node.on_ambiguous in {None, "fail"}:
+                reason = "it has completed, must not be repeated (repeatable=False), and makes more by now"
+                raise _Refusal(reason, run.path_of(step.name))
         for child in children:
             node = graph.wiring.nodes.get(child.node_name or "")
             if node is None or node.nested_graph is None:

@@ -1429,6 +1429,18 @@ class Standing:
         """Let the first runs of nodes that are new to the graph disturb nothing that has run before them."""
         self.quiet = dict.fromkeys(bits(sources), self.layout.scope & ~sources)
 
+    def ahead(self) -> int:
+        """Return the nodes that may run from here on: those that are due or asking, and what they lead to."""
+        found = coming = self.due | self.pending | self.asking
+        while coming:
+            leads = 0
+            for i in bits(coming):
+                kept = 0 if self.layout.home[i] else self._undisturbed(i)  # in a loop it may run again
+                leads |= _mask(self.layout.leads[i]) & ~kept
+            coming = leads & ~found
+            found |= coming
+        return found
+
     def go_on(self, reached: int) -> None:
         """Continue with new nodes: what they make starts later runs of others, and all that is reached."""
         self.quiet = {i: mask & self.ran for i, mask in self.quiet.items() if not reached >> i & 1}

@@ -12,12 +12,10 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.browsing import launched, looking_at
+from support.browsing import PATIENCE_MS, launched, looking_at
 from support.ui_serving import Served, environment, serving
 
 from browser.databases import WRITERS
-
-PATIENCE_MS = 20_000  # a busy machine is not a bug
 
 Serve = Callable[..., Served]
 Look = Callable[..., AbstractContextManager[Page]]

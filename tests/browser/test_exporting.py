@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.browsing import looking_at
+from support.browsing import PATIENCE_MS, looking_at
 from support.ui_serving import Served, serving
 
 from browser.checking import found
@@ -32,7 +32,7 @@ def offline(browser: Browser) -> Iterator[Page]:
     """A page without any network: whatever it asks for but files and data fails the test."""
     context = browser.new_context(offline=True, viewport={"width": 1280, "height": 800})
     page = context.new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(PATIENCE_MS)
     troubles: list[str] = []
     page.on("console", lambda said: troubles.append(said.text) if said.type == "error" else None)
     page.on("pageerror", lambda error: troubles.append(str(error)))

@@ -12,7 +12,18 @@ from typing import Any
 
 import pytest
 
-from hypergraph import END, FunctionNode, Graph, IfElseNode, InterruptNode, RouteNode, SyncRunner, chain
+from hypergraph import (
+    END,
+    FunctionNode,
+    Graph,
+    IfElseNode,
+    InterruptNode,
+    RouteNode,
+    SyncRunner,
+    chain,
+    ifelse,
+    node,
+)
 from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.exceptions import GraphChangedError, ItemChangedError, WorkflowError, WorkflowLockedError
@@ -610,3 +621,92 @@ def test_a_question_that_asks_for_more_is_asked_again_or_refused() -> None:
     )
     assert runner.run(today, workflow_id="w", code_change="rerun").paused
     assert runner.run(today, ok=True, by="ann", workflow_id="w")["paid"] == "ann"
+
+
+# -- a node that makes one more output ------------------------------------------------------------------
+
+
+def grown_shop(calls: list[str], *, is_new: bool, is_looped: bool, rounds: int = 2, net: int = 100) -> Graph:
+    """Return a graph whose first node makes one more output in its new version, which `close` takes."""
+    made = ("net", "letter") if is_new else "net"
+
+    def once(who: str) -> Any:
+        calls.append("remind")
+        return (net, "letter") if is_new else net
+
+    def counting(who: str, net: int = 0) -> Any:
+        calls.append("remind")
+        return (net + 1, "letter") if is_new else net + 1
+
+    remind = node(counting if is_looped else once, output_name=made).with_name("remind")
+    nodes: list[Any] = [remind]
+    if is_looped:
+        nodes.append(
+            ifelse(when_true="close", when_false="remind")(lambda net: net >= rounds).with_name("gate")
+        )
+
+    def close(net: int, letter: str = "none") -> str:
+        if not is_new:
+            raise ConnectionError("down")
+        return f"{net} {letter}"
+
+    return Graph([*nodes, node(close, output_name="closed")], name="shop")
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_a_loop_runs_no_further_round_for_an_output_declared_later(runner: SyncRunner, rounds: int) -> None:
+    calls: list[str] = []
+    old, new = (grown_shop(calls, is_new=new, is_looped=True, rounds=rounds) for new in (False, True))
+    runner.run(old, who="ann", workflow_id="w", error_handling="continue")
+    with (
+        pytest.warns(UserWarning, match="has changed"),
+        pytest.raises(GraphChangedError, match="needs 'letter' of node 'remind'"),
+    ):
+        runner.run(new, workflow_id="w")
+    assert calls == ["remind"] * rounds
+
+
+def test_what_a_node_made_before_stays_when_it_makes_more(runner: SyncRunner) -> None:
+    calls: list[str] = []
+    old, new = (grown_shop(calls, is_new=n, is_looped=False, net=100 + 20 * n) for n in (False, True))
+    runner.run(old, who="ann", workflow_id="w", error_handling="continue")
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="the recorded result is kept"):
+            result = runner.run(new, workflow_id="w")
+        assert result.values == {"net": 100, "letter": "letter", "closed": "100 letter"}
+    assert calls == ["remind"] * 2
+
+
+@pytest.mark.parametrize("is_looped", [True, False])
+@pytest.mark.parametrize("once", [True, False])
+def test_a_completed_run_calls_no_old_node_beside_a_new_one(
+    runner: SyncRunner, is_looped: bool, once: bool
+) -> None:
+    """`close` has completed and does not run again, so nothing takes what is declared later."""
+    calls: list[str] = []
+
+    def build(*, is_new: bool) -> Graph:
+        first = [*grown_shop(calls, is_new=is_new, is_looped=is_looped).iter_nodes()][:-1]
+        if once and not is_looped:
+            first = [
+                node(first[0].func, output_name=first[0].data_outputs, repeatable=False).with_name("remind")
+            ]
+
+        def close(net: int) -> str:
+            return "closed"
+
+        def close_more(net: int, letter: str, stamp: str) -> str:
+            return "never"
+
+        last = node(close_more if is_new else close, output_name="closed").with_name("close")
+        stamp = node(lambda who: f"of {who}", output_name="stamp").with_name("stamp")
+        return Graph([*first, last, *([stamp] if is_new else [])], name="shop")
+
+    runner.run(build(is_new=False), who="ann", workflow_id="w")
+    before = list(calls)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        result = runner.run(build(is_new=True), workflow_id="w")
+    assert result.completed
+    assert (result["closed"], result["stamp"]) == ("closed", "of ann")
+    assert calls == before

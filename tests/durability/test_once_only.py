@@ -47,6 +47,7 @@ class Effects:
     def __init__(self) -> None:
         self.done: list[str] = []
         self.is_broken = True
+        self.fails_next: str | None = None  # a node of the new code that fails once
 
     def graph(self, parts: list[Part]) -> Graph:
         return Graph([self._node(part) for part in parts], name="program")
@@ -75,7 +76,8 @@ class Effects:
         return known[part["name"]]
 
     def did(self, name: str, kind: str, fails: Any) -> None:
-        if fails is True and self.is_broken:
+        if (fails is True and self.is_broken) or name == self.fails_next:
+            self.fails_next = None
             raise ConnectionError(name)
         if kind == "node":
             self.done.append(name)
@@ -113,10 +115,14 @@ def changed(rnd: Random, parts: list[Part]) -> list[Part]:  # noqa: PLR0912 - a 
             rnd.choice(gates)["name"] += "_today"
         elif change == "insert":
             made = part.get("makes", f"{part['name']}_made")
+            chain = [f"b{number}{letter}" for letter in "abc"[: rnd.randint(1, 3)]]
             for other in new:
-                if other["kind"] == "node":
-                    other["takes"] = [f"b{number}_made" if name == made else name for name in other["takes"]]
-            new.insert(1, {"kind": "node", "name": f"b{number}", "takes": [made], "plus": 2})
+                if other["kind"] != "gate":
+                    last = f"{chain[-1]}_made"
+                    other["takes"] = [last if name == made else name for name in other["takes"]]
+            for name in chain:
+                new.insert(1, {"kind": "node", "name": name, "takes": [made], "plus": 2})
+                made = f"{name}_made"
         elif change == "remove" and len(plain) > 2:
             made = part.get("makes", f"{part['name']}_made")
             new.remove(part)
@@ -185,14 +191,19 @@ def check(rnd: Random, kind: str, around: Any, seed: str) -> None:
     except KeyboardInterrupt:
         pass
     effects.is_broken = False
+    if rnd.random() < 0.5:
+        effects.fails_next = rnd.choice([part["name"] for part in new if part["kind"] == "node"])
     refused = 0
     for policy in rnd.sample(["keep", "rerun", "error", "keep"], 3):
         try:
+            with suppress(ConnectionError):  # the same code resumes
+                on.finished(on.run(after, workflow_id="w", code_change=policy), after, "w")
             on.finished(on.run(after, workflow_id="w", code_change=policy), after, "w")
         except OwnershipLostError as error:  # nothing else runs it
             raise AssertionError(seed, old, new) from error
         except (HypergraphError, ValueError):
             refused += 1
+    effects.fails_next = None
     if refused == 3 and not any(part.get("fails") == "cut off" for part in old):
         assert on.finished(on.run(before, workflow_id="w"), before, "w").completed, (seed, old, new)
     twice = [name for name, times in Counter(effects.done).items() if times > 1]

@@ -20,7 +20,9 @@ from playwright.sync_api import Browser, BrowserContext, Error, Page, sync_playw
 
 from support.ui_serving import Served
 
-_NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
+PATIENCE_MS = 120_000  # a busy machine is not a bug
+# The first needs about half the time of the others.
+_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _ARGUMENTS = [
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
@@ -65,7 +67,7 @@ def looking_at(browser: Browser, served: Served, *, but: str = "\n", **context: 
     """
     opened = _context_of(browser, served, context)
     page = opened.new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(PATIENCE_MS)
     troubles: list[str] = []
 
     def is_error(said: Any) -> bool:

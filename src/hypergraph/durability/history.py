@@ -92,9 +92,11 @@ class ResumeState:
     visits: dict[int, int] = field(default_factory=dict)  # how often each step has completed,
     is_whole: bool = True  # of all steps that have ever run; else of those that were read
     remade: list[Step] = field(default_factory=list)  # what runs first, because values it made were not kept
+    kept: dict[int, dict[str, Any]] = field(default_factory=dict)  # by step of `remade`: what stays as it was
     lost: dict[str, str] = field(default_factory=dict)  # node -> why values it made are not there
     reopened: set[int] = field(default_factory=set)  # nested graphs of which only changed nodes run again
     waiting: dict[str, StepRecord] = field(default_factory=dict)  # open questions, by node
+    displaced: int = 0  # those of them that come later now, because new nodes lead to them
     given_up: int = 0  # nodes of which a turn that begins now gives up what has not ended
     load_rows: Callable[[], list[_Row]] = list  # finds what need not run again, maybe in the store
     stored: Stored | None = None  # the history that it continues, without what is given now
@@ -145,6 +147,7 @@ class ResumeState:
         """Put what was made again into the state; the scheduler knows of it already."""
         for done, value in run.landed:
             write(done, value, run.values, run.lists)
+        run.values.update(self.kept[step.index])
         run.landed.clear()
 
 

@@ -210,7 +210,7 @@ class Journal:
         elif past is None or not self._is_remade(step):
             self.visits[step.index] = self.visits.get(step.index, 0) + 1
         if self.numbers is not None:  # now: steps that run together end in any order
-            asked = self.waiting.get(step.name) if self.waiting else None
+            asked = self._in_place(step, superstep)
             self.numbers[step.index] = self._next_index() if asked is None else asked.index
         if self._trouble is not None:
             raise self._trouble
@@ -329,9 +329,19 @@ class Journal:
         return tuple(Usage(at, step.name, key, name, amount) for name, amount in amounts.items())
 
     def _recorded_at(self, step: Step, superstep: int) -> int:
-        """Return the superstep of the record of a step: a pause is completed in place."""
-        asked = self.waiting.get(step.name) if self.waiting else None
+        """Return the superstep of the record of a step."""
+        asked = self._in_place(step, superstep)
         return superstep if asked is None else asked.superstep
+
+    def _in_place(self, step: Step, superstep: int) -> StepRecord | None:
+        """Return the record of a pause that the step replaces: a pause is completed in place.
+
+        If new nodes ran before it, its place is after them: a record stands behind all that led to it.
+        """
+        asked = self.waiting.get(step.name) if self.waiting else None
+        if asked is None or (superstep > asked.superstep and self.run.resumed.displaced >> step.index & 1):
+            return None
+        return asked
 
     def _before(self) -> Mapping[tuple[int, str, str], Mapping[str, float]]:
         """Return what earlier runs of the workflow have recorded, by superstep, node and inner step."""
@@ -385,18 +395,22 @@ class Journal:
         ):
             return True
         del self.waiting[step.name]
-        if self.numbers is not None:
+        if self.numbers is not None and self.numbers[step.index] == asked.index:
             self.numbers[step.index] = self._next_index()
-        given_up = self.encode(replace(asked, status=StepStatus.STOPPED))
-        if self.summaries is not None:
-            self.summaries.add(given_up)
-        self.outbox.append(given_up)
-        self.lowest = min(self.lowest, asked.superstep)
+        self._give_up(asked)
         warn_caller(
             f"Workflow {asked.workflow_id!r}: the answer to {self.run.path_of(step.name)!r} was not used. It "
             "was given for other values than the question is about now, so the question is asked again."
         )
         return False
+
+    def _give_up(self, asked: StepRecord) -> None:
+        """Leave a question in the history that is asked at another place."""
+        given_up = self.encode(replace(asked, status=StepStatus.STOPPED))
+        if self.summaries is not None:
+            self.summaries.add(given_up)
+        self.outbox.append(given_up)
+        self.lowest = min(self.lowest, asked.superstep)
 
     def expire(self, step: Step) -> Mapping[str, Any]:
         """Close a question whose deadline has passed to later answers; return one that was quicker."""
@@ -434,6 +448,8 @@ class Journal:
             self._spent_inside(step, superstep, outcome)
         single = None if value is ABSENT else step.output
         made = results_of(step, value) if single is None else {single: value}
+        if self.run.resumed is not None and self._is_remade(step):
+            made = {**made, **self.run.resumed.kept[step.index]}
         kept: dict[str, Any] | None = None
         if step.is_gate:
             facts["decision"] = decision_text(value)
@@ -603,13 +619,8 @@ class Journal:
         duration, began = None, moment
         if seconds is not None:
             duration, began = seconds * 1000, moment - timedelta(0, seconds)
-        if self.waiting and (asked := self.waiting.pop(step.name, None)) is not None:
-            superstep, number = asked.superstep, asked.index  # a pause is completed in place
-            facts["retry_of"], facts["rerun_at"] = asked.retry_of, asked.rerun_at
-            if asked.answer and status is not StepStatus.PAUSED and step.kind == "interrupt":
-                if status is StepStatus.FAILED:
-                    facts["answer"] = asked.answer  # it was not of the type that the code asks for by now
-                facts["answered_by"], facts["answered_at"] = asked.answered_by, asked.answered_at
+        if self.waiting and step.name in self.waiting:
+            superstep, number = self._end_pause(step, (superstep, number), status, facts)
         record = _new_record(
             self.claim.workflow_id,
             superstep,
@@ -644,6 +655,23 @@ class Journal:
             self.lowest = superstep
         if self.running and not self.waits_for_end:
             LATE.add(self)  # what is under way may take long
+
+    def _end_pause(
+        self, step: Step, place: tuple[int, int | None], status: StepStatus, facts: dict[str, Any]
+    ) -> tuple[int, int | None]:
+        """Return the superstep and the index of a step that was paused; its facts name who has answered."""
+        is_in_place = self._in_place(step, place[0]) is not None
+        asked = self.waiting.pop(step.name)
+        if is_in_place:
+            place = (asked.superstep, asked.index)
+            facts["retry_of"], facts["rerun_at"] = asked.retry_of, asked.rerun_at
+        else:
+            self._give_up(asked)
+        if asked.answer and status is not StepStatus.PAUSED and step.kind == "interrupt":
+            if status is StepStatus.FAILED:
+                facts["answer"] = asked.answer  # it was not of the type that the code asks for by now
+            facts["answered_by"], facts["answered_at"] = asked.answered_by, asked.answered_at
+        return place
 
     def _without_values(self, record: StepRecord, error: CheckpointError) -> EncodedStep:
         """Return a step without values where the place for large values fails and the run tolerates that."""

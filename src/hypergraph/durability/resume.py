@@ -452,17 +452,19 @@ def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer, wo
                 if name in types and name not in run.answers:
                     refuse_other_version_of_fields(workflow, name, value, types[name])
             run.answers = {**(record.answer or {}), **run.answers}
+    ahead = standing.due | standing.asking | standing.pending
     for record in latest:
         index = run.plan.index.get(record.node_name)
         if record.pause is None or index is None:
             continue
+        run.resumed.displaced |= ~ahead & 1 << index
         step = run.plan.steps[index]
         answered = any(name in run.answers for name in step.outputs)
         is_ripe = is_due(record.pause) or has_signal(store, record)
         if step.kind != "interrupt" or answered or is_ripe:
             standing.pending |= standing.asking & 1 << index
             standing.asking &= ~(1 << index)
-        elif (standing.due | standing.asking | standing.pending) >> index & 1:
+        elif ahead >> index & 1:
             if not standing.asking >> index & 1:  # else a decision since then counts for its next run
                 standing.restart(index)
                 standing.ask(index)
@@ -489,8 +491,7 @@ def _restore_values(
 ) -> None:
     """Bring back what is there, as far as anything may need it, and find what must be made again."""
     standing: Standing = run.standing
-    coming = standing.layout.reached_from((), [*bits(standing.due | standing.pending | standing.asking)])
-    takers = [run.plan.steps[i] for i in bits(coming)]
+    takers = [run.plan.steps[i] for i in bits(standing.ahead())]
     needed = {*run.admission.returns, *(name for step in takers for name in step.node.inputs)}
     needed |= run.resumed.unlisted  # a list that is only added to is not read
     known = {name for name in run.values if name in run.admission.given or name in run.admission.base}
@@ -521,7 +522,9 @@ def _restore_values(
     wanted: list[tuple[Step | None, str]] = [(step, name) for step in takers for name in _names_taken(step)]
     if lacks_results(run, stored):
         wanted += [(None, name) for name in run.admission.returns]
-    run.resumed.remade = _Remaking(run, stored, replay, lost).steps(wanted)
+    remaking = _Remaking(run, stored, replay, lost)
+    run.resumed.remade = remaking.steps(wanted)
+    run.resumed.kept = {step.index: remaking.kept(step, store) for step in run.resumed.remade}
     run.resumed.lost = {found.record.node_name: found.reason for found in lost.values() if found.record}
 
 
@@ -637,6 +640,19 @@ class _Remaking:
         ordered = sorted(needed.values(), key=lambda record: record.index)
         return [self.run.plan.steps[index[record.node_name]] for record in ordered]
 
+    def kept(self, step: Step, store: Checkpointer) -> dict[str, Any]:
+        """Return what a step that runs for outputs declared later has made before: others have taken it."""
+        made = {}
+        for value in self.lost.values():
+            record = value.record
+            if record is None or record.node_name != step.name:
+                continue
+            if value.reason != MADE_LATER:
+                return {}
+            for name in (n for n in record.output_versions if n in step.outputs and n not in step.appends):
+                made[name] = _made(self.run, self.stored, store, record, name)
+        return {n: v for n, v in made.items() if v is not _UNKNOWN and not isinstance(v, Undecodable)}
+
     def _can_make(self, maker: Step, record: StepRecord, value: Lost) -> bool:
         """Say whether a step would make the same again: it takes what it took then."""
         if value.found is not None and (value.found.classes or value.found.is_foreign):
@@ -644,15 +660,21 @@ class _Remaking:
         if value.name in maker.appends:
             return False  # no step makes the whole list
         taken = record.input_versions
-        return all(self.versions.get(name, 0) == version for name, version in taken.items())
+        default = [n for n in self._inputs_then(maker) if n not in taken and n not in self.lost]
+        return all(
+            self.versions.get(name, 0) == version
+            for name, version in (*taken.items(), *dict.fromkeys(default, 0).items())
+        )
+
+    def _inputs_then(self, maker: Step) -> Collection[str]:
+        """Return the inputs of a node in the graph that recorded it."""
+        nodes = (self.stored.workflow.graph or {}).get("nodes", ())
+        return next((node["inputs"] for node in nodes if node["name"] == maker.name), maker.node.inputs)
 
     def _refuse_new_inputs(self, maker: Step, record: StepRecord, value: Lost) -> None:
         """Raise GraphChangedError for a step that would make more of what was not there when it ran."""
-        before = {
-            node["name"]: node["inputs"] for node in (self.stored.workflow.graph or {}).get("nodes", ())
-        }
         known = {*self.run.values, *self.run.admission.base, *record.input_versions}
-        known.update(before.get(maker.name, maker.node.inputs))
+        known.update(self._inputs_then(maker))
         new = [n for n in maker.node.inputs if n not in known and not maker.node.has_default_for(n)]
         if new:
             raise self._changed(
