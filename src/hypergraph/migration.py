@@ -318,8 +318,7 @@ class _Move:
         if found.first is not None and found.first.kind == "refused":
             raise _Refusal(found.first.cause, found.first.node)
         if found.first is not None and not self.accept:
-            cause = f"{found.first.cause} (accept=True moves it all the same, with what is recorded)"
-            raise _Refusal(cause, found.first.node)
+            raise _Refusal(f"{found.first.cause} (accept=True moves it nevertheless)", found.first.node)
         if found.changed and self.code_change == "error":
             raise _Refusal("its code has changed, and its results are recorded", ", ".join(found.changed))
         with noticing_upgrades() as upgraded:
