@@ -120,7 +120,7 @@ class On:
         return asyncio.run(self.awaited.run(graph, values or {}, **options))
 
     def finished(self, result: Any, graph: Graph, workflow_id: str) -> Any:
-        for _ in range(4):
+        for _ in range(12):
             if result.paused:
                 result = self.run(graph, {result.pause.response_key: ANSWER}, workflow_id=workflow_id)
         return result

@@ -48,6 +48,7 @@ class Effects:
         self.done: list[str] = []
         self.is_broken = True
         self.fails_next: str | None = None  # a node of the new code that fails once
+        self.calls, self.fails_at = 0, -1  # and the number of a call that fails
 
     def graph(self, parts: list[Part]) -> Graph:
         return Graph([self._node(part) for part in parts], name="program")
@@ -76,7 +77,8 @@ class Effects:
         return known[part["name"]]
 
     def did(self, name: str, kind: str, fails: Any) -> None:
-        if (fails is True and self.is_broken) or name == self.fails_next:
+        self.calls += 1
+        if (fails is True and self.is_broken) or name == self.fails_next or self.calls == self.fails_at + 1:
             self.fails_next = None
             raise ConnectionError(name)
         if kind == "node":
@@ -208,6 +210,57 @@ def check(rnd: Random, kind: str, around: Any, seed: str) -> None:
         assert on.finished(on.run(before, workflow_id="w"), before, "w").completed, (seed, old, new)
     twice = [name for name, times in Counter(effects.done).items() if times > 1]
     assert twice == [], (seed, old, new)
+
+
+def with_chains(rnd: Random, parts: list[Part]) -> list[Part]:
+    """Return the program with chains of new nodes and questions before old ones, mostly before a question."""
+    new = [dict(part) for part in parts]
+    for number in range(rnd.randint(1, 3)):
+        target = rnd.choice([part for part in new if part["kind"] == "ask"] * 3 + new)
+        place, first = new.index(target), rnd.choice(target["takes"])
+        made = first
+        for letter in "abcd"[: rnd.randint(1, 4)]:
+            kind, name = rnd.choice(["node"] * 4 + ["ask"]), f"b{number}{letter}"
+            takes = [made] if made == "x" or rnd.random() < 0.7 else [made, "x"]
+            new.insert(place, {"kind": kind, "name": name, "takes": takes, "plus": 2})
+            place, made = place + 1, f"{name}_made"
+        kept = [name for name in target["takes"] if name != first or rnd.random() < 0.3]
+        target["takes"] = [*kept, made]
+    return new
+
+
+def upgraded(seed: int, kind: str, around: Any, fails_at: int) -> tuple[Any, int]:
+    """Return what new code does with a run of old code if one of its calls fails, and how many it makes."""
+    rnd, effects = Random(seed), Effects()
+    old = program(rnd)
+    on, new = On(kind, MemoryCheckpointer()), with_chains(rnd, old)
+    before, after = around[0](effects.graph(old)), around[1](effects.graph(new))
+    result = on.run(before, {"x": 2}, workflow_id="w", error_handling="continue")
+    if result.paused and rnd.random() < 0.4:
+        on.run(before, {result.pause.response_key: ANSWER}, workflow_id="w", error_handling="continue")
+    effects.is_broken, effects.calls, effects.fails_at = False, 0, fails_at
+    effects.done.clear()
+    for _ in range(2):
+        with suppress(ConnectionError, RuntimeError):  # of a node, or of the handler of a question
+            result = on.finished(on.run(after, workflow_id="w"), after, "w")
+            break
+    return (sorted(effects.done), result.values, result.status), effects.calls
+
+
+@pytest.mark.parametrize("block", range(2))
+@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize("around", ["flat", "nested"])
+def test_a_failure_under_new_code_changes_nothing(around: str, kind: str, block: int) -> None:
+    for seed in range(block * 8, block * 8 + 8):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                expected, calls = upgraded(seed, kind, PLACES[around], -1)
+            except (HypergraphError, ValueError):
+                continue
+            for number in range(calls):
+                found, _ = upgraded(seed, kind, PLACES[around], number)
+                assert found == expected, f"seed {seed}, call {number}"
 
 
 # -- one by one ----------------------------------------------------------------------------------------

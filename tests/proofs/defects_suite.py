@@ -29,6 +29,10 @@ CAUGHT_BY = {
     "nested graphs copy what they take": "durability/test_references.py",
     "a best-effort store stops the run": "durability/test_best_effort.py",
     "failed items do not start over": "durability/test_item_restart.py",
+    "a question stays before what leads to it": "durability/test_nodes_before_questions.py",
+    "a node that makes more replaces what it made": (
+        "durability/test_code_changes.py::test_what_a_node_made_before_stays_when_it_makes_more"
+    ),
     "the event loop waits for a lock": (
         "durability/test_written_at_once.py::test_a_locked_file_does_not_stop_the_event_loop"
     ),

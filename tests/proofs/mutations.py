@@ -15,7 +15,7 @@ from hypergraph.checkpointers.artifacts import files
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.sql import writes
 from hypergraph.checkpointers.sqlite.database import Connection, Database
-from hypergraph.durability import code_changes, history, journal, recorder
+from hypergraph.durability import code_changes, history, journal, recorder, resume
 from hypergraph.durability.journal import Intents, Journal
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import CallWatch
@@ -97,7 +97,7 @@ def _ignore_wiring() -> None:
 
 def _rerun_loops() -> None:
     """Run changed code again where its first values are gone."""
-    recorder.refuse_rerun = lambda run, stored, outdated: None
+    recorder.refuse_rerun = lambda store, admission, stored, outdated: None
 
 
 def _keep_announcements() -> None:
@@ -157,9 +157,21 @@ def _stop_at_the_store() -> None:
 
 def _restart_inside() -> None:
     """Continue failed items that are to start over."""
-    recorder.MapRecorder._without_failed = (  # type: ignore[method-assign]
-        lambda self, map_run, items: list(items)
+    recorder.MapRecorder._failed = (  # type: ignore[method-assign]
+        lambda self, map_run, items: []
     )
+
+
+def _leave_questions_in_place() -> None:
+    """Record an answer where its question was asked, before the new nodes that lead to it."""
+    Journal._in_place = (  # type: ignore[method-assign]
+        lambda self, step, superstep: self.waiting.get(step.name)
+    )
+
+
+def _replace_what_was_taken() -> None:
+    """Replace all outputs of a node that is called for one more."""
+    resume._Remaking.kept = lambda self, step, store: {}  # type: ignore[method-assign]
 
 
 def _wait_on_the_event_loop() -> None:
@@ -266,6 +278,8 @@ DEFECTS: dict[str, Callable[[], None]] = {
     "nested graphs copy what they take": _copy_into_nested,
     "a best-effort store stops the run": _stop_at_the_store,
     "failed items do not start over": _restart_inside,
+    "a question stays before what leads to it": _leave_questions_in_place,
+    "a node that makes more replaces what it made": _replace_what_was_taken,
     "the event loop waits for a lock": _wait_on_the_event_loop,
     "a node runs that no gate chose": _open_what_no_gate_chose,
     "a turn runs beside what the last one left": _keep_what_was_cut_off,

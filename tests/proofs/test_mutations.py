@@ -1,11 +1,13 @@
 """The suites notice defects: each of these is planted in the processes of one, which must then fail."""
 
+import ast
+import inspect
 from collections.abc import Callable
 from functools import partial
 
 import pytest
 
-from proofs import kills, power, races, sessions
+from proofs import kills, mutations, power, races, sessions
 from proofs.mutations import planted
 from proofs.outcome import Outcome
 from proofs.sample import Manner
@@ -34,3 +36,17 @@ def test_a_defect_makes_the_right_suite_fail(
     if outcome.skipped:
         pytest.skip(outcome.skipped)
     assert any(complaint in failure for failure in outcome.failures)
+
+
+def test_a_defect_replaces_what_exists() -> None:
+    """A method that was renamed would be replaced by nothing, and no test could notice."""
+    assigned = [
+        ast.unparse(target)
+        for found in ast.walk(ast.parse(inspect.getsource(mutations)))
+        for target in (found.targets if isinstance(found, ast.Assign) else ())
+        if isinstance(target, ast.Attribute)
+    ]
+    replaced = [name for name in assigned if name.partition(".")[0] in vars(mutations)]
+    assert len(replaced) > 20
+    for name in replaced:
+        assert eval(name, vars(mutations)) is not None
