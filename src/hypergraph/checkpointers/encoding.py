@@ -525,22 +525,21 @@ class Encoding:
         rows = _in_order(payload)
         if rows[0].format == REFERENCE:  # the list began with one of the workflow around this one
             return _joined([self.part(workflow_id, row) for row in rows])
-        raw, plain = [], {self.tag: not self.chain.format}  # formats that need no more than a checksum
-        for row in rows:
-            written, data = row.format, row.data
-            if written not in plain:
-                is_bare = "+" not in written and not written.endswith("@")
-                plain[written] = not self.chain.format and is_bare and _tag(written) == self.tag
-            if data is None or not plain[written] or crc32(data) != row.checksum:
-                data = self._raw(workflow_id, row)
-            raw.append(data)
-        alike = len({_tag(written) for written in {row.format for row in rows}}) == 1
+        formats, raw = {row.format for row in rows}, [row.data for row in rows if row.data is not None]
+        is_plain = not self.chain.format and all(map(self._needs_no_codec, formats))
+        if not is_plain or [*map(crc32, raw)] != [row.checksum for row in rows]:
+            raw = [self._raw(workflow_id, row) for row in rows]
+        alike = len(set(map(_tag, formats))) == 1
         serializer = self._serializer_for(rows[0])
         joined = serializer.joined(raw) if alike else None
         if joined is None:
             return _joined([self._items(row, data) for row, data in zip(rows, raw, strict=True)])
         found = _checked_items(serializer.deserialize(joined))
         return found.stored_as(joined, serializer) if isinstance(found, Undecodable) else found
+
+    def _needs_no_codec(self, written: str) -> bool:
+        """Say whether bytes of a format need no more than a checksum before they are decoded."""
+        return "+" not in written and not written.endswith("@") and _tag(written) == self.tag
 
     def _items(self, row: Payload, raw: bytes) -> list[Any] | Undecodable:
         return _checked_items(self._serializer_for(row).deserialize(raw))
@@ -815,9 +814,14 @@ def _in_order(payload: Payload) -> list[Payload]:
 
     Versions say what has been added since the list was stored as a whole, places in which order.
     """
+    rows = (*payload.parts, payload)
+    places = {written: stands(written) for written in {row.format for row in rows}}
+    nodes = {w: found.node for w, found in places.items() if found and not (found.late or found.anew)}
+    if len(nodes) == len(places) and all(row.base is not None for row in rows):  # as in most lists
+        return sorted(rows, key=lambda row: (row.superstep, nodes[row.format], row.idx))
     start, placed, is_anew = None, [], False
-    for row in (*payload.parts, payload):
-        found = stands(row.format) if row.base is not None else None
+    for row in rows:
+        found = places[row.format] if row.base is not None else None
         if found is None:
             start = row if start is None or row.version > start.version else start
         else:

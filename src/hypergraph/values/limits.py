@@ -20,6 +20,7 @@ _LEAST, _TIMES = 64 * 1024 * 1024, 32  # bytes of memory for a value: some, and 
 # Bytes of memory that a container takes, with the reference to it: a list or an empty one, and a mapping.
 _EMPTY, _DICT = 72, 208
 SMALL = 256 * 1024  # bytes of a value that cannot reach the limit
+_DENSEST = 42  # bytes of memory for one byte of JSON, at most: a mapping inside of another takes 5, `{"":}`
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # one that is not closed extends to the end
 _EMPTIES, _DICTS = bytes([0x80, *range(0x90, 0xA0), 0xDC, 0xDD]), bytes([*range(0x81, 0x90), 0xDE, 0xDF])
 _FEW = 100  # elements that may all have the same hash
@@ -34,6 +35,8 @@ def memory_for(size: int) -> int:
 def check_json(data: bytes) -> None:
     """Raise ValueError if the containers in a JSON text would take too much memory."""
     size = len(data)
+    if size * _DENSEST <= _LEAST:
+        return
     if data.count(b"{") * _DICT + data.count(b"[") * _EMPTY <= memory_for(size):
         return  # as most data: even if no mapping is empty, which takes longer to find out
     cost = _json_cost(data)
