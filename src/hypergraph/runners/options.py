@@ -14,6 +14,7 @@ from hypergraph.nodes.names import got
 
 ErrorHandling = Literal["raise", "continue"]
 _DEFAULTS = {name: getattr(RunOptions, name) for name in RunOptions.__annotations__}
+_CONTINUE = RunOptions(error_handling="continue")
 _ORIGINS = frozenset(("fork_from", "checkpoint", "history"))
 RESERVED = frozenset(("graph", "values", *_DEFAULTS))  # the options of all calls
 
@@ -104,6 +105,9 @@ def split_keywords(
         return DEFAULTS, keywords
     if isinstance(graph, Graph) and (ambiguous := _ambiguous(graph)):
         _refuse_inputs(keywords, ambiguous.difference(values if isinstance(values, Mapping) else ()))
+    how = keywords.get("error_handling") if len(keywords) == 1 and "error_handling" in own else None
+    if type(how) is str and how == "continue":
+        return _CONTINUE, {}  # an option of many short runs, made once
     given, inputs = {}, {}
     for name, value in keywords.items():
         if name in own:
