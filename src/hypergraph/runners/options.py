@@ -93,7 +93,7 @@ class IterMethod(Protocol[P, R_co, D_co]):
     def __get__(self, instance: Any, owner: Any = None) -> BoundIter[P, R_co, D_co]: ...
 
 
-def split_keywords(
+def split_keywords(  # noqa: PLR0912 - a branch for each kind of keyword
     keywords: dict[str, Any], own: Collection[str], graph: Any, values: Any
 ) -> tuple[RunOptions, dict[str, Any]]:
     """Return the options and the inputs among the keywords of a call whose options are `own`.
