@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
+from collections.abc import Callable
 from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any
@@ -621,7 +622,8 @@ def test_results_of_completed_items_are_compared_with_types_of_today(is_inside: 
     assert "the stored value cents is 7, of type int" in (refused.reason or "")
 
 
-def test_a_run_that_has_a_node_to_make_more_says_so() -> None:
+def failing_once() -> Callable[..., int]:
+    """Return a function that fails when it is called for the first time."""
     faults = [True]
 
     def total(draft: str, size: int = 0) -> int:
@@ -629,6 +631,12 @@ def test_a_run_that_has_a_node_to_make_more_says_so() -> None:
             faults.pop()
             raise ConnectionError
         return size
+
+    return total
+
+
+def test_a_run_that_has_a_node_to_make_more_says_so() -> None:
+    total = failing_once()
 
     def program(version: str, *made: str) -> Graph:
         nodes = [FunctionNode(write, "write", "draft"), FunctionNode(measure, "measure", "size")]
@@ -645,13 +653,7 @@ def test_a_run_that_has_a_node_to_make_more_says_so() -> None:
 
 @pytest.mark.parametrize("on_ambiguous", [None, "rerun"])
 def test_a_call_that_must_not_be_repeated_is_not_moved_to_make_more(on_ambiguous: Any) -> None:
-    faults = [True]
-
-    def total(draft: str, size: int = 0) -> int:
-        if faults:
-            faults.pop()
-            raise ConnectionError
-        return size
+    total = failing_once()
 
     def program(version: str, *made: str) -> Graph:
         def both(topic: str) -> Any:

@@ -361,7 +361,7 @@ class _Move:
         run.workflow_id = workflow.id
         past = take_up(run, stored, {}, (), self.store)
         for step in past.remade:
-            if not step.node.repeatable and step.node.on_ambiguous in {None, "fail"}:
+            if not step.node.repeatable and (step.node.on_ambiguous or "fail") == "fail":
                 reason = "it has completed, must not be repeated (repeatable=False), and makes more by now"
                 raise _Refusal(reason, run.path_of(step.name))
         for child in children:
