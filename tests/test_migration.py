@@ -674,3 +674,17 @@ def test_a_call_that_must_not_be_repeated_is_not_moved_to_make_more(on_ambiguous
         assert "must not be repeated" in (found.reason or "")
     else:
         assert found.outcome == "moves"
+
+
+def test_every_new_node_that_a_run_comes_to_is_named() -> None:
+    def program(version: str) -> Graph:
+        nodes = [FunctionNode(write, "write", "draft"), InterruptNode(lambda draft: None, "ask", "approved")]
+        if version == "2":
+            nodes = [nodes[0], InterruptNode(lambda draft, length: None, "ask", "approved")]
+            nodes.append(FunctionNode(lambda draft: draft.strip(), "clean", "cleaned"))
+            nodes.append(FunctionNode(lambda cleaned: len(cleaned) + 1, "count", "length"))
+        return Graph(nodes, name="essay", version=version)
+
+    store = MemoryCheckpointer()
+    SyncRunner(checkpointer=store).run(program("1"), topic="tea", workflow_id="w")
+    assert only(migrate(store, program("2"))).added == ("clean", "count")

@@ -360,10 +360,6 @@ class _Move:
         run = Run(self.context, admit(graph, names, on_internal_override="ignore"), given)
         run.workflow_id = workflow.id
         past = take_up(run, stored, {}, (), self.store)
-        for step in past.remade:
-            if not step.node.repeatable and (step.node.on_ambiguous or "fail") == "fail":
-                reason = "it has completed, must not be repeated (repeatable=False), and makes more by now"
-                raise _Refusal(reason, run.path_of(step.name))
         for child in children:
             node = graph.wiring.nodes.get(child.node_name or "")
             if node is None or node.nested_graph is None:

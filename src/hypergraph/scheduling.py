@@ -1430,13 +1430,19 @@ class Standing:
         self.quiet = dict.fromkeys(bits(sources), self.layout.scope & ~sources)
 
     def ahead(self) -> int:
-        """Return the nodes that may run from here on: those that are due or asking, and what they lead to."""
+        """Return the nodes that may run from here on: those that are due or asking, and what they lead to.
+
+        What a gate has not chosen needs that gate to decide again.
+        """
+        layout = self.layout
         found = coming = self.due | self.pending | self.asking
+        closed = layout.controlled & ~self.open & ~layout.named
         while coming:
             leads = 0
             for i in bits(coming):
-                kept = 0 if self.layout.home[i] else self._undisturbed(i)  # in a loop it may run again
-                leads |= _mask(self.layout.leads[i]) & ~kept
+                kept = 0 if layout.home[i] else self._undisturbed(i)  # in a loop it may run again
+                chosen = _mask(layout.targets[i].values()) if layout.gates >> i & 1 else 0
+                leads |= _mask(layout.leads[i]) & ~kept & ~(closed & ~chosen)
             coming = leads & ~found
             found |= coming
         return found

@@ -24,7 +24,7 @@ from hypergraph import (
     ifelse,
     node,
 )
-from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer
+from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.exceptions import GraphChangedError, ItemChangedError, WorkflowError, WorkflowLockedError
 from hypergraph.migration import migrate
@@ -710,3 +710,88 @@ def test_a_completed_run_calls_no_old_node_beside_a_new_one(
     assert result.completed
     assert (result["closed"], result["stamp"]) == ("closed", "of ann")
     assert calls == before
+
+
+@pytest.mark.parametrize("options", [{}, {"repeatable": False}], ids=["repeatable", "once only"])
+def test_a_completed_run_calls_no_node_for_a_branch_that_was_not_taken(
+    runner: SyncRunner, options: dict[str, Any]
+) -> None:
+    calls: list[str] = []
+
+    def build(*, is_new: bool) -> Graph:
+        def find(yes: bool) -> Any:
+            calls.append("find")
+            return ("room", "board", 3) if is_new else ("room", "board")
+
+        def confirm(room: str) -> str:
+            return room
+
+        def confirm_more(room: str, floor: int, risk: str) -> str:
+            return room
+
+        made = ("room", "board", "floor") if is_new else ("room", "board")
+        nodes = [
+            node(find, output_name=made, **options),
+            ifelse(when_true="confirm", when_false="decline")(lambda yes: yes).with_name("decide"),
+            node(lambda room: f"no {room}", output_name="end").with_name("decline"),
+            node(confirm_more if is_new else confirm, output_name="end").with_name("confirm"),
+            *([node(lambda yes: "low", output_name="risk").with_name("risk")] if is_new else []),
+        ]
+        return Graph(nodes, name="hotel")
+
+    runner.run(build(is_new=False), yes=False, workflow_id="w")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        result = runner.run(build(is_new=True), workflow_id="w")
+    assert (result["end"], result["risk"], calls) == ("no room", "low", ["find"])
+
+
+def test_a_new_node_that_took_what_another_new_one_made_is_not_said_to_lack_it(runner: SyncRunner) -> None:
+    def build(*, is_new: bool) -> Graph:
+        def offer(total: int) -> int:
+            return total
+
+        def offer_priced(price: int) -> int:
+            return price
+
+        nodes: list[Any] = [
+            node(lambda x: x, output_name="total").with_name("add"),
+            node(offer_priced if is_new else offer, output_name="offer").with_name("offer"),
+            InterruptNode(lambda offer, risk="": None, "ask", "ok"),
+        ]
+        if is_new:
+            nodes.append(node(lambda total: total, output_name="price").with_name("price"))
+            nodes.append(node(lambda price: "low", output_name="risk").with_name("check"))
+        return Graph(nodes, name="hotel")
+
+    runner.run(build(is_new=False), x=1, workflow_id="w")
+    new = build(is_new=True)
+    for values in ({}, {"ok": True}):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            runner.run(new, values, workflow_id="w")
+        assert not any("'check'" in str(warning.message) for warning in caught)
+
+
+def test_a_paused_run_stays_paused_if_a_call_would_have_to_be_repeated(runner: SyncRunner) -> None:
+    def build(*, is_new: bool) -> Graph:
+        def pay(total: int) -> Any:
+            return (total, "slip") if is_new else total
+
+        return Graph(
+            [
+                node(pay, output_name=("paid", "slip") if is_new else "paid", repeatable=False),
+                InterruptNode(lambda paid: None, "ask", "ok"),
+                node(lambda ok, slip="": slip, output_name="mail").with_name("mail"),
+            ],
+            name="shop",
+        )
+
+    runner.run(build(is_new=False), total=1, workflow_id="w")
+    with (
+        pytest.warns(UserWarning, match="has changed"),
+        pytest.raises(GraphChangedError, match=r"'slip' of node 'pay'.* must not be repeated"),
+    ):
+        runner.run(build(is_new=True), ok=True, workflow_id="w")
+    assert runner.checkpointer.workflow("w").status is WorkflowStatus.PAUSED
+    assert runner.run(build(is_new=False), ok=True, workflow_id="w").completed

@@ -769,13 +769,22 @@ def unseen_nodes(graph: Graph, stored: Stored) -> dict[str, list[str]]:
     gates = [gate for name, gate in wiring.gates.items() if name in before]
     chosen = {target for gate in gates for target in gate.target_names}
     given = stored.inputs.keys() - produced(stored.records)
+    last = {r.node_name: r for r in stored.records if r.status is StepStatus.COMPLETED}
+
+    def ran_with(taker: str, name: str) -> bool:
+        """Say whether a node ran after a new one, and took what that had made."""
+        ran, before = last.get(taker), last.get(name)
+        if ran is None or before is None or before.superstep >= ran.superstep:
+            return False
+        return not ran.input_versions.keys().isdisjoint(before.output_versions)
+
     found: dict[str, list[str]] = {}
     for taker in (name for name in wiring.nodes if name in stored.finished):
         taken = [name for name in wiring.nodes[taker].inputs if name not in given]
         feeders = {feeder for name in taken for feeder in wiring.feeders(taker, name)}
         feeders |= {name for name, gate in wiring.gates.items() if taker in gate.target_names}
         for name in new:
-            if name in feeders and name not in chosen and name != taker:
+            if name in feeders and name not in chosen and name != taker and not ran_with(taker, name):
                 found.setdefault(name, []).append(taker)
     return found
 

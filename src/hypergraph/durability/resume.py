@@ -634,6 +634,9 @@ class _Remaking:
                 continue  # it is made anew before this step runs
             if maker is None or record is None or is_due or not self._can_make(maker, record, value):
                 raise self._unreadable(value, step)
+            if value.reason == MADE_LATER and _is_once_only(maker):
+                why = "must not be repeated (repeatable=False)"
+                raise self._changed(value, why, "let on_ambiguous be a function that returns all it makes")
             self._refuse_new_inputs(maker, record, value)
             needed[record.node_name] = record
             wanted += [(maker, taken) for taken in _names_taken(maker)]
@@ -681,14 +684,15 @@ class _Remaking:
                 value, f"would take {', '.join(map(repr, new))} for it, which it did not take then"
             )
 
-    def _changed(self, value: Lost, why: str) -> GraphChangedError:
+    def _changed(self, value: Lost, why: str, instead: str = "") -> GraphChangedError:
         name = "" if value.record is None else value.record.node_name
         workflow_id = self.stored.workflow.id
+        instead = instead or f'run {name!r} and all that follows again with code_change="rerun"'
         return GraphChangedError(
             f"Workflow {workflow_id!r} needs {value.name!r} of node {name!r}, which has completed without "
             f"it, and {why}.\nHow to fix: make {value.name!r} in a new node outside of {name!r}, which runs "
-            f"when the workflow is resumed; or run {name!r} and all that follows again with "
-            'code_change="rerun"; or finish the workflow with the code that began it.',
+            f"when the workflow is resumed; or {instead}; or finish the workflow with the code that began "
+            "it.",
             workflow_id=workflow_id,
         )
 
@@ -708,6 +712,11 @@ class _Remaking:
             name=value.name,
             class_name=classes[0] if classes else None,
         )
+
+
+def _is_once_only(step: Step) -> bool:
+    """Say whether a node must not be called again, and nothing else tells what it has returned."""
+    return not step.node.repeatable and (step.node.on_ambiguous or "fail") == "fail"
 
 
 def _own_values(store: Checkpointer, record: StepRecord) -> Mapping[str, Any]:

@@ -39,7 +39,7 @@ from hypergraph.nodes.names import got
 from hypergraph.nodes.options import Replace
 from hypergraph.runners.async_ import AsyncRunner
 from hypergraph.runners.sync import SyncRunner
-from hypergraph.scheduling import Done, Layout, Past, Standing
+from hypergraph.scheduling import Done, Layout, Past, Standing, bits
 from hypergraph.structure import checked_structure
 from hypergraph.testing.fixtures import returned, taken_by
 from hypergraph.values.fitting import misfit
@@ -414,7 +414,8 @@ class Walk:
         unrecorded = {names[index]: superstep for index, superstep in watched.unrecorded.items()}
         new = [name for name in {**unrecorded, **dict.fromkeys(coming)} if before and name not in before]
         if self.added is not None and (not over or in_open_map):
-            self.added += (path + name for name in new)
+            later = [names[i] for i in bits(standing.ahead()) if before and names[i] not in before]
+            self.added += (path + name for name in dict.fromkeys((*new, *later)))
             new, over = [], over and not new
         for name in {*new, *(coming if over else ())}:
             superstep = unrecorded.get(name, last + 1) if name in new else last + 1
