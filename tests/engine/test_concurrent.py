@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -381,3 +383,21 @@ def test_no_task_is_left_behind_by_a_failing_run() -> None:
         return asyncio.all_tasks() == {asyncio.current_task()}
 
     assert main(call)
+
+
+def test_a_thread_that_outlives_its_program_still_makes_blocking_calls() -> None:
+    """The interpreter starts no threads then, and waits for those that run."""
+    program = """
+import asyncio, threading
+from concurrent.futures import thread
+from hypergraph.engine.async_kernel import AsyncKernel
+
+def late():
+    while not thread._shutdown:
+        pass
+    print(asyncio.run(AsyncKernel().offload(lambda: "made")))
+
+threading.Thread(target=late).start()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("made\n", "")

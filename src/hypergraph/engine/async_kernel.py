@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from heapq import heappop, heappush
@@ -118,7 +119,13 @@ class AsyncKernel:
     async def offload(self, call: Callable[[], T]) -> T:
         """Make a blocking call in a worker thread, with the context variables of the caller."""
         context = contextvars.copy_context()
-        return await asyncio.get_running_loop().run_in_executor(None, context.run, call)
+        try:
+            future = asyncio.get_running_loop().run_in_executor(None, context.run, call)
+        except RuntimeError:
+            if threading.main_thread().is_alive():
+                raise
+            return context.run(call)  # the program ends and starts no more threads, but this one goes on
+        return await future
 
     async def settle(self, call: Callable[[], T]) -> T:
         """Make a blocking call in a worker thread; a cancelled caller waits for its end."""
