@@ -124,7 +124,7 @@ class AsyncKernel:
         except RuntimeError:
             if threading.main_thread().is_alive():
                 raise
-            return context.run(call)  # the program ends and starts no more threads, but this one goes on
+            return context.run(call)  # the interpreter shuts down, and starts no more threads
         return await future
 
     async def settle(self, call: Callable[[], T]) -> T:
