@@ -118,12 +118,12 @@ def refuse_repetition(
     before, workflow = stored.workflow.node_hashes, stored.workflow
     new = [node for node in graph.iter_nodes() if node.name not in {*before, *anew}]
     recorded = {node["name"]: node for node in (workflow.graph or {}).get("nodes", ())}
-    begun = None
+    nodes, begun = graph.nodes, None
     if upto is not None:
         begun = {child.node_name for child in store.backend.children(workflow.id) if began_by(child, upto)}
         begun |= {record.node_name for record in stored.records}
     for name in before:
-        node, known = graph.nodes.get(name), recorded.get(name, {})
+        node, known = nodes.get(name), recorded.get(name, {})
         rivals = [each for each in new if not set(known.get("outputs", ())).isdisjoint(each.data_outputs)]
         is_gone = node is None or _is_turned(node, known)
         others = new if is_gone else [each for each in rivals if once_only(each)]
