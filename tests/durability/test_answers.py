@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import signal
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.crashing import note, opened
 from support.processes import Elsewhere, elsewhere
-from support.running import run
+from support.running import map_, map_async, run, run_async
 
 from durability.test_crashes import calls
 from hypergraph import Graph, ifelse, interrupt, node
 from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.exceptions import CheckpointError, WorkflowError
 
-__all__ = ["elsewhere", "run"]  # fixtures
+__all__ = ["elsewhere", "map_", "run"]  # fixtures
 
 needs_signals = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals")
 
@@ -210,6 +211,46 @@ def test_an_answer_belongs_to_the_call_that_fails_before_its_question_is_asked(
             call(topic="t", verdict="yes")
         result = call(**({} if stored else {"topic": "t"}), **again)
         assert [pause.node_name for pause in result.pauses] == pauses
+
+
+def refunds() -> Graph:
+    """Return a graph of a call that may need an answer; the tool "bad" fails."""
+
+    @interrupt("allowed")
+    def allow(call: str) -> bool | None:
+        return None if call == "refund" else True
+
+    @node(output_name="done")
+    def use(call: str, allowed: bool) -> str:
+        if call == "bad":
+            raise ConnectionError
+        return call
+
+    return Graph([allow, use], name="each")
+
+
+@STORED
+def test_an_answer_for_an_item_that_was_not_started_is_warned_about(
+    run: Any, map_: Any, stored: bool
+) -> None:
+    options = {"store": MemoryCheckpointer()} if stored else {}
+    inner = Graph([refunds().as_node().map_over("call")], name="tools")
+    outer, given = Graph([inner.as_node()], name="agent"), {"call": ["bad", "refund"]}
+    cases = (
+        (map_, refunds(), "item-1.allowed", {"map_over": "call"}),
+        (run, inner, "each.item-1.allowed", {}),
+        (run, outer, "tools.each.item-1.allowed", {}),
+    )
+    for call, graph, key, mapped in cases:
+        more = {**mapped, **options, **({"workflow_id": graph.name} if stored else {})}
+        if call in (run_async, map_async):
+            more["max_concurrency"] = 1
+        for how in ("raise", "continue") if graph is not cases[0][1] else ("raise",):
+            with (
+                pytest.warns(UserWarning, match=r"item-1.allowed' was not used .* ended before its question"),
+                pytest.raises(ConnectionError) if how == "raise" else nullcontext(),
+            ):
+                call(graph, {**given, key: True}, error_handling=how, **more)
 
 
 @STORED

@@ -753,21 +753,27 @@ def _unused_answers(run: Run) -> list[str]:
         elif run.failure is not None and asking is not None and _is_open(run, asking):
             continue  # the answer is stored with its question, and used by the next call
         elif run.failure is not None:
-            why = (
-                "the run ended before its question was asked. Give the answer again when you resume the run."
-            )
+            why = ENDED_EARLY
         else:
             why = f"its question was not asked. Give the answer again once the question is open.{_open(run)}"
-        told.append(f"The answer {name!r} was not used in graph {_name(run)}: {why}")
+        told.append(unused_answer(run.graph_name, name, why))
     repeated = recorder.repeated if recorder is not None and is_outermost else ()
     for name in _keys(run) if repeated else ():
         if name in repeated:
-            told.append(
-                f"The answer {name!r} was not used in graph {_name(run)}: it answered an earlier question "
-                "before the run was interrupted, and the question is asked again. Give the answer again, now "
-                "that the question is open."
-            )
+            told.append(unused_answer(run.graph_name, name, _ASKED_AGAIN))
     return told
+
+
+ENDED_EARLY = "the run ended before its question was asked. Give the answer again when you resume the run."
+_ASKED_AGAIN = (
+    "it answered an earlier question before the run was interrupted, and the question is asked again. "
+    "Give the answer again, now that the question is open."
+)
+
+
+def unused_answer(graph: str | None, key: str, why: str) -> str:
+    """Return the warning about an answer that was not used."""
+    return f"The answer {key!r} was not used in graph {graph or 'unnamed'!r}: {why}"
 
 
 def _is_open(run: Run, asking: Step) -> bool:

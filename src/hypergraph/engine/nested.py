@@ -9,12 +9,12 @@ from itertools import product
 from typing import Any
 
 from hypergraph.engine.admission import Admission, admit, answers_inside, split_answers
-from hypergraph.engine.execute import execute, producers, report, stored
+from hypergraph.engine.execute import ENDED_EARLY, execute, producers, report, stored, unused_answer
 from hypergraph.engine.kernel import AWAY, PauseExecution, pass_on
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step
 from hypergraph.engine.run import CallContext, Run, StepOutcome, clock, own_list
-from hypergraph.exceptions import GraphConfigError, NodeError, WorkerLostError
+from hypergraph.exceptions import GraphConfigError, NodeError, WorkerLostError, warn_caller
 from hypergraph.nodes.names import shown
 from hypergraph.nodes.options import Replace
 from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
@@ -134,6 +134,12 @@ class MapRun:
                 f"The answer {key!r} is for item {number} of {self.place()!r}, which has {listed}."
             )
 
+    def answers_to_unstarted(self) -> dict[str, Any]:
+        """Return the answers for items that were not started, by key."""
+        started = {self.number_of(index) for index, run in enumerate(self.runs) if run is not None}
+        waiting = {number: own for number, own in self.answers.items() if number not in started}
+        return {f"item-{number}.{key}": own[key] for number, own in waiting.items() for key in own}
+
     async def _run_items(self) -> None:
         kernel, plan = self.context.kernel, self.admission.plan
         places: Iterable[int] = range(len(self.items))
@@ -183,6 +189,15 @@ class MapRun:
         self.has_failed = self.has_failed or run.failure is not None
         if self.publish is not None:
             await self.publish(index, run)
+
+
+def report_map(map_run: MapRun, *, answers_only: bool) -> None:
+    """Warn about what the items of a map lack, and about answers that they did not use."""
+    for run in map_run.runs:
+        if run is not None and (run.answers or run.admission.answers or not (run.failure or answers_only)):
+            report(run)
+    for key in map_run.answers_to_unstarted():
+        warn_caller(unused_answer(map_run.admission.graph.name, key, ENDED_EARLY))
 
 
 def _check_size(items: Sequence[Any], width: int | None) -> None:
@@ -337,6 +352,7 @@ async def _nest_map(run: Run, step: Step, superstep: int, outcome: StepOutcome) 
         run.answers |= {f"{step.name}.item-{number}.{key}": value for key, value in unused.items()}
     outcome.inner = children
     await children.execute()
+    run.answers |= {f"{step.name}.{key}": answer for key, answer in children.answers_to_unstarted().items()}
     if any(pause.reason == AWAY for pause in children.pauses):
         raise PauseExecution(*children.pauses)  # of items that run elsewhere all have to end
     for child in children.runs:

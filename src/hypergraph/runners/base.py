@@ -26,7 +26,7 @@ from hypergraph.engine.admission import (
 )
 from hypergraph.engine.execute import report
 from hypergraph.engine.kernel import Kernel
-from hypergraph.engine.nested import MapRun, expand
+from hypergraph.engine.nested import MapRun, expand, report_map
 from hypergraph.engine.options import DEFAULTS, RunOptions
 from hypergraph.engine.run import DEFAULT_LIMIT, CallContext, Run
 from hypergraph.events.dispatcher import EventDispatcher
@@ -530,15 +530,14 @@ class BaseRunner(ABC):
     def _conclude_map(self, map_run: MapRun, error_handling: str) -> MapResult:
         result = map_result_of(map_run)
         bad = map_run.ended_badly
-        if bad is not None and bad.error is not None and error_handling == "raise":
+        is_raised = bad is not None and bad.error is not None and error_handling == "raise"
+        report_map(map_run, answers_only=is_raised)
+        if bad is not None and bad.error is not None and is_raised:
             if bad.failure is not None:
                 bad.failure.map_result = result
                 attach_evidence(bad.error, bad.failure)
                 annotate(bad.error, _note(bad, bad.failure))
             reraise(bad.error)
-        for run in map_run.runs:
-            if run is not None and (run.failure is None or run.admission.answers):
-                report(run)
         return result
 
 
