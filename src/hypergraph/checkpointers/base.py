@@ -1026,7 +1026,7 @@ class Checkpointer:
             WorkflowError: it does not ask this, has been answered already, or its deadline has passed.
             InvalidAnswerError: the value is not of the type that the question asks for.
             ValueError: the question needs several answers at once; see `answer_all`.
-            TypeError: the value cannot be stored.
+            TypeError: the value cannot be stored, or `by` is not a text.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, interrupt
@@ -1061,7 +1061,7 @@ class Checkpointer:
             WorkflowError: it has completed, no node of it receives this signal, or it is a nested graph.
             InvalidAnswerError: the value is not of the type that the node declares.
             ValueError: this cannot be the name of a signal.
-            TypeError: the value cannot be stored.
+            TypeError: the value cannot be stored, or `by` is not a text.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, receive

@@ -107,11 +107,17 @@ def has_signal(store: Checkpointer, step: StepRecord) -> bool:
     )
 
 
+def _check_text(**options: Any) -> None:
+    """Raise TypeError for an option that is neither a text nor None."""
+    for name, given in options.items():
+        if given is not None and not isinstance(given, str):
+            raise TypeError(f"{name} must be a text, got {preview(given)}")
+
+
 def send_signal(store: Checkpointer, workflow_id: str, name: str, value: Any, by: str | None) -> None:
     """Keep a value for the next node of a workflow that receives it. Raises what `Checkpointer.send` says."""
     checked_signal(name)
-    if by is not None and not isinstance(by, str):
-        raise TypeError(f"by must be a text, got {preview(by)}")
+    _check_text(by=by)
     workflow = store.workflow(workflow_id)
     top = workflow if workflow.parent_id is None else store.backend.read_workflow(workflow.parent_id)
     if top is not None and (top.parent_id is not None or (top is not workflow and workflow.item is None)):
@@ -265,8 +271,9 @@ def record_answers(
         WorkflowError: the question does not exist or is closed, or it has another answer.
         InvalidAnswerError: an answer is not of the type that the question asks for.
         ValueError: the question needs several answers at once.
-        TypeError: a value cannot be stored.
+        TypeError: a value cannot be stored, or `by` is not a text.
     """
+    _check_text(by=by, question=question_id)
     questions = open_questions(store, workflow_id, answers)
     if question_id is not None:
         questions = _only(question_id, questions, workflow_id, answers)

@@ -242,7 +242,10 @@ def _lacking(node: HyperNode, available: Collection[str]) -> set[str]:
 
 
 def bypassed(request: Request) -> set[str]:
-    """A7: nodes whose consumed outputs are all given, and nodes that only such nodes consume from."""
+    """A7: nodes whose consumed outputs are all given, and nodes that only such nodes consume from.
+
+    Not nodes of a cycle: what is given there is the value it begins with, and the next round runs them.
+    """
     wiring, available = request.graph.wiring, request.available
     if available.isdisjoint(wiring.data_producers):
         return set()
@@ -254,6 +257,7 @@ def bypassed(request: Request) -> set[str]:
         for name in reversed(request.active):
             if (
                 name not in idle
+                and name not in wiring.flow_cycle_of
                 and consumed[name]
                 and all(
                     output in available or idle.issuperset(consumers)
