@@ -352,7 +352,8 @@ async def _nest_map(run: Run, step: Step, superstep: int, outcome: StepOutcome) 
         run.answers |= {f"{step.name}.item-{number}.{key}": value for key, value in unused.items()}
     outcome.inner = children
     await children.execute()
-    run.answers |= {f"{step.name}.{key}": answer for key, answer in children.answers_to_unstarted().items()}
+    if unstarted := children.answers_to_unstarted():  # a run without questions has no answers at all
+        run.answers |= {f"{step.name}.{key}": answer for key, answer in unstarted.items()}
     if any(pause.reason == AWAY for pause in children.pauses):
         raise PauseExecution(*children.pauses)  # of items that run elsewhere all have to end
     for child in children.runs:
