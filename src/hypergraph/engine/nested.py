@@ -194,7 +194,10 @@ class MapRun:
 def report_map(map_run: MapRun, *, answers_only: bool) -> None:
     """Warn about what the items of a map lack, and about answers that they did not use."""
     for run in map_run.runs:
-        if run is not None and (run.answers or run.admission.answers or not (run.failure or answers_only)):
+        if run is None:
+            continue
+        answers = () if run.fixed else run.answers  # one with a fixed course asks nothing
+        if answers or run.admission.answers or not (run.failure or answers_only):
             report(run)
     for key in map_run.answers_to_unstarted():
         warn_caller(unused_answer(map_run.admission.graph.name, key, ENDED_EARLY))
