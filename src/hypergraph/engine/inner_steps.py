@@ -399,11 +399,10 @@ class Visit:
         if self._ledger is not None:
             entry.payload, is_written = self._ledger.save(opened, value, wait=wait)
         else:
-            entry.args, entry.kwargs, entry.value = *opened.given, value
-            if getattr(self.step_of.node, "retry", None) is not None:  # arguments may change in place
-                entry.args = tuple(map(_form, entry.args))
-                entry.kwargs = {name: _form(arg) for name, arg in entry.kwargs.items()}
-                entry.value = _copied(value)
+            args, kwargs = opened.given  # the node may change them, and the result, in place
+            entry.args = tuple(map(_form, args))
+            entry.kwargs = {name: _form(arg) for name, arg in kwargs.items()}
+            entry.value = _copied(value)
         known[opened.key] = entry
         if status != "running":
             self.calls[opened.key] = opened

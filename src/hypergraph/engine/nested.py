@@ -191,16 +191,24 @@ class MapRun:
             await self.publish(index, run)
 
 
-def report_map(map_run: MapRun, *, answers_only: bool) -> None:
-    """Warn about what the items of a map lack, and about answers that they did not use."""
-    for run in map_run.runs:
+def report_map(map_run: MapRun, *, answers_only: bool) -> dict[int, ValueError]:
+    """Warn about what the items of a map lack, and about answers that they did not use.
+
+    Return the errors of completed items that lack an output by `on_missing="error"`, by their positions.
+    """
+    lacking: dict[int, ValueError] = {}
+    for index, run in enumerate(map_run.runs):
         if run is None:
             continue
         answers = () if run.fixed else run.answers  # one with a fixed course asks nothing
         if answers or run.admission.answers or not (run.failure or answers_only):
-            report(run)
+            try:
+                report(run)
+            except ValueError as error:
+                lacking[index] = error
     for key in map_run.answers_to_unstarted():
         warn_caller(unused_answer(map_run.admission.graph.name, key, ENDED_EARLY))
+    return lacking
 
 
 def _check_size(items: Sequence[Any], width: int | None) -> None:
