@@ -443,8 +443,15 @@ class WorkflowRecorder:
             return self._stored(run)
         stored = self.seen if self.has_seen else self._stored(run)
         if stored is not None:
+            self._refresh(run, stored)
             self._settle(run, stored, self.questions)
         return stored
+
+    def _refresh(self, run: Run, stored: Stored) -> None:
+        """Take the stored inputs that another owner has changed since the call began, but for those given."""
+        if self.origin is None:
+            latest = {name: value for name, (_, value) in stored.inputs.items() if name not in self.named}
+            run.values.update({name: latest[name] for name in latest.keys() & run.values.keys()})
 
     # -- runs on other workers --------------------------------------------------------------------------
 
@@ -706,6 +713,7 @@ class WorkflowRecorder:
             raise taken_over(claim.workflow_id)
         if not is_current and _is_outermost(run):
             self._refuse_other_version(run.admission.graph, stored.workflow)
+            self._refresh(run, stored)
         refuse_other_rules(run.admission.graph, stored.workflow)
         asked: list[Question] = []
         if _is_outermost(run) and self._has_answers(run, stored):
