@@ -304,6 +304,27 @@ def test_where_nested_graphs_keep_no_history_all_answers_are_given_in_one_call(
     ]
 
 
+@pytest.mark.parametrize("granularity", ["top-level", "none"])
+def test_a_question_in_a_loop_without_a_history_is_refused(runner: str, granularity: Any) -> None:
+    @node(output_name="draft")
+    def write(topic: str, verdict: str = "") -> str:
+        return topic + verdict
+
+    @interrupt("verdict")
+    def review(draft: str) -> str | None:
+        return None
+
+    @route(targets=["write", END])
+    def decide(verdict: str) -> Any:
+        return "write" if verdict else END
+
+    graph = Graph([Graph([write, review, decide], name="essay").as_node()], name="outer")
+    store = MemoryCheckpointer(policy=CheckpointPolicy(granularity=granularity))
+    with pytest.raises(ValueError, match="'review' asks in a loop"):
+        run(runner, graph, {"topic": "tea"}, store=store, workflow_id="w")
+    assert list(store.workflows()) == []
+
+
 def test_answers_of_an_encrypted_store_are_not_readable_in_its_file(desk: Desk, tmp_path: Path) -> None:
     store = store_at(tmp_path / "runs.db", codec=AesGcmCodec(b"0" * 32))
     options = {"store": store, "workflow_id": "w"}

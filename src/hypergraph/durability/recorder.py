@@ -1458,6 +1458,12 @@ def _refuse_unrecorded(graph: Graph, granularity: str) -> None:
                 f"Node {node.name!r} must not be repeated, and a policy with granularity='none' or "
                 "'top-level' does not store its step. Use granularity='step'."
             )
+        elif granularity == "none" and node.is_interrupt and any(node.name in c for c in graph.wiring.cycles):
+            raise ValueError(
+                f"Node {node.name!r} asks in a loop, and a policy with granularity='none' or 'top-level' "
+                "does not store its rounds: each call would begin with the first one, and use the answer "
+                "there. Use granularity='step'."
+            )
 
 
 def refuse_restart(graph: Graph) -> None:
