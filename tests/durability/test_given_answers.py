@@ -16,7 +16,7 @@ from support.processes import Elsewhere, elsewhere
 from support.running import OnAsync, OnSync
 
 from durability.test_answers import review, reviewed
-from hypergraph import END, FunctionNode, Graph, ifelse, interrupt, node, route
+from hypergraph import END, FunctionNode, Graph, GraphWarning, ifelse, interrupt, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
 from hypergraph.exceptions import WorkflowError
 
@@ -543,6 +543,125 @@ def test_a_repeated_answer_is_not_used_for_the_question_that_follows_and_a_warni
     with pytest.warns(UserWarning, match="'ok' was not used .* answered an earlier question"):
         assert durable.run(graph, {"ok": True}, workflow_id="w").pause.value == 1
     assert durable.run(graph, {"ok": True}, workflow_id="w").pause.value == 2
+
+
+# -- questions of a later round, beside a failure ---
+
+
+class Rounds:
+    """A loop of two rounds with a question in each; in the second, a node beside the question may fail.
+
+    The questions are in the graph itself, in a nested graph, in two of them, or in an item. Code may answer the
+    first one.
+    """
+
+    def __init__(self, shape: str, bodies: Bodies, *, by_code: bool) -> None:
+        @node(output_name="call")
+        def model(n: int) -> Any:
+            return [n] if "mapped" in shape else n
+
+        @interrupt("ok")
+        def ask(call: int) -> bool | None:
+            return True if by_code and call == 0 else None
+
+        @node(output_name="done")
+        def use(call: int, ok: bool) -> str:
+            bodies.enter(f"use {call} {ok}")
+            return f"{call} {ok}"
+
+        @node(output_name="noted")
+        def log(call: Any) -> Any:
+            bodies.enter(f"log {call}")
+            return call
+
+        @node(output_name="n")
+        def up(done: Any, noted: Any, n: int) -> int:
+            return n + 1
+
+        @route(targets=["model", END])
+        def more(n: int) -> Any:
+            return "model" if n < 2 else END
+
+        key, act = "ok", [ask, use]
+        if shape != "flat":
+            inner = Graph([ask, use], name="act").as_node()
+            key, act = (
+                ("act.item-0.ok", [inner.map_over("call")]) if "mapped" in shape else ("act.ok", [inner])
+            )
+        if "twice" in shape:
+            key, act = f"around.{key}", [Graph(act, name="around").as_node()]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GraphWarning)  # it looks as if an old answer could be used
+            self.graph = Graph([more, model, *act, log, up], name="rounds")
+        self.key, self.failing = key, "log [1]" if "mapped" in shape else "log 1"
+
+
+ROUNDS = pytest.mark.parametrize("shape", ["flat", "nested", "nested twice", "mapped", "mapped twice"])
+
+
+@ROUNDS
+@pytest.mark.parametrize("by", ["run", "store"])
+def test_an_answer_beside_a_failure_is_used_though_code_answered_the_round_before_alike(
+    durable: On, store: Checkpointer, bodies: Bodies, shape: str, by: str
+) -> None:
+    rounds = Rounds(shape, bodies, by_code=True)
+    bodies.failing[rounds.failing] = OSError("down")
+    with pytest.raises(OSError, match="down"):
+        durable.run(rounds.graph, {"n": 0}, workflow_id="w")
+    assert [question.keys for question in store.questions("w")] == [(rounds.key,)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if by == "store":
+            store.answer("w", rounds.key, True)
+        for _ in range(2 if by == "run" else 0):
+            with pytest.raises(OSError, match="down"):
+                durable.run(rounds.graph, {rounds.key: True}, workflow_id="w")
+        bodies.failing.clear()
+        assert durable.run(rounds.graph, workflow_id="w").completed
+    assert [name for name in bodies.ran if name.startswith("use")] == ["use 0 True", "use 1 True"]
+
+
+@ROUNDS
+@pytest.mark.parametrize("is_early", [False, True], ids=["answer", "early answer"])
+def test_the_same_call_again_does_not_answer_the_question_beside_a_failure_and_a_warning_says_what_does(
+    durable: On, store: Checkpointer, bodies: Bodies, shape: str, is_early: bool
+) -> None:
+    rounds = Rounds(shape, bodies, by_code=False)
+    bodies.failing[rounds.failing] = OSError("down")
+    given = {rounds.key: True}
+    if is_early:
+        given = {"n": 0, rounds.key: True}
+    else:
+        durable.run(rounds.graph, {"n": 0}, workflow_id="w")
+    with pytest.raises(OSError, match="down"):
+        durable.run(rounds.graph, given, workflow_id="w")
+    says = rf"'{rounds.key}' was not used .* earlier question .* store.answer\('w', '{rounds.key}', ...\)"
+    for _ in range(2):
+        with pytest.raises(OSError, match="down"), pytest.warns(UserWarning, match=says):
+            durable.run(rounds.graph, given, workflow_id="w")
+    bodies.failing.clear()
+    with pytest.warns(UserWarning, match="Give the answer again, now that the question is open"):
+        assert durable.run(rounds.graph, given, workflow_id="w").paused
+    store.answer("w", rounds.key, True)
+    assert durable.run(rounds.graph, workflow_id="w").completed
+    assert [name for name in bodies.ran if name.startswith("use")] == ["use 0 True", "use 1 True"]
+
+
+def test_an_answer_that_a_call_gave_early_is_known_as_one(durable: On, store: Checkpointer) -> None:
+    @interrupt("ok")
+    def ask(topic: str) -> bool | None:
+        return True if topic == "tea" else None
+
+    graph = Graph([ask], name="desk")
+    durable.run(graph, {"topic": "tea"}, workflow_id="code")
+    durable.run(graph, {"topic": "milk", "ok": True}, workflow_id="early")
+    durable.run(graph.bind(ok=True), {"topic": "milk"}, workflow_id="bound")
+    found = {name: store.steps(name)[0].answered_at for name in ("code", "early", "bound")}
+    assert [name for name, at in found.items() if at is not None] == ["early"]
+    with pytest.raises(WorkflowError, match="does not ask for 'ok'"):
+        store.answer("code", "ok", False)
+    with pytest.raises(WorkflowError, match="'ok' of workflow 'early' has been answered already"):
+        store.answer("early", "ok", False)
 
 
 def test_an_answer_that_began_a_loop_does_not_answer_the_open_question(

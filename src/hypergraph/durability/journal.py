@@ -925,6 +925,8 @@ def _uncommon(outcome: StepOutcome) -> dict[str, Any]:
         facts["cached"] = True
     if outcome.expired:
         facts["expired"] = True
+    if outcome.given:
+        facts["answered_at"] = clock.clock().isoformat()
     if outcome.answered_by is not None:
         facts["answered_by"] = outcome.answered_by
     if outcome.attempts > 1:

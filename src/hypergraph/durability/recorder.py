@@ -38,6 +38,7 @@ from hypergraph.durability.answers import (
     refuse_name_alone,
     settle,
     taken_as_inputs,
+    unanswered,
     warn_of_given_up,
     warn_of_gone,
     warn_of_questions,
@@ -155,7 +156,9 @@ class WorkflowRecorder:
         self.seen: Stored | None = None  # what was stored when the call began
         self.has_seen = False  # whether that was read, also if there was nothing
         self.questions: list[Question] = []  # what the caller may answer
-        self.repeated: set[str] = set()  # answers that an interrupted call has used, and that are given again
+        # Answers that an interrupted call may have given, and that are given again; see `repeated_answers`.
+        self.repeated = self.maps.repeated
+        self.kept = self.maps.kept  # the keys of answers that this call has stored with their questions
         self.batch: str | None = None  # the map whose item is resumed by itself
         self.around: str | None = None  # the workflow whose part is resumed by itself
         self.may_be_inner = False  # whether a run inside of another one may be resumed by itself
@@ -676,7 +679,7 @@ class WorkflowRecorder:
             forks=self.origin is not None,
         )
         self.edits |= found.replacing
-        self.repeated |= found.repeated.keys()
+        self.repeated |= {key: key in unanswered(asked) for key in found.repeated}
 
     @staticmethod
     def _has_answers(run: Run, stored: Stored) -> bool:
@@ -751,6 +754,7 @@ class WorkflowRecorder:
         keys = [key for question in asked if not question.inner for key in question.keys]
         if not is_detached and (answers := {key: run.answers[key] for key in keys if key in run.answers}):
             record_answers(self.store, stored.workflow.id, answers, is_checked=True)
+            self.kept.update(answers)
             stored = self._stored(run) or stored
         outdated += [n for n in reopened_nodes(run.admission.graph, stored) if n not in (*outdated, *anew)]
         outdated += [n for n in again.ran if n not in (*outdated, *anew)] if again is not None else []
@@ -1074,6 +1078,8 @@ class MapRecorder:
         self.keys: dict[MapRun, list[str]] = {}
         self.others: dict[MapRun, set[WorkflowStatus]] = {}  # of items that are not among those given
         self.shared: dict[MapRun, dict[str, Reference]] = {}  # inputs of all items that the map itself stores
+        self.repeated: dict[str, bool] = {}  # answers: whether a question waits for them
+        self.kept: set[str] = set()
 
     def open(self, map_run: MapRun) -> None:
         """Start or resume the history of a map; items of one that completed are looked up, not run."""
@@ -1097,7 +1103,9 @@ class MapRecorder:
             left = {f"item-{item.item}" for item in failed}
             asked = [q for q in self.store.questions(map_run.workflow_id) if q.head not in left]
             again = changes if self.options.code_change == "rerun" else {}
-            without_answered_items(self.store, map_run, asked, again, {item.item for item in failed})
+            anew, waiting = {item.item for item in failed}, unanswered(asked)
+            found = without_answered_items(self.store, map_run, asked, again, anew)
+            self.repeated |= {key: key in waiting for key in found}
         given = self._given_answers(map_run, asked)
         self._check_changes(map_run, items, changes, asked, given)
         if changes and self.options.code_change != "rerun" and map_run.numbers is None:
@@ -1285,6 +1293,7 @@ class MapRecorder:
         if given:
             try:
                 record_answers(self.store, map_run.workflow_id or "", given, is_checked=True)
+                self.kept.update(given)
             except BaseException:
                 self.store.backend.release(self.claims.pop(map_run))
                 raise

@@ -9,7 +9,15 @@ from itertools import product
 from typing import Any
 
 from hypergraph.engine.admission import Admission, admit, answers_inside, split_answers
-from hypergraph.engine.execute import ENDED_EARLY, execute, producers, report, stored, unused_answer
+from hypergraph.engine.execute import (
+    ENDED_EARLY,
+    execute,
+    producers,
+    repeated_answers,
+    report,
+    stored,
+    unused_answer,
+)
 from hypergraph.engine.kernel import AWAY, PauseExecution, pass_on
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step
@@ -206,8 +214,11 @@ def report_map(map_run: MapRun, *, answers_only: bool) -> dict[int, ValueError]:
                 report(run)
             except ValueError as error:
                 lacking[index] = error
+    name, recorder = map_run.admission.graph.name, map_run.context.recorder
     for key in map_run.answers_to_unstarted():
-        warn_caller(unused_answer(map_run.admission.graph.name, key, ENDED_EARLY))
+        warn_caller(unused_answer(name, key, ENDED_EARLY))
+    for text in () if recorder is None else repeated_answers(map_run, recorder.repeated, name):
+        warn_caller(text)
     return lacking
 
 
