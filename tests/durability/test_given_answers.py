@@ -6,16 +6,18 @@ import itertools
 import signal
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.crashing import opened
+from support.crashing import note, opened
 from support.durable import Bodies, On, bodies, durable, store
 from support.processes import Elsewhere, elsewhere
 from support.running import OnAsync, OnSync
 
 from durability.test_answers import review, reviewed
+from durability.test_crashes import calls as called
 from hypergraph import END, FunctionNode, Graph, GraphWarning, ifelse, interrupt, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
 from hypergraph.exceptions import WorkflowError
@@ -551,7 +553,7 @@ def test_a_repeated_answer_is_not_used_for_the_question_that_follows_and_a_warni
 class Rounds:
     """A loop of two rounds with a question in each; in the second, a node beside the question may fail.
 
-    The questions are in the graph itself, in a nested graph, in two of them, or in an item. Code may answer the
+    They are asked in the graph itself, in a nested graph, in two of them, or in an item. Code may answer the
     first one.
     """
 
@@ -645,6 +647,64 @@ def test_the_same_call_again_does_not_answer_the_question_beside_a_failure_and_a
     store.answer("w", rounds.key, True)
     assert durable.run(rounds.graph, workflow_id="w").completed
     assert [name for name in bodies.ran if name.startswith("use")] == ["use 0 True", "use 1 True"]
+
+
+def asked_twice(by_code: bool) -> Graph:
+    """Return a loop of two questions; the process dies after an answer about what is bad."""
+
+    @interrupt("ok")
+    def ask(n: int, call: str) -> bool | None:
+        return True if (by_code and n == 0) or call == "bad" else None
+
+    @node(output_name="n")
+    def up(n: int, ok: bool, call: str) -> int:
+        note(f"{call} {n} {ok}")
+        return n + 1
+
+    @ifelse(when_true="ask", when_false=END)
+    def more(n: int) -> bool:
+        return n < 2
+
+    return Graph([more, ask, up], name="asked_twice")
+
+
+def mapped_and_killed(folder: Path, by_code: bool) -> None:
+    runner, graph, given = opened(folder, "sync"), asked_twice(by_code), {"n": 0, "call": ["good"]}
+    runner.map(graph, given, map_over="call", workflow_id="m")
+    runner = opened(folder, "sync", "bad 0 True")
+    given = {"n": 0, "call": ["good", "bad"]}
+    runner.map(graph, given if by_code else {**given, "item-0.ok": True}, map_over="call", workflow_id="m")
+
+
+@needs_signals
+@pytest.mark.slow
+@pytest.mark.parametrize("by_code", [True, False], ids=["code", "call"])
+def test_an_answer_to_an_item_after_a_kill_is_for_its_open_question_unless_a_call_gave_it_before(
+    tmp_path: Path, elsewhere: Elsewhere, by_code: bool
+) -> None:
+    elsewhere.dies(mapped_and_killed, tmp_path, by_code)
+    runner, graph = opened(tmp_path, "sync"), asked_twice(by_code)
+    given = {"n": 0, "call": ["good", "bad"], "item-0.ok": True}
+    with nullcontext() if by_code else pytest.warns(UserWarning, match="'item-0.ok' was not used .* earlier"):
+        result = runner.map(graph, given, map_over="call", workflow_id="m")
+    assert [item.status.value for item in result] == ["completed" if by_code else "paused", "completed"]
+    if not by_code:
+        result = runner.map(graph, given, map_over="call", workflow_id="m")
+    assert (result.status.value, called(tmp_path)["good 1 True"]) == ("completed", 1)
+
+
+def test_the_question_of_an_item_that_was_answered_by_itself_is_closed(
+    durable: On, store: Checkpointer, bodies: Bodies
+) -> None:
+    desk = Desk("mapped", bodies)
+    durable.run(desk.graph, desk.given("tea"), workflow_id="w")
+    inner = desk.graph.nodes["each"].nested_graph
+    assert durable.run(inner, {"ok": False}, workflow_id="w/each/item-0").completed
+    assert (store.workflow("w").status.value, store.questions("w")) == ("paused", [])
+    for give in (store.answer, lambda wf, key, value: durable.run(desk.graph, {key: value}, workflow_id=wf)):
+        with pytest.raises(WorkflowError, match=f"'{desk.key}' .* has been answered already"):
+            give("w", desk.key, True)
+    assert desk.sent(durable.run(desk.graph, workflow_id="w")) == "on tea: False"
 
 
 def test_an_answer_that_a_call_gave_early_is_known_as_one(durable: On, store: Checkpointer) -> None:

@@ -578,6 +578,9 @@ class WorkflowRecorder:
         if any(_asks_no_more(run, record) for record in stored.questions):
             return False
         asked = self._asked(stored)
+        heads = {question.head for question in asked}
+        if any(record.node_name not in heads for record in stored.questions):
+            return False  # a nested graph has ended since, run by itself
         if (
             self._has_answers(run, stored)
             or any(self._is_ripe(question) for question in asked)
