@@ -13,7 +13,7 @@ from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow, 
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import preview
 from hypergraph.durability.history import Stored, lacking, stored_in, unseen_nodes
-from hypergraph.durability.once_only import effects_in, once_only
+from hypergraph.durability.once_only import effects_in, has_turned, is_repeatable, once_only
 from hypergraph.engine.admission import ITEM, Admission, admit
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
@@ -679,6 +679,13 @@ def not_to_rerun(
     also where the node or the nested graph around it has not ended.
     """
     plan, layout, finished = admission.plan, admission.layout, stored.finished
+    recorded = {node["name"]: node for node in (stored.workflow.graph or {}).get("nodes", ())}
+    before = stored.workflow.node_hashes
+
+    def continues(node: HyperNode) -> bool:
+        known = recorded.get(node.name, {}), before.get(node.name, "")
+        return node.nested_graph is not None and not has_turned(node, *known)
+
     reached = layout.reached_from((), [plan.index[name] for name in outdated if name in plan.index])
     steps = [plan.steps[index] for index in bits(reached)]
     for step in steps:
@@ -689,11 +696,13 @@ def not_to_rerun(
             how = "is in a loop" if layout.home[step.index] else "adds to what it made"
             return f"node {step.name!r} {how}, and would continue from its last value"
         # Of a nested graph that is outdated itself, only what has changed inside of it runs again.
-        once = [] if step.name in outdated and step.kind == "graph" else once_only(step.node)
+        once = [] if step.name in outdated and continues(step.node) else once_only(step.node)
         if once:
             return f"node {once[0]!r} has completed, and must not be repeated (repeatable=False)"
-    begun = [step.name for step in steps if step.name not in finished and step.name not in outdated]
+    begun = [step.name for step in steps if not (step.name in outdated and continues(step.node))]
     for effect in effects_in(store, stored.workflow, begun) if begun else ():
+        if is_repeatable(admission.graph, effect):
+            continue
         ended = "has begun" if effect.is_open else "has completed"
         return f"{effect.title} {ended}, and must not be repeated (repeatable=False)"
     return None

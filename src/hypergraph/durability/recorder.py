@@ -69,7 +69,13 @@ from hypergraph.durability.code_changes import (
 from hypergraph.durability.history import Stored, active_time, inputs_in, is_other, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.live import live_of
-from hypergraph.durability.once_only import refuse_open, refuse_other_values, refuse_repetition
+from hypergraph.durability.once_only import (
+    inputs_then,
+    refuse_new_inputs,
+    refuse_open,
+    refuse_other_values,
+    refuse_repetition,
+)
 from hypergraph.durability.resume import (
     end_with,
     ended_elsewhere,
@@ -701,6 +707,17 @@ class WorkflowRecorder:
         again = self.named if self.options.new_turn and _is_outermost(run) else ()
         return stored.news(given, self.edits if _is_outermost(run) else (), again)
 
+    def _takes_more(self, run: Run, stored: Stored, news: Collection[str]) -> bool:
+        """Say whether values are new only because the code of today takes more than the recorded one did.
+
+        What a caller gives to a run that has completed is new work, and what is given with `new_turn` is too.
+        """
+        known = inputs_then(stored.workflow)
+        if not news or known is None or not known.isdisjoint(news):
+            return False
+        is_work = self.options.new_turn or stored.workflow.status is WorkflowStatus.COMPLETED
+        return not (_is_outermost(run) and is_work)
+
     def _go_on(  # noqa: PLR0912, PLR0915 - all that is refused, before all that is written
         self, run: Run, claim: Ownership, seen: Stored | None, *, is_detached: bool = False
     ) -> bool:
@@ -735,6 +752,8 @@ class WorkflowRecorder:
         news, changes = self._news(run, stored), self._changes(run, stored)
         reached = run.admission.layout.reached_from(news)
         anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
+        if self._takes_more(run, stored, news):
+            refuse_new_inputs(self.store, run.admission.graph, stored, anew, news)
         refuse_repetition(self.store, run.admission.graph, stored, anew)
         again_too = changes.outdated if self.options.code_change == "rerun" else ()
         refuse_unanswered(run.admission.graph, stored, {*anew, *again_too})

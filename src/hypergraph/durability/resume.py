@@ -38,6 +38,7 @@ from hypergraph.durability.history import (
     stored_in,
     unseen_nodes,
 )
+from hypergraph.durability.once_only import effects_in, has_turned
 from hypergraph.durability.summaries import begun_at, fits, reached_at, shift_of, with_turn
 from hypergraph.engine.admission import admit
 from hypergraph.engine.lists import Mark, items_of
@@ -198,6 +199,7 @@ def _map_of(store: Checkpointer, run: Run, step: Step, workflow: Workflow) -> Ma
 
 
 _UNKNOWN = object()
+_AS_IT_WAS = "let it be a node, or a nested graph, as it was"
 _LOST = Undecodable("not stored")
 _TRIED = (StepStatus.FAILED, StepStatus.STOPPED)  # what runs again after these has a superstep of its own
 _BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
@@ -522,7 +524,7 @@ def _restore_values(
     wanted: list[tuple[Step | None, str]] = [(step, name) for step in takers for name in _names_taken(step)]
     if lacks_results(run, stored):
         wanted += [(None, name) for name in run.admission.returns]
-    remaking = _Remaking(run, stored, replay, lost)
+    remaking = _Remaking(run, stored, replay, lost, store)
     run.resumed.remade = remaking.steps(wanted)
     run.resumed.kept = {step.index: remaking.kept(step, store) for step in run.resumed.remade}
     run.resumed.lost = {found.record.node_name: found.reason for found in lost.values() if found.record}
@@ -611,8 +613,10 @@ class Lost(NamedTuple):
 class _Remaking:
     """The search for steps that make again what was not kept."""
 
-    def __init__(self, run: Run, stored: Stored, replay: Replay, lost: Mapping[str, Lost]) -> None:
-        self.run, self.stored, self.lost = run, stored, lost
+    def __init__(  # noqa: PLR0917 - what is there, and what is not
+        self, run: Run, stored: Stored, replay: Replay, lost: Mapping[str, Lost], store: Checkpointer
+    ) -> None:
+        self.run, self.stored, self.lost, self.store = run, stored, lost, store
         self.versions = replay.versions
 
     def steps(self, wanted: list[tuple[Step | None, str]]) -> list[Step]:
@@ -637,6 +641,8 @@ class _Remaking:
             if value.reason == MADE_LATER and _is_once_only(maker):
                 why = "must not be repeated (repeatable=False)"
                 raise self._changed(value, why, "let on_ambiguous be a function that returns all it makes")
+            if self._has_effect_elsewhere(maker):
+                raise self._changed(value, "must not be repeated (repeatable=False)", _AS_IT_WAS)
             self._refuse_new_inputs(maker, record, value)
             needed[record.node_name] = record
             wanted += [(maker, taken) for taken in _names_taken(maker)]
@@ -668,6 +674,15 @@ class _Remaking:
             self.versions.get(name, 0) == version
             for name, version in (*taken.items(), *dict.fromkeys(default, 0).items())
         )
+
+    def _has_effect_elsewhere(self, maker: Step) -> bool:
+        """Say whether a node that is a nested graph by now, or no longer is, has calls not to be repeated."""
+        nodes = (self.stored.workflow.graph or {}).get("nodes", ())
+        known = next((node for node in nodes if node["name"] == maker.name), {})
+        code = self.stored.workflow.node_hashes.get(maker.name, "")
+        if not has_turned(maker.node, known, code):
+            return False
+        return next(iter(effects_in(self.store, self.stored.workflow, [maker.name])), None) is not None
 
     def _inputs_then(self, maker: Step) -> Collection[str]:
         """Return the inputs of a node in the graph that recorded it."""
