@@ -59,7 +59,7 @@ class InnerJournal:
         return entry
 
     def _is_of_this_turn(self, payload: Payload, content: Mapping[str, Any]) -> bool:
-        """Say whether no new values have reached the node since: it takes others because of its code alone."""
+        """Say whether no new values have reached the node since: its code alone makes it take others."""
         began = self.journal.turns_at.get(self.step.index, 0)
         turn = content.get("turn")
         if type(turn) is not int:  # of an earlier release

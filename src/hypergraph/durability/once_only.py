@@ -131,24 +131,23 @@ def refuse_repetition(
         others = [each for each in makers if each.name != name]
         is_turned = node is not None and has_turned(node, known, before[name])
         is_left_out = name in graph.removed or (begun is not None and name not in begun)
-        may_move = node is not None and not is_turned and _may_move(node, name in recorded_once_only(workflow))
+        may_move = (
+            node is not None and not is_turned and _may_move(node, name in recorded_once_only(workflow))
+        )
         if is_left_out or not (node is None or is_turned or others or may_move):
             continue
         for effect in effects_in(store, workflow, [name]):
-            if node is None:
-                if effect.is_open:
-                    raise _without(graph, workflow, effect, "it is not in this graph")
-                found = [each for each in others if each in rivals or each.may_repeat]
-            elif is_turned:
-                if effect.is_open or (name not in anew and _is_lost(stored, name, node, known)):
-                    raise _without(graph, workflow, effect, _turn(node, known))
-                found = []
-            elif may_move and _has_moved(stored, node, effect, anew):
-                raise _without(graph, workflow, effect, "other code calls it by now")
-            elif _is_gone(graph, effect):  # inside of a nested graph; what is open there is refused inside
-                found = [each for each in others if each.may_repeat]
-            else:
-                found = [each for each in rivals if each.may_repeat]
+            why = "it is not in this graph" if node is None and effect.is_open else None
+            if node is not None and is_turned:
+                is_lost = name not in anew and _is_lost(stored, name, node, known)
+                why = _turn(node, known) if effect.is_open or is_lost else None
+            elif node is not None and may_move and _has_moved(stored, node, effect, anew):
+                why = "other code calls it by now"
+            if why is not None:
+                raise _without(graph, workflow, effect, why)
+            is_gone = not is_turned and _is_gone(graph, effect)  # maybe out of a nested graph that is there
+            same = others if is_gone else [] if is_turned else rivals
+            found = [each for each in same if each.may_repeat or (node is None and each in rivals)]
             if found:
                 raise _repeated(graph, workflow, effect, [each.name for each in found])
     if upto is None:
@@ -253,7 +252,7 @@ def _has_moved(stored: Stored, node: HyperNode, effect: Effect, anew: Collection
 
 
 def _is_gone(graph: Graph, effect: Effect) -> bool:
-    """Say whether a nested graph no longer has the node of an effect, and does not say that it was removed."""
+    """Say whether a nested graph no longer has the node of an effect, and does not name it as removed."""
     *around, name = effect.path.split("/")
     inside: Graph | None = graph
     for each in around:
@@ -294,13 +293,13 @@ def _refuse_inside(store: Checkpointer, graph: Graph, stored: Stored, anew: Coll
             within = stored_in(store, run.id)
             if within is not None:
                 reached = _reached(inside, within, given)
-                refuse_new_inputs(store, inside, within, reached, given, around=name)
+                refuse_new_inputs(store, inside, within, reached, given)
                 refuse_repetition(store, inside, within, reached)
 
 
 def _is_same(graph: Graph, workflow: Workflow) -> bool:
     """Say whether a run was recorded with these nodes, and nothing inside of them has changed."""
-    from hypergraph.durability.code_changes import node_hashes  # noqa: PLC0415 - it imports this module
+    from hypergraph.durability.code_changes import node_hashes
 
     return workflow.node_hashes == node_hashes(graph)
 
@@ -309,7 +308,7 @@ def _new_inputs(graph: Graph, node: HyperNode, run: Workflow) -> list[str]:
     """Return what a nested graph takes from the graph around it, and did not take when it was recorded."""
     if not isinstance(node, GraphNode):
         return []
-    known = inputs_then(run)
+    known = inputs_then(run, is_inside=True)
     return [
         inner
         for outer, inner in zip(node.inputs, node.inner_inputs, strict=True)
@@ -319,10 +318,18 @@ def _new_inputs(graph: Graph, node: HyperNode, run: Workflow) -> list[str]:
     ]
 
 
-def inputs_then(workflow: Workflow) -> set[str] | None:
-    """Return all that the nodes of a recorded graph took or made, None if it is not known."""
-    nodes = _recorded_nodes(workflow.graph).values()
-    return {name for node in nodes for name in (*node["inputs"], *node["outputs"])} if nodes else None
+def inputs_then(workflow: Workflow, *, is_inside: bool) -> set[str] | None:
+    """Return what could be given to a recorded graph, None if it is not known.
+
+    A caller may give what nodes make, to change it. The graph around a nested one gives it no such values.
+    """
+    structure = workflow.graph or {}
+    nodes, inputs = structure.get("nodes"), structure.get("inputs")
+    if not nodes or not isinstance(inputs, Mapping):
+        return None
+    kinds = ("required", "optional", "bound")
+    found = {name for kind in kinds for name in inputs.get(kind, ())}
+    return found if is_inside else found.union(*(node["outputs"] for node in nodes))
 
 
 def _reached(graph: Graph, stored: Stored, given: Collection[str]) -> list[str]:
@@ -343,7 +350,6 @@ def refuse_new_inputs(
     stored: Stored,
     reached: Collection[str],
     given: Iterable[str],
-    around: str = "",
 ) -> None:
     """Raise GraphChangedError for effects that would be had again only because code takes more by now.
 
@@ -353,13 +359,12 @@ def refuse_new_inputs(
         if not _may_be_repeated(graph, effect):
             ended = "began without leaving a result" if effect.is_open else "has completed"
             text = (
-                f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, {ended}, and would be "
-                f"called again for {', '.join(map(repr, given))}, which the code that recorded it did not "
+                f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, {ended}, and would "
+                f"be called again for {', '.join(map(repr, given))}, which the code that recorded it did not "
                 "take. Finish the run with that code, or use another workflow_id."
             )
             if effect.is_open:
-                where = f"{around}/{effect.path}" if around else effect.path
-                raise AmbiguousStepError(text, workflow_id=stored.workflow.id, node_name=where)
+                raise AmbiguousStepError(text, workflow_id=stored.workflow.id, node_name=effect.path)
             raise GraphChangedError(text, workflow_id=stored.workflow.id)
 
 
@@ -380,20 +385,26 @@ def _without(
     return GraphChangedError(text, workflow_id=workflow.id)
 
 
-def _repeated(graph: Graph, workflow: Workflow, effect: Effect, makers: Iterable[str]) -> GraphChangedError:
+def _repeated(
+    graph: Graph, workflow: Workflow, effect: Effect, makers: Iterable[str]
+) -> AmbiguousStepError | GraphChangedError:
     name, listed = effect.path.partition("/")[0], ", ".join(repr(_today(graph, maker)) for maker in makers)
-    gone = effect.path.rpartition("/")[2] if _is_gone(graph, effect) else name
-    text = (
-        f"Workflow {workflow.id!r}: {effect.title} has completed, must not be repeated, and is not in this "
-        f"graph, in which {listed} may do the same. {_HOW} If it was removed, and nothing does the same, "
-        f"pass formerly={{{gone!r}: None}}."
-    )
+    ended = "began without leaving a result" if effect.is_open else "has completed"
     if name in graph.nodes and not _is_gone(graph, effect):
         text = (
-            f"Workflow {workflow.id!r}: {effect.title} has completed, must not be repeated, and {listed}, "
+            f"Workflow {workflow.id!r}: {effect.title} {ended}, must not be repeated, and {listed}, "
             "which is new, may do the same. Finish the run with the code that recorded it, or use another "
             "workflow_id."
         )
+    else:
+        gone = effect.path.rpartition("/")[2] if name in graph.nodes else name
+        text = (
+            f"Workflow {workflow.id!r}: {effect.title} {ended}, must not be repeated, and is not in this "
+            f"graph, in which {listed} may do the same. {_HOW} If it was removed, and nothing does the same, "
+            f"pass formerly={{{gone!r}: None}}."
+        )
+    if effect.is_open:
+        return AmbiguousStepError(text, workflow_id=workflow.id, node_name=effect.path)
     return GraphChangedError(text, workflow_id=workflow.id)
 
 
@@ -451,9 +462,12 @@ def _may_be_repeated(graph: Graph, effect: Effect) -> bool:
 
 
 def is_repeatable(graph: Graph, effect: Effect) -> bool:
-    """Say whether the code of today no longer says repeatable=False of the node of an effect."""
+    """Say whether the code of today no longer says repeatable=False of an effect.
+
+    A node that takes a context may say it of an inner step.
+    """
     node = _node_of(graph, effect)
-    return node is not None and node.repeatable
+    return node is not None and node.repeatable and not _takes_context(node)
 
 
 def _node_of(graph: Graph, effect: Effect) -> HyperNode | None:

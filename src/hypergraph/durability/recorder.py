@@ -82,6 +82,7 @@ from hypergraph.durability.resume import (
     failed_elsewhere,
     given_up,
     indexes_of,
+    is_inside,
     lacks_results,
     recall,
     refuse_remade,
@@ -712,7 +713,7 @@ class WorkflowRecorder:
 
         What a caller gives to a run that has completed is new work, and what is given with `new_turn` is too.
         """
-        known = inputs_then(stored.workflow)
+        known = inputs_then(stored.workflow, is_inside=is_inside(run))
         if not news or known is None or not known.isdisjoint(news):
             return False
         is_work = self.options.new_turn or stored.workflow.status is WorkflowStatus.COMPLETED

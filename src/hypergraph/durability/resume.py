@@ -83,7 +83,7 @@ def recall(run: Run, stored: Stored, store: Checkpointer, asked: Iterable[Questi
 
 def lacks_results(run: Run, stored: Stored) -> bool:
     """Say whether a finished run inside of another one has to make results again, because they were lost."""
-    if not _is_inside(run):
+    if not is_inside(run):
         return False
     records = grown(stored, run.admission.graph)
     done = [record for record in records if record.status is StepStatus.COMPLETED]
@@ -94,7 +94,7 @@ def lacks_results(run: Run, stored: Stored) -> bool:
     )
 
 
-def _is_inside(run: Run) -> bool:
+def is_inside(run: Run) -> bool:
     """Say whether a run hands its results to the run around it."""
     return run.parent is not None or (run.map_run is not None and run.map_run.parent is not None)
 
@@ -272,7 +272,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     current = [record for record in stored.records if record.superstep >= past.first]
     standing.go_on(reached)
     _restore_values(run, stored, replay, store, news)
-    is_over = stored.workflow.status is WorkflowStatus.COMPLETED and not (news or outdated or _is_inside(run))
+    is_over = stored.workflow.status is WorkflowStatus.COMPLETED and not (news or outdated or is_inside(run))
     if not is_over or has_grown(run.admission.graph, stored):
         new = {*news, *(run.admission.made if outdated else ())}
         kept = {name: value for name, value in run.values.items() if name not in new}
@@ -613,7 +613,7 @@ class Lost(NamedTuple):
 class _Remaking:
     """The search for steps that make again what was not kept."""
 
-    def __init__(  # noqa: PLR0917 - what is there, and what is not
+    def __init__(
         self, run: Run, stored: Stored, replay: Replay, lost: Mapping[str, Lost], store: Checkpointer
     ) -> None:
         self.run, self.stored, self.lost, self.store = run, stored, lost, store

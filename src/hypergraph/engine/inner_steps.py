@@ -270,7 +270,7 @@ class Visit:
             )
 
     def _refuse_former(self, key: str, func: Callable[..., Any], given: Arguments) -> None:
-        """Raise an error for a call that must not be repeated, and was made under another key by other code."""
+        """Raise an error for a call not to be repeated that other code has made under another key."""
         name = getattr(func, "__name__", None) or type(func).__name__
         for other, entry in self.entries.items():
             if entry.former != name or other in self._taken_up or self._ledger is None:
