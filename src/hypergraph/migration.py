@@ -353,7 +353,7 @@ class _Move:
                 else:
                     self._read(graph, child)
             return ()
-        refuse_repetition(self.store, graph, stored, ())
+        refuse_repetition(self.store, graph, stored)
         refuse_unanswered(graph, stored, ())
         names = given_names(graph, stored, is_inside=is_inside)
         given = {name: stored.inputs[name][1] for name in names if name in stored.inputs}

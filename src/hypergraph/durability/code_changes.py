@@ -12,7 +12,7 @@ from hypergraph.checkpointers.questions import Question, began_by
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow, outermost
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import preview
-from hypergraph.durability.history import Stored, lacking, stored_in, unseen_nodes
+from hypergraph.durability.history import Stored, continued_in, lacking, stored_in, unseen_nodes
 from hypergraph.durability.once_only import effects_in, has_turned, is_repeatable, once_only
 from hypergraph.engine.admission import ITEM, Admission, admit
 from hypergraph.engine.nested import MapRun
@@ -682,11 +682,14 @@ def not_to_rerun(
     recorded = {node["name"]: node for node in (stored.workflow.graph or {}).get("nodes", ())}
     before = stored.workflow.node_hashes
 
-    def continues(node: HyperNode) -> bool:
-        known = recorded.get(node.name, {}), before.get(node.name, "")
-        return node.nested_graph is not None and not has_turned(node, *known)
-
-    reached = layout.reached_from((), [plan.index[name] for name in outdated if name in plan.index])
+    again = [plan.index[name] for name in outdated if name in plan.index]
+    # Of a nested graph that is outdated itself, and takes what it took, only what has changed runs again.
+    continued = {
+        name
+        for name in (plan.steps[index].name for index in continued_in(admission, (), again))
+        if not has_turned(admission.graph.nodes[name], recorded.get(name, {}), before.get(name, ""))
+    }
+    reached = layout.reached_from((), again)
     steps = [plan.steps[index] for index in bits(reached)]
     for step in steps:
         if step.name not in finished:
@@ -695,11 +698,10 @@ def not_to_rerun(
         if layout.home[step.index] or step.appends or taken:
             how = "is in a loop" if layout.home[step.index] else "adds to what it made"
             return f"node {step.name!r} {how}, and would continue from its last value"
-        # Of a nested graph that is outdated itself, only what has changed inside of it runs again.
-        once = [] if step.name in outdated and continues(step.node) else once_only(step.node)
+        once = [] if step.name in continued else once_only(step.node)
         if once:
             return f"node {once[0]!r} has completed, and must not be repeated (repeatable=False)"
-    begun = [step.name for step in steps if not (step.name in outdated and continues(step.node))]
+    begun = [step.name for step in steps if step.name not in continued]
     for effect in effects_in(store, stored.workflow, begun) if begun else ():
         if is_repeatable(admission.graph, effect):
             continue

@@ -106,13 +106,19 @@ def recorded_once_only(workflow: Workflow) -> set[str]:
 
 
 def refuse_repetition(
-    store: Checkpointer, graph: Graph, stored: Stored, anew: Collection[str], upto: int | None = None
+    store: Checkpointer,
+    graph: Graph,
+    stored: Stored,
+    anew: Collection[str] = (),
+    *,
+    again: Collection[str] = (),
+    upto: int | None = None,
 ) -> None:
     """Refuse a graph that may have an effect again, at another place than the one that a history names.
 
     Its node was renamed, in most cases, was moved into or out of a nested graph, or became one. New nodes
-    that new values run `anew` do not repeat it. A fork repeats what has begun after the superstep that it
-    starts from.
+    that new values run `anew` do not repeat it. Nested graphs that run `again` are looked into although they
+    have a result. A fork repeats what has begun after the superstep that it starts from.
 
     Raises:
         AmbiguousStepError: it has begun, and has left no result.
@@ -151,7 +157,7 @@ def refuse_repetition(
             if found:
                 raise _repeated(graph, workflow, effect, [each.name for each in found])
     if upto is None:
-        _refuse_inside(store, graph, stored, anew)
+        _refuse_inside(store, graph, stored, anew, again)
 
 
 def _recorded_nodes(structure: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
@@ -265,7 +271,9 @@ def _is_gone(graph: Graph, effect: Effect) -> bool:
     return inside is not None and name not in inside.nodes and name not in inside.removed
 
 
-def _refuse_inside(store: Checkpointer, graph: Graph, stored: Stored, anew: Collection[str]) -> None:
+def _refuse_inside(
+    store: Checkpointer, graph: Graph, stored: Stored, anew: Collection[str], again: Collection[str]
+) -> None:
     """Refuse what would be refused once a nested graph goes on: nothing has run until then."""
     nodes, before, recorded = graph.nodes, stored.workflow.node_hashes, _recorded_nodes(stored.workflow.graph)
     names = {
@@ -274,11 +282,13 @@ def _refuse_inside(store: Checkpointer, graph: Graph, stored: Stored, anew: Coll
         if node.nested_graph is not None
         and name in before
         and name not in anew
-        and name not in stored.finished
+        and (name in again or name not in stored.finished)
         and not has_turned(node, recorded.get(name, {}), before[name])
     }
+    if not names or _is_same(graph, stored.workflow):
+        return
     last: dict[str, Workflow] = {}
-    for child in store.backend.children(stored.workflow.id) if names else ():
+    for child in store.backend.children(stored.workflow.id):
         name = child.node_name or ""
         if name in names and (name not in last or child.visit > last[name].visit):
             last[name] = child
@@ -286,36 +296,37 @@ def _refuse_inside(store: Checkpointer, graph: Graph, stored: Stored, anew: Coll
         node, inside = nodes[name], graph_inside(graph, nodes[name])
         is_mapped = isinstance(node, GraphNode) and node.map_config is not None
         for run in store.backend.children(child.id) if is_mapped else [child]:
-            given = _new_inputs(graph, node, run)
-            is_over = run.status is WorkflowStatus.COMPLETED or _is_same(inside, run)
-            if not run.node_hashes or (is_over and not given):
-                continue
-            within = stored_in(store, run.id)
-            if within is not None:
-                reached = _reached(inside, within, given)
-                refuse_new_inputs(store, inside, within, reached, given)
-                refuse_repetition(store, inside, within, reached)
+            within = stored_in(store, run.id) if run.node_hashes else None
+            given = [] if within is None else _new_inputs(graph, stored, node, within)
+            is_over = run.status is WorkflowStatus.COMPLETED and name not in again
+            if within is not None and (given or not (is_over or _is_same(inside, run))):
+                refuse_new_inputs(store, inside, within, _reached(inside, within, given), given)
+                refuse_repetition(store, inside, within, again=inside.nodes if name in again else ())
 
 
 def _is_same(graph: Graph, workflow: Workflow) -> bool:
     """Say whether a run was recorded with these nodes, and nothing inside of them has changed."""
-    from hypergraph.durability.code_changes import node_hashes
+    from hypergraph.durability.code_changes import node_hashes  # it imports this module
 
     return workflow.node_hashes == node_hashes(graph)
 
 
-def _new_inputs(graph: Graph, node: HyperNode, run: Workflow) -> list[str]:
-    """Return what a nested graph takes from the graph around it, and did not take when it was recorded."""
-    if not isinstance(node, GraphNode):
+def _new_inputs(graph: Graph, stored: Stored, node: HyperNode, within: Stored) -> list[str]:
+    """Return what a nested graph is given by now, and was not given when it was recorded.
+
+    That includes lists to which new nodes around it add.
+    """
+    known, before = inputs_then(within.workflow, is_inside=True), stored.workflow.node_hashes
+    if not isinstance(node, GraphNode) or known is None:
         return []
-    known = inputs_then(run, is_inside=True)
-    return [
-        inner
-        for outer, inner in zip(node.inputs, node.inner_inputs, strict=True)
-        if known is not None
-        and inner not in known
-        and (graph.wiring.feeders(node.name, outer) or not node.has_default_for(outer))
-    ]
+    found = []
+    for outer, inner in zip(node.inputs, node.inner_inputs, strict=True):
+        feeders = graph.wiring.feeders(node.name, outer)
+        adders = [name for name in feeders if name not in before and outer in graph.nodes[name].append]
+        is_given = bool(feeders) or not node.has_default_for(outer)
+        if adders or (is_given and inner not in known) or (feeders and inner not in within.inputs):
+            found.append(inner)
+    return found
 
 
 def inputs_then(workflow: Workflow, *, is_inside: bool) -> set[str] | None:
@@ -351,17 +362,18 @@ def refuse_new_inputs(
     reached: Collection[str],
     given: Iterable[str],
 ) -> None:
-    """Raise GraphChangedError for effects that would be had again only because code takes more by now.
+    """Raise an error for effects that would be had again only because changed code gives other values.
 
-    Values that the recorded graph did not know begin no other piece of work.
+    Values that the recorded graph did not take begin no other piece of work, nor do those that a graph gives
+    to one inside of it that it has begun.
     """
     for effect in effects_in(store, stored.workflow, reached) if reached else ():
         if not _may_be_repeated(graph, effect):
             ended = "began without leaving a result" if effect.is_open else "has completed"
             text = (
                 f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, {ended}, and would "
-                f"be called again for {', '.join(map(repr, given))}, which the code that recorded it did not "
-                "take. Finish the run with that code, or use another workflow_id."
+                f"be called again for {', '.join(map(repr, given))}, which it was not given then. Finish the "
+                "run with the code that recorded it, or use another workflow_id."
             )
             if effect.is_open:
                 raise AmbiguousStepError(text, workflow_id=stored.workflow.id, node_name=effect.path)
@@ -458,7 +470,7 @@ def refuse_open(store: Checkpointer, workflow: Workflow, upto: int | None, graph
 def _may_be_repeated(graph: Graph, effect: Effect) -> bool:
     """Say whether the code of today lets the node of an effect be called again."""
     node = _node_of(graph, effect)
-    return node is not None and (node.repeatable or node.on_ambiguous == "rerun")
+    return is_repeatable(graph, effect) or (node is not None and node.on_ambiguous == "rerun")
 
 
 def is_repeatable(graph: Graph, effect: Effect) -> bool:

@@ -523,7 +523,7 @@ class WorkflowRecorder:
             before = Stored(source, list(origin.records), origin.inputs)
             reached = run.admission.layout.reached_from(self.named)
             anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
-            refuse_repetition(self.store, graph, before, anew, origin.upto)
+            refuse_repetition(self.store, graph, before, anew, upto=origin.upto)
             if source.graph != recorded_structure(graph) and self.options.code_change != "rerun":
                 given = {name: value for name, (_, value) in origin.inputs.items()}
                 state = given | self.store.state(source.id, superstep=origin.upto)
@@ -708,13 +708,16 @@ class WorkflowRecorder:
         again = self.named if self.options.new_turn and _is_outermost(run) else ()
         return stored.news(given, self.edits if _is_outermost(run) else (), again)
 
-    def _takes_more(self, run: Run, stored: Stored, news: Collection[str]) -> bool:
-        """Say whether values are new only because the code of today takes more than the recorded one did.
+    def _is_same_work(self, run: Run, stored: Stored, news: Collection[str]) -> bool:
+        """Say whether values are new only because the code of today gives or takes others.
 
-        What a caller gives to a run that has completed is new work, and what is given with `new_turn` is too.
+        A turn begins a new visit of a nested graph: a visit that goes on is the work that it was. What a
+        caller gives to a run that has completed is new work, and what is given with `new_turn` is too.
         """
-        known = inputs_then(stored.workflow, is_inside=is_inside(run))
-        if not news or known is None or not known.isdisjoint(news):
+        if not news or is_inside(run):
+            return bool(news)
+        known = inputs_then(stored.workflow, is_inside=False)
+        if known is None or not known.isdisjoint(news):
             return False
         is_work = self.options.new_turn or stored.workflow.status is WorkflowStatus.COMPLETED
         return not (_is_outermost(run) and is_work)
@@ -753,10 +756,12 @@ class WorkflowRecorder:
         news, changes = self._news(run, stored), self._changes(run, stored)
         reached = run.admission.layout.reached_from(news)
         anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
-        if self._takes_more(run, stored, news):
-            refuse_new_inputs(self.store, run.admission.graph, stored, anew, news)
-        refuse_repetition(self.store, run.admission.graph, stored, anew)
         again_too = changes.outdated if self.options.code_change == "rerun" else ()
+        is_same_work = self._is_same_work(run, stored, news)
+        if is_same_work:
+            refuse_new_inputs(self.store, run.admission.graph, stored, anew, news)
+        work = () if is_same_work else anew
+        refuse_repetition(self.store, run.admission.graph, stored, work, again=again_too)
         refuse_unanswered(run.admission.graph, stored, {*anew, *again_too})
         outdated = self._outdated(run, stored, changes, anew)
         either = reached | run.admission.layout.reached_from((), indexes_of(run, outdated))

@@ -582,8 +582,10 @@ def given_names(graph: Graph, stored: Stored, *, is_inside: bool = False) -> tup
     What a nested graph takes by now comes from the graph around it, and is not stored yet.
     """
     inputs, unmade = set(graph.inputs.all), set(graph.outputs).difference(stored.outputs)
-    new = [name for name in graph.inputs.required if name not in stored.inputs] if is_inside else []
-    return (*(name for name in stored.inputs if name in inputs or name in unmade), *new)
+    if is_inside:
+        new = [name for name in graph.inputs.required if name not in stored.inputs]
+        return (*(name for name in stored.inputs if name in inputs), *new)
+    return tuple(name for name in stored.inputs if name in inputs or name in unmade)
 
 
 def _changed_names(graph: Graph, node: HyperNode, before: Any) -> Iterator[str]:
