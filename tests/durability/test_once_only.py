@@ -803,6 +803,78 @@ def test_an_inner_step_with_an_effect_is_not_made_in_another_node(output: str, i
     assert charged == [5]
 
 
+@pytest.mark.parametrize("is_cut_off", [True, False], ids=["cut off", "completed"])
+def test_an_inner_step_is_not_made_again_if_its_node_takes_more(is_cut_off: bool) -> None:
+    charged: list[int] = []
+    asked: list[Any] = []
+
+    def pay(amount: int) -> int:
+        charged.append(amount)
+        if is_cut_off and len(charged) == 1:
+            raise KeyboardInterrupt
+        return amount
+
+    def find(name: str, key: str, inputs: Any) -> int:
+        asked.append(inputs)
+        return 5
+
+    @node(output_name="receipt")
+    def buy(amount: int, ctx: NodeContext) -> int:
+        ctx.step("pay", pay, amount, repeatable=False)
+        raise ConnectionError
+
+    @node(output_name="receipt")
+    def buy_today(amount: int, beside: int, ctx: NodeContext) -> int:
+        return ctx.step("pay", pay, amount, repeatable=False, on_ambiguous=find)
+
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    with suppress(KeyboardInterrupt):
+        runner.run(Graph([buy], name="shop"), amount=5, workflow_id="w", error_handling="continue")
+    today = Graph([look, buy_today.with_name("buy")], name="shop")
+    assert runner.run(today, workflow_id="w")["receipt"] == 5
+    assert (charged, asked) == ([5], [{"args": (5,), "kwargs": {}}] if is_cut_off else [])
+    assert runner.run(today, amount=6, workflow_id="w")["receipt"] == 6  # another order
+    assert charged == [5, 6]
+
+
+@POLICIES
+@pytest.mark.parametrize("is_node", [True, False], ids=["a graph by now", "a node by now"])
+def test_a_step_that_was_cut_off_is_not_called_in_another_kind_of_node(is_node: bool, policy: str) -> None:
+    shop = Shop(interrupted=True)
+    charge = shop.graph().nodes["charge"]
+    flat = Graph([look, charge], name="shop")
+    around = Graph([look, Graph([charge], name="charge").as_node()], name="shop")
+    before, after = (flat, around) if is_node else (around, flat)
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(before, price=5, workflow_id="w")
+    shop.is_interrupted = False
+    with pytest.raises(AmbiguousStepError, match=r"by now\. Finish the run with the code that recorded it"):
+        runner.run(after, workflow_id="w", code_change=policy)
+    (run,) = migrate(runner.checkpointer, after, dry_run=True).refused
+    assert "must not be repeated" in (run.reason or "")
+    assert runner.run(before, workflow_id="w")["receipt"] == "found 5"
+    assert shop.charged == [5]
+
+
+def test_a_value_that_only_new_code_takes_does_not_repeat_what_has_completed() -> None:
+    shop = Shop()
+    runner = shop.begun()
+
+    @node(output_name="receipt", repeatable=False)
+    def charge(price: int, coupon: int) -> str:
+        shop.charged.append(price)
+        return "paid"
+
+    today = Graph(
+        [charge if each.name == "charge" else each for each in shop.graph().iter_nodes()], name="shop"
+    )
+    with pytest.raises(GraphChangedError, match="'coupon', which it was not given then"):
+        runner.run(today, coupon=1, workflow_id="w")
+    assert runner.run(shop.graph(), workflow_id="w")["parcel"] == "parcel for paid 5"
+    assert shop.charged == [5]
+
+
 def mapped(graph: Graph) -> Graph:
     return Graph([graph.as_node().map_over("n")], name="around")
 

@@ -314,7 +314,7 @@ def _is_same(graph: Graph, workflow: Workflow) -> bool:
 def _new_inputs(graph: Graph, stored: Stored, node: HyperNode, within: Stored) -> list[str]:
     """Return what a nested graph is given by now, and was not given when it was recorded.
 
-    That includes lists to which new nodes around it add.
+    That includes lists to which new nodes around it add, and what new nodes inside of it make by now.
     """
     known, before = inputs_then(within.workflow, is_inside=True), stored.workflow.node_hashes
     if not isinstance(node, GraphNode) or known is None:
@@ -326,7 +326,9 @@ def _new_inputs(graph: Graph, stored: Stored, node: HyperNode, within: Stored) -
         is_given = bool(feeders) or not node.has_default_for(outer)
         if adders or (is_given and inner not in known) or (feeders and inner not in within.inputs):
             found.append(inner)
-    return found
+    new = [each for each in node.graph.iter_nodes() if each.name not in within.workflow.node_hashes]
+    made = {name for each in new for name in each.data_outputs}
+    return [*found, *(name for name in within.inputs if name in made and name not in node.inner_inputs)]
 
 
 def inputs_then(workflow: Workflow, *, is_inside: bool) -> set[str] | None:

@@ -678,7 +678,7 @@ class _Remaking:
     def _has_effect_elsewhere(self, maker: Step) -> bool:
         """Say whether a node that is a nested graph by now, or no longer is, has calls not to be repeated."""
         nodes = (self.stored.workflow.graph or {}).get("nodes", ())
-        known = next((node for node in nodes if node["name"] == maker.name), {})
+        known: Mapping[str, Any] = next((node for node in nodes if node["name"] == maker.name), {})
         code = self.stored.workflow.node_hashes.get(maker.name, "")
         if not has_turned(maker.node, known, code):
             return False
