@@ -419,14 +419,31 @@ def code_to_record(
                 hashes[name] = f"{(known if keeps else now).partition('+')[0]}+{_SEVERAL}"
             elif keeps:
                 hashes[name] = known
-    if hashes == before and version == stored.workflow.version:
+    structure = structure_to_record(graph, stored.workflow)
+    is_same = hashes == before and version == stored.workflow.version
+    if is_same and (stored.workflow.graph == structure or stored.workflow.graph is None):
         return None
     return NewWorkflow(
         graph_hash=graph.definition_hash,
-        graph=structure_to_record(graph, stored.workflow),
+        graph=structure,
         node_hashes=hashes,
         version=version,
     )
+
+
+def code_of_fork(source: Workflow, upto: int | None) -> dict[str, Any]:
+    """Return the code with which a fork of a workflow is created: that of the workflow.
+
+    What was recorded by other rules is not refused in a fork. A nested graph that began to run again after
+    the superstep of the fork holds results of several codes there.
+    """
+    hashes = dict(source.node_hashes)
+    for name, known in source.node_hashes.items():
+        again = _REOPENED.fullmatch(known)
+        if again is not None and upto is not None and int(again[1]) > upto:
+            hashes[name] = f"{known.partition('+')[0]}+{_SEVERAL}"
+    graph = None if source.graph is None else {**source.graph, "rules": RULES}
+    return {"graph": graph, "node_hashes": hashes}
 
 
 def with_version(workflow: Workflow, version: str | None) -> NewWorkflow | None:

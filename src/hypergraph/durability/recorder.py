@@ -48,6 +48,7 @@ from hypergraph.durability.code_changes import (
     Changes,
     changes_in,
     changes_in_items,
+    code_of_fork,
     code_to_record,
     described,
     has_grown,
@@ -515,7 +516,7 @@ class WorkflowRecorder:
         return self._go_on(run, found, stored, is_detached=True)
 
     def _fork(self, run: Run, origin: fork.Origin) -> None:
-        """Create a workflow out of another one's history; its results keep the hash of their code."""
+        """Create a workflow out of another one's history, with the code that has made its results."""
         graph, described = run.admission.graph, self._described(run)
         source = self.store.backend.read_workflow(origin.workflow_id or "")
         if source is not None:
@@ -534,16 +535,10 @@ class WorkflowRecorder:
                     if name not in made and not isinstance(value, Undecodable)
                 }
                 refuse_other_types(graph, source, kept)
-            changes = changes_in(self.store, graph, before, origin.upto)
             if self.options.code_change == "error":
-                refuse_changes(graph, source.id, changes.paths())
-            at = reopened_nodes(graph, before)
-            reopened = {name: at[name] for name in at if origin.upto is None or at[name] <= origin.upto}
-            version = described.version
-            code = code_to_record(
-                changes, before.finished, reopened=reopened, unseen=changes.new, version=version
-            )
-            described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
+                refuse_changes(graph, source.id, changes_in(self.store, graph, before, origin.upto).paths())
+            # It is the run interrupted there: what the code has changed since is found when it is continued.
+            described = replace(described, **code_of_fork(source, origin.upto))
         keep = {"force": self.options.force, "keep_steps": self.options.keep_steps}
         fork.begin(self.store, run.workflow_id or "", described, origin, **keep)
 
