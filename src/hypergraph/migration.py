@@ -26,7 +26,7 @@ from hypergraph.durability.code_changes import (
 )
 from hypergraph.durability.history import stored_in
 from hypergraph.durability.once_only import refuse_repetition
-from hypergraph.durability.resume import take_up
+from hypergraph.durability.resume import refuse_defaults, take_up
 from hypergraph.engine.admission import admit
 from hypergraph.engine.kernel import SyncKernel
 from hypergraph.engine.options import RunOptions
@@ -360,6 +360,12 @@ class _Move:
         run = Run(self.context, admit(graph, names, on_internal_override="ignore"), given)
         run.workflow_id = workflow.id
         past = take_up(run, stored, {}, (), self.store)
+        if not self.accept:
+            try:
+                refuse_defaults(run, stored)
+            except GraphChangedError as error:
+                reason = _reason(error, workflow.id)
+                raise _Refusal(f"{reason} (accept=True moves it nevertheless)") from error
         for child in children:
             node = graph.wiring.nodes.get(child.node_name or "")
             if node is None or node.nested_graph is None:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Workflow")
 
 
 def shop(bodies: Bodies, shape: str, *, explains: bool) -> Graph:
-    """Return a graph around a nested one, which also explains its score by now, and a step that needs both."""
+    """Return a graph around a nested one, which also explains its score by now, and a step."""
 
     @node(output_name="risk")
     def score(order: str) -> int:

@@ -86,6 +86,7 @@ from hypergraph.durability.resume import (
     is_inside,
     lacks_results,
     recall,
+    refuse_defaults,
     refuse_remade,
     refuse_unreadable,
     refuse_unreadable_inside,
@@ -791,6 +792,7 @@ class WorkflowRecorder:
             asked_last = self.questions if is_same else self.store.questions(stored.workflow.id)
             warn_of_given_up(run, stored, asked_last, news, again)
         past = take_up(run, stored, given, outdated, self.store)
+        refuse_defaults(run, stored)
         reopened = {run.plan.steps[index].name: past.entry for index in past.reopened}
         new = [n for n, takers in changes.new.items() if n not in anew and not set(takers) <= set(anew)]
         version = self._version(run, stored.workflow)
@@ -1131,8 +1133,8 @@ class MapRecorder:
             self.repeated |= {key: key in waiting for key in found}
         given = self._given_answers(map_run, asked)
         self._check_changes(map_run, items, changes, asked, given)
-        if changes and self.options.code_change != "rerun" and map_run.numbers is None:
-            self._refuse_unreadable(map_run, items)
+        if self.options.code_change != "rerun" and map_run.numbers is None:
+            self._refuse_unreadable(map_run, items if changes else self._of_other_code(map_run, items))
         if failed:
             self.store.backend.delete([item.id for item in failed])
         if stored is not None and self._is_complete(map_run, stored, items):
@@ -1165,7 +1167,14 @@ class MapRecorder:
     def _refuse_unreadable(self, map_run: MapRun, items: Iterable[Workflow]) -> None:
         """Raise ValueUnreadableError if an unfinished item has a value that the graph cannot take today."""
         for item in (item for item in items if item.status is not WorkflowStatus.COMPLETED):
-            refuse_unreadable(self.store, map_run.admission.graph, item, map_run.context)
+            given = map_run.admission.given
+            refuse_unreadable(self.store, map_run.admission.graph, item, map_run.context, given_now=given)
+
+    @staticmethod
+    def _of_other_code(map_run: MapRun, items: Iterable[Workflow]) -> list[Workflow]:
+        """Return the items that were recorded with other code, whether or not it has made results."""
+        now = node_hashes(map_run.admission.graph)
+        return [item for item in items if item.node_hashes and item.node_hashes != now]
 
     def _refuse_other_version(self, map_run: MapRun, found: Workflow) -> None:
         """Give a map back that is pinned to another version by now. Raises GraphVersionError then."""

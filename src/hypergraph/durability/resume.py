@@ -35,6 +35,7 @@ from hypergraph.durability.history import (
     continued_in,
     grown,
     is_about_others,
+    is_other,
     stored_in,
     unseen_nodes,
 )
@@ -57,6 +58,7 @@ from hypergraph.exceptions import (
 from hypergraph.graph.graph import Graph
 from hypergraph.records import PauseInfo, RunStatus
 from hypergraph.scheduling import Standing, bits
+from hypergraph.values.fitting import misfit
 from hypergraph.values.undecodable import OPEN_OTHERWISE, Undecodable
 
 _CUT_OFF = (WorkflowStatus.FAILED, WorkflowStatus.STOPPED, WorkflowStatus.ACTIVE)  # by a failure, or a crash
@@ -120,8 +122,13 @@ def refuse_unreadable(
     workflow: Workflow,
     context: CallContext,
     around: tuple[Run, str] | None = None,
+    *,
+    given_now: Collection[str] = (),
 ) -> None:
-    """Raise ValueUnreadableError if a run, or one inside of it, cannot be restored as a resume does that."""
+    """Raise ValueUnreadableError if a run, or one inside of it, cannot be restored as a resume does that.
+
+    Without a run around it, raise GraphChangedError where it would take a default for a stored value.
+    """
     stored = stored_in(store, workflow.id)
     if stored is None:
         return
@@ -143,6 +150,8 @@ def refuse_unreadable(
         if isinstance(given.get(error.name or ""), Undecodable):
             return  # what it was given may come from outside again
         raise
+    if around is None:  # else the graph around it takes what it takes, and is asked
+        refuse_defaults(run, stored, given_now)
     ended = {record.node_name for record in stored.records if record.status is StepStatus.COMPLETED}
     nested = [step.name for step in run.plan.steps if step.kind == "graph" and step.name not in ended]
     refuse_unreadable_inside(run, stored, store, nested)
@@ -336,6 +345,67 @@ def _refuse_lost_choice(run: Run, stored: Stored, replay: Replay, reached: int) 
                 'code_change="rerun"; to finish the run as it was, use the code that recorded it.',
                 workflow_id=stored.workflow.id,
             )
+
+
+def refuse_defaults(run: Run, stored: Stored, given: Collection[str] = ()) -> None:
+    """Raise GraphChangedError for a stored value that nothing takes by now, where a default would be taken.
+
+    The parameter that took it was renamed, in most cases. What only finished nodes took is not needed; what
+    is `given` now, and what another node makes first, is no default.
+    """
+    nodes = (stored.workflow.graph or {}).get("nodes", ())
+    graph = run.admission.graph
+    now = {name for node in graph.iter_nodes() for name in (*node.inputs, *node.data_outputs)}
+    then = {name for node in nodes for name in node["inputs"]}
+    gone = then.difference(now, graph.removed).intersection({*stored.inputs, *stored.state})
+    if not gone:
+        return
+    coming = run.standing.ahead()
+    ahead = [run.plan.steps[i] for i in bits(coming)]
+    left = {step.name for step in ahead}
+    done = {record.node_name for record in completed_since(stored, run.resumed.first)}
+    left |= {node["name"] for node in nodes if node["name"] not in run.plan.index} - done
+    needed = {name for node in nodes if node["name"] in left for name in node["inputs"]}
+    known = {*then, *given, *run.values, *run.admission.base}
+    known.update(name for step in run.resumed.remade for name in step.outputs)
+    for step in ahead:
+        before = [s.name for s in ahead if run.standing.layout.before[step.index] >> s.index & 1]
+        for name in (n for n in step.node.inputs if n not in known and step.node.has_default_for(n)):
+            if not set(graph.wiring.feeders(step.name, name)).isdisjoint(before):
+                continue
+            for old in sorted(gone & needed):
+                value = stored.inputs[old][1] if old in stored.inputs else stored.state[old]
+                if _may_be(value, step, name):
+                    raise _replaced_by_default(run, stored, old, step, name)
+
+
+def completed_since(stored: Stored, superstep: int) -> list[StepRecord]:
+    """Return the completed steps from a superstep on."""
+    done = StepStatus.COMPLETED
+    return [record for record in stored.records if record.status is done and record.superstep >= superstep]
+
+
+def _may_be(value: Any, step: Step, name: str) -> bool:
+    """Say whether a value could be meant for a parameter: it is of its type, and not what is taken anyway."""
+    if isinstance(value, Undecodable):
+        return True
+    hint = step.node.get_input_type(name)
+    if hint is not None and misfit(value, hint) is not None:
+        return False
+    return is_other(value, step.node.get_default_for(name))
+
+
+def _replaced_by_default(run: Run, stored: Stored, old: str, step: Step, name: str) -> GraphChangedError:
+    names = run.admission.graph.renaming
+    today = name if names is None else names.value(name)
+    return GraphChangedError(
+        f"Workflow {stored.workflow.id!r}: no node takes the stored value of {old!r} any more, and "
+        f"{run.path_of(step.name)!r} would take the default of {today!r} instead; "
+        f"formerly={{{old!r}: {today!r}}} says that it was renamed.\n"
+        f"Nothing ran. How to fix: pass this to its Graph; or formerly={{{old!r}: None}}, if the value is "
+        f"not needed any more; or pass the value again, as in {today}=...",
+        workflow_id=stored.workflow.id,
+    )
 
 
 def standing_of(run: Run, stored: Stored, store: Checkpointer) -> Standing:
