@@ -82,6 +82,7 @@ from hypergraph.durability.resume import (
     ended_elsewhere,
     failed_elsewhere,
     given_up,
+    goes_on_inside,
     indexes_of,
     is_inside,
     lacks_results,
@@ -580,6 +581,8 @@ class WorkflowRecorder:
             return False  # nothing was written down, so nothing can be restored
         if any(_asks_no_more(run, record) for record in stored.questions):
             return False
+        if goes_on_inside(self.store, run.admission.graph, stored.questions):
+            return False
         asked = self._asked(stored)
         heads = {question.head for question in asked}
         if any(record.node_name not in heads for record in stored.questions):
@@ -1063,11 +1066,14 @@ def settle_map(store: Checkpointer, batch: str) -> None:
 
 
 def _is_whole(store: Checkpointer, found: Workflow) -> bool:
-    """Say whether every item of a map has begun: the step that it is part of has completed."""
+    """Say whether every item of a map has begun: the step that it is part of has completed, or waits."""
     if found.parent_id is None or found.node_name is None:
         return False
     steps = store.steps(found.parent_id, node=found.node_name, values=False)
-    return any(s.child_workflow_id == found.id and s.status is StepStatus.COMPLETED for s in steps)
+    return any(s.child_workflow_id == found.id and s.status in _ALL_BEGAN for s in steps)
+
+
+_ALL_BEGAN = (StepStatus.COMPLETED, StepStatus.PAUSED)
 
 
 @contextmanager

@@ -56,6 +56,7 @@ from hypergraph.exceptions import (
     warn_caller,
 )
 from hypergraph.graph.graph import Graph
+from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.records import PauseInfo, RunStatus
 from hypergraph.scheduling import Standing, bits
 from hypergraph.values.fitting import misfit
@@ -99,6 +100,41 @@ def lacks_results(run: Run, stored: Stored) -> bool:
 def is_inside(run: Run) -> bool:
     """Say whether a run hands its results to the run around it."""
     return run.parent is not None or (run.map_run is not None and run.map_run.parent is not None)
+
+
+def goes_on_inside(store: Checkpointer, graph: Graph, waiting: Iterable[StepRecord]) -> bool:
+    """Say whether nested graphs that a run waits in have something to do without an answer.
+
+    The run has stored that they ask. An item that was run by itself since may have answered its question.
+    """
+    for step in waiting:
+        node = graph.wiring.nodes.get(step.node_name)
+        child = (
+            None if step.child_workflow_id is None else store.backend.read_workflow(step.child_workflow_id)
+        )
+        if not isinstance(node, GraphNode) or child is None:
+            continue  # a question of its own, or one inside without a history
+        if child.status is not WorkflowStatus.PAUSED:
+            return True
+        found = [child]
+        if node.map_config is not None:
+            found = store.backend.find(Query(UNFINISHED, parent=child.id, limit=None))[0]
+            keeps_going = node.map_config[2] == "continue"
+            if any(item.status in _ENDS_MAP[keeps_going] for item in found):
+                return True
+        if any(inner.nested_graph is not None for inner in node.graph.iter_nodes()):
+            asking = [each for each in found if each.status is WorkflowStatus.PAUSED]
+            stored = [stored_in(store, each.id, node.graph) for each in asking]
+            if any(each is not None and goes_on_inside(store, node.graph, each.waiting) for each in stored):
+                return True
+    return False
+
+
+# How an item ends a map, without and with error_handling="continue": the questions of others do not count.
+_ENDS_MAP = (
+    frozenset((WorkflowStatus.FAILED, WorkflowStatus.STOPPED)),
+    frozenset((WorkflowStatus.STOPPED,)),
+)
 
 
 def refuse_unreadable_inside(run: Run, stored: Stored, store: Checkpointer, names: Collection[str]) -> None:
