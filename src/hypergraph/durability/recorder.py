@@ -103,7 +103,6 @@ from hypergraph.engine.run import CallContext, Run, StepOutcome
 from hypergraph.exceptions import (
     CheckpointError,
     CrashLoopError,
-    GraphVersionError,
     HypergraphError,
     ItemChangedError,
     ValueUnreadableError,
@@ -1145,27 +1144,44 @@ class MapRecorder:
             self.store.backend.delete([item.id for item in failed])
         if stored is not None and self._is_complete(map_run, stored, items):
             return
-        shared = self._shared(map_run)
-        new = replace(described(map_run, self.options), inputs=shared)
+        new = replace(described(map_run, self.options), inputs=self._shared(map_run))
         claim = self.claims[map_run] = self.store.backend.claim(
             map_run.workflow_id, new, self.store.encoding, force=self.options.force
         )
+        try:
+            self._begin(map_run, claim, items, new, given)
+        except BaseException:
+            self.store.backend.release(self.claims.pop(map_run))  # as it was: nothing of it has run
+            raise
+
+    def _begin(
+        self,
+        map_run: MapRun,
+        claim: Claim,
+        items: Sequence[Workflow],
+        new: NewWorkflow,
+        given: Mapping[str, Any],
+    ) -> None:
+        """Begin or continue a map that was claimed, with answers to questions of its items."""
+        parent, existing, shared = map_run.parent, claim.existing, dict(new.inputs)
         map_run.fence = claim.fence
-        if claim.existing is not None and parent is None:
-            self._refuse_other_version(map_run, claim.existing)  # another process may have begun since
-        if claim.existing is not None and shared:  # of other values than those of the first call are copies
-            changed = inputs_in(self.store, claim.existing).news(shared)
+        if existing is not None and parent is None:
+            refuse_other_version(map_run.admission.graph, existing)  # another process may have begun since
+        if existing is not None and shared:  # of other values than those of the first call are copies
+            changed = inputs_in(self.store, existing).news(shared)
             shared = {name: value for name, value in shared.items() if name not in changed}
         self.shared[map_run] = {name: Reference(1, name, 1, _length(value)) for name, value in shared.items()}
-        if claim.existing is None:
+        if existing is None:
             self.fresh.add(map_run)
             return
-        self._record_answers(map_run, given)
+        if given:
+            record_answers(self.store, existing.id, given, is_checked=True)
+            self.kept.update(given)
         if parent is None:
-            count_spent(self.store, map_run.context, map_run.workflow_id)
-        self.active_time[map_run] = active_time(claim.existing, items)
-        code = with_version(claim.existing, new.version)
-        if code is not None or claim.existing.status is not WorkflowStatus.ACTIVE:
+            count_spent(self.store, map_run.context, existing.id)
+        self.active_time[map_run] = active_time(existing, items)
+        code = with_version(existing, new.version)
+        if code is not None or existing.status is not WorkflowStatus.ACTIVE:
             self.store.backend.write(
                 self.store.encoding.commit(claim, status=WorkflowStatus.ACTIVE, code=code)
             )
@@ -1181,14 +1197,6 @@ class MapRecorder:
         """Return the items that were recorded with other code, whether or not it has made results."""
         now = node_hashes(map_run.admission.graph)
         return [item for item in items if item.node_hashes and item.node_hashes != now]
-
-    def _refuse_other_version(self, map_run: MapRun, found: Workflow) -> None:
-        """Give a map back that is pinned to another version by now. Raises GraphVersionError then."""
-        try:
-            refuse_other_version(map_run.admission.graph, found)
-        except GraphVersionError:
-            self.store.backend.release(self.claims.pop(map_run))
-            raise
 
     def _shared(self, map_run: MapRun) -> dict[str, Any]:
         """Return the larger values that all items of an outermost map take: the map keeps them once.
@@ -1325,16 +1333,6 @@ class MapRecorder:
             own = {**shared, **map_run.answers.get(number, {})}
             given |= {key: v for name, v in own.items() if (key := f"item-{number}.{name}") in keys}
         return given
-
-    def _record_answers(self, map_run: MapRun, given: Mapping[str, Any]) -> None:
-        """Keep the answers to open questions of items."""
-        if given:
-            try:
-                record_answers(self.store, map_run.workflow_id or "", given, is_checked=True)
-                self.kept.update(given)
-            except BaseException:
-                self.store.backend.release(self.claims.pop(map_run))
-                raise
 
     def close(self, map_run: MapRun) -> None:
         """Write down how the map ended."""

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -133,7 +133,9 @@ class AsyncKernel:
         try:
             return await asyncio.shield(settling)
         except asyncio.CancelledError:
-            await asyncio.wait([settling])
+            while not settling.done():
+                with suppress(asyncio.CancelledError):  # who is cancelled twice waits as well
+                    await asyncio.wait([settling])
             raise
 
     async def until(

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypergraph.engine.admission import Admission, admit, answers_inside, split_answers
 from hypergraph.engine.execute import (
@@ -26,6 +26,9 @@ from hypergraph.exceptions import GraphConfigError, NodeError, WorkerLostError, 
 from hypergraph.nodes.names import shown
 from hypergraph.nodes.options import Replace
 from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
+
+if TYPE_CHECKING:
+    from hypergraph.durability.recorder import WorkflowRecorder
 
 MAX_TASKS = 10_000
 
@@ -110,13 +113,13 @@ class MapRun:
         observer = self.context.observer if self.items else None  # an empty map emits and records nothing
         recorder = self.context.recorder if self.items else None
         if recorder is not None:
-            await stored(self, partial(recorder.open_map, self))
-            if self.context.begun is not None:
-                self.context.begun()
+            await self._opened(recorder)
         else:
             self.refuse_answers_to_no_item()
         self.started = clock()
         try:
+            if recorder is not None and self.context.begun is not None:
+                self.context.begun()
             if observer is not None:
                 await observer.map_started(self)
             await self._run_items()
@@ -126,6 +129,14 @@ class MapRun:
                 await stored(self, partial(recorder.close_map, self))
             if observer is not None:
                 await observer.map_ended(self)
+
+    async def _opened(self, recorder: WorkflowRecorder) -> None:
+        """Open the history of the map; one that is cancelled meanwhile gives it back."""
+        try:
+            await stored(self, partial(recorder.open_map, self))
+        except BaseException:
+            recorder.close_map(self)  # a thread that opens it goes on when its caller is cancelled
+            raise
 
     @property
     def pauses(self) -> tuple[PauseInfo, ...]:
