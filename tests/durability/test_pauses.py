@@ -14,6 +14,7 @@ from support.running import On
 
 from hypergraph import (
     END,
+    AsyncRunner,
     Graph,
     NodeEndEvent,
     NodeStartEvent,
@@ -73,6 +74,37 @@ class TestPauses:
         monkeypatch.setattr(store.backend, "claim", late)
         with pytest.warns(UserWarning, match="gives up what it asked for"):
             durable.run(graph, {"topic": "wasps"}, workflow_id="w", new_turn=True)
+
+    def test_a_turn_that_gives_up_a_question_of_the_call_it_waited_for_warns_of_it(
+        self, store: Checkpointer
+    ) -> None:
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        @node(output_name="heard")
+        async def listen(said: str) -> str:
+            begun.set()
+            await go_on.wait()
+            return said
+
+        @interrupt("ok")
+        def ask(heard: str) -> bool | None:
+            return None if heard == "refund" else True
+
+        graph, runner = Graph([listen, ask], name="chat"), AsyncRunner(checkpointer=store)
+
+        async def main() -> Any:
+            first = asyncio.create_task(runner.run(graph, said="refund", workflow_id="w"))
+            await begun.wait()
+            second = asyncio.create_task(
+                runner.run(graph, said="hello", workflow_id="w", new_turn=True, wait=True)
+            )
+            await asyncio.sleep(0.02)
+            go_on.set()
+            return await first, await second
+
+        with pytest.warns(UserWarning, match=r"gives up what it asked for \('ok'\) because of 'said'"):
+            paused, result = asyncio.run(main())
+        assert (paused.status, result["ok"]) == (RunStatus.PAUSED, True)
 
     @pytest.mark.parametrize("place", ["questions", "steps"])
     def test_the_same_answer_given_elsewhere_between_two_reads(

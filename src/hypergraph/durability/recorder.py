@@ -790,7 +790,8 @@ class WorkflowRecorder:
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
         if _is_outermost(run) and (news or again):
-            is_same = is_current or self.origin is not None  # else another owner may have asked since
+            # Else another owner, or one that was waited for, may have asked since.
+            is_same = (is_current and self.has_seen) or self.origin is not None
             asked_last = self.questions if is_same else self.store.questions(stored.workflow.id)
             warn_of_given_up(run, stored, asked_last, news, again)
         past = take_up(run, stored, given, outdated, self.store)
