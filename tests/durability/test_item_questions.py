@@ -58,6 +58,20 @@ class Desk:
         each = self.letter.as_node(name="each").map_over("topic", error_handling=mode)
         return Graph([each, self.count], name="batch")
 
+    def agent(self, *rounds: list[str]) -> Graph:
+        """Return a loop that writes letters in rounds, and adds them to a log."""
+
+        @node(output_name=("log", "topic"), append="log")
+        def plan(log: list[str]) -> tuple[str, list[str]]:
+            return "plan", [*rounds, []][log.count("plan")]
+
+        @route(targets=["each", END])
+        def more(topic: list[str]) -> Any:
+            return "each" if topic else END
+
+        each = self.letter.as_node(name="each", lift="sent", append="sent").with_outputs(sent="log")
+        return Graph([plan, more, each.map_over("topic")], name="agent")
+
     def took(self) -> list[str]:
         """Return what ran since the last call, in order of its text."""
         ran, self.ran = sorted(self.ran), []
@@ -319,17 +333,7 @@ def test_another_answer_to_an_item_that_was_answered_by_itself_is_refused(
 def test_items_in_a_loop_that_ran_by_themselves_add_to_the_list_once(
     desk: Desk, runner: str, options: dict[str, Any]
 ) -> None:
-    @node(output_name=("log", "topic"), append="log")
-    def plan(log: list[str]) -> tuple[str, list[str]]:
-        rounds = sum(entry == "plan" for entry in log)
-        return "plan", [["a", "c"], ["d"], []][rounds]
-
-    @route(targets=["each", END])
-    def more(topic: list[str]) -> Any:
-        return "each" if topic else END
-
-    each = desk.letter.as_node(name="each", lift="sent", append="sent").with_outputs(sent="log")
-    graph = Graph([plan, more, each.map_over("topic")], name="agent")
+    graph = desk.agent(["a", "c"], ["d"])
     run(runner, graph, {"log": []}, **options)
     alone(runner, desk, "w/each/item-0", options)
     alone(runner, desk, "w/each/item-1", options, down=True)
@@ -337,6 +341,51 @@ def test_items_in_a_loop_that_ran_by_themselves_add_to_the_list_once(
     alone(runner, desk, "w/each#2/item-0", options)
     result = run(runner, graph, {}, **options)
     assert result["log"] == ["plan", "on a: 1", "on c: 1", "plan", "on d: 1", "plan"]
+
+
+def refused(runner: str, graph: Graph, options: Mapping[str, Any]) -> str:
+    """Return what is said of another answer to the first item."""
+    with pytest.raises(WorkflowError, match="has been answered already") as caught:
+        run(runner, graph, {"each.item-0.ok": 2}, **options)
+    return str(caught.value)
+
+
+def test_another_answer_to_an_item_is_given_as_the_refusal_says(
+    desk: Desk, runner: str, options: dict[str, Any]
+) -> None:
+    run(runner, desk.batch, {"topic": ["a", "c"]}, **options)
+    run(runner, desk.batch, {"each.item-0.ok": 1, "each.item-1.ok": 1}, **options)
+    assert "run 'w/each/item-0' with it and new_turn=True, then run 'w'." in refused(
+        runner, desk.batch, options
+    )
+    run(runner, desk.letter, {"ok": 2}, **{**options, "workflow_id": "w/each/item-0"}, new_turn=True)
+    assert run(runner, desk.batch, {}, **options)["sent"] == ["on a: 2", "on c: 1"]
+
+
+def test_another_answer_to_an_item_in_a_loop_is_given_in_a_fork_once_the_map_has_ended(
+    desk: Desk, runner: str, options: dict[str, Any]
+) -> None:
+    graph = desk.agent(["a", "c"])
+    run(runner, graph, {"log": []}, **options)
+    run(runner, graph, {"each.item-0.ok": 1}, **options)
+    assert "new_turn=True, then run 'w'." in refused(runner, graph, options)  # the map has not ended yet
+    run(runner, desk.letter, {"ok": 3}, **{**options, "workflow_id": "w/each/item-0"}, new_turn=True)
+    result = run(runner, graph, {"each.item-1.ok": 1}, **options)
+    assert result["log"] == ["plan", "on a: 3", "on c: 1", "plan"]
+    said = refused(runner, graph, options)
+    assert said.endswith("fork the workflow before the question: fork_from=('w', 1).")
+    answers = {"each.item-0.ok": 2, "each.item-1.ok": 1}
+    forked = run(runner, graph, answers, **{**options, "workflow_id": "f"}, fork_from=("w", 1))
+    assert forked["log"] == ["plan", "on a: 2", "on c: 1", "plan"]
+
+
+def test_an_item_whose_answer_was_not_used_yet_takes_no_other_and_is_not_said_to(
+    desk: Desk, runner: str, options: dict[str, Any]
+) -> None:
+    run(runner, desk.batch, {"topic": ["a"]}, **options)
+    options["store"].answer("w", "each.item-0.ok", 1)
+    assert "new_turn" not in refused(runner, desk.batch, options)
+    assert run(runner, desk.batch, {}, **options)["sent"] == ["on a: 1"]
 
 
 # -- nested graphs in loops ------------------------------------------------------------------------------

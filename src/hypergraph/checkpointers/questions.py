@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.answers import check, checked_signal, stored_schema
+from hypergraph.checkpointers.history import added_by
 from hypergraph.checkpointers.names import moved
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Workflow
@@ -18,7 +19,7 @@ from hypergraph.clock import now
 from hypergraph.display import did_you_mean, preview
 from hypergraph.exceptions import WorkflowError
 from hypergraph.records import PauseInfo
-from hypergraph.structure import asks_for, signals_in
+from hypergraph.structure import asks_for, readable_graph, signals_in, walk
 from hypergraph.values.undecodable import Undecodable
 
 if TYPE_CHECKING:
@@ -465,13 +466,52 @@ def otherwise(store: Checkpointer, workflow_id: str, key: str, asked_by: str) ->
     way = f"fork the workflow before the question: fork_from={(asked_by, at - 1)!r}" if at else _ANEW
     inside = [number for number, part in enumerate(path, 1) if _ITEM.fullmatch(part)]
     item = child_at(store, workflow_id, path[: inside[-1]]) if inside else None
-    if item is None:
+    if item is None or _has_unused(store, workflow_id, path, name) or not _follows(store, workflow_id, path):
         return f"To try this one, {way}."
     own, then = moved(item.id, workflow_id, asked_by), f", then run {asked_by!r}"
     return (
         f"To try this one, {way}. To change the answer of this item alone, run {own!r} with it and "
         f"new_turn=True{'' if item.parent_id == workflow_id else then}."
     )
+
+
+def _has_unused(store: Checkpointer, workflow_id: str, path: Sequence[str], name: str) -> bool:
+    """Say whether a question at the end of a path keeps an answer that no run has used: it takes no other."""
+    found = child_at(store, workflow_id, path)
+    asking = [] if found is None else _asking(store, found.id)
+    return any(step.answer is not None and name in step.answer for step in asking)
+
+
+def _follows(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> bool:
+    """Say whether a run takes what an item at the end of a path makes by itself.
+
+    It does until the map has ended. After that it makes the list again, but for what is in a loop or adds to
+    a list, which would go on from its last value, and for what must not be repeated.
+    """
+    for end, name in enumerate(path):
+        if _ITEM.fullmatch(name):
+            continue
+        holder = child_at(store, workflow_id, path[:end]) if end else store.backend.read_workflow(workflow_id)
+        steps = [] if holder is None else store.steps(holder.id, values=False)
+        last = {step.node_name: step for step in steps}
+        done = {node: step for node, step in last.items() if step.status is StepStatus.COMPLETED}
+        if holder is None or name not in done:
+            continue
+        graph, ways = readable_graph(holder.graph), dict[str, list[str]]()
+        if graph is None:
+            return False
+        for edge in graph.edges:
+            ways.setdefault(edge.source, []).append(edge.target)
+        once = (holder.graph or {}).get("unrepeatable") or ()
+        kept = {*graph.self_fed, *(node for cycle in graph.cycles for node in cycle), *once}
+        again = [done[node] for node in walk([name], ways) if node in done]
+        if any(step.node_name in kept or _appends(store, step) for step in again):
+            return False
+    return True
+
+
+def _appends(store: Checkpointer, step: StepRecord) -> bool:
+    return any(added_by(store, step, name) is not None for name in step.output_versions)
 
 
 def _has(step: StepRecord, name: str) -> bool:
