@@ -13,7 +13,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -64,6 +64,17 @@ _FORMATS: dict[str, Callable[[str], Any]] = {
     "uuid": UUID,
     "decimal": Decimal,
 }
+_WRITTEN: dict[str, type | tuple[type, ...]] = {  # what a text of this format stands for
+    "date-time": datetime,
+    "date": date,
+    "time": time,
+    "duration": timedelta,
+    "uuid": UUID,
+    "decimal": Decimal,
+    "base64": (bytes, bytearray),
+    "binary": (bytes, bytearray),
+}
+_KEPT = (bytes, bytearray, datetime, date, time, timedelta, UUID, Decimal)
 
 
 def checked_signal(name: Any) -> str:
@@ -256,13 +267,16 @@ def check(key: str, value: Any, schema: Schema | None) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: fields of objects by name, members of an Enum as their values."""
+    """Return a value as JSON has it: fields of objects by name, members of an Enum as their values.
+
+    Dates, bytes and the like stay what they are: as texts they would fit where a text is asked for.
+    """
     if value is None or (isinstance(value, (str, int, float)) and not isinstance(value, enum.Enum)):
         return value
     import msgspec  # loaded on first use: most graphs ask nothing
 
     try:
-        return msgspec.to_builtins(value, enc_hook=_dumped, str_keys=True)
+        return msgspec.to_builtins(value, enc_hook=_dumped, builtin_types=_KEPT)
     except Exception:  # a class of the user's own, which fits no schema
         return value
 
@@ -289,7 +303,7 @@ def _problems(value: Any, schema: Schema, place: str) -> Iterator[tuple[str, str
             yield place, f"must be {described(schema)}, not {shown}"
         return
     kind = schema.get("type")
-    if isinstance(kind, str) and not _is_of(value, kind):
+    if isinstance(kind, str) and not (_is_of(value, kind) or _is_written(value, schema)):
         yield place, f"must be {_CALLED.get(kind, kind)}, not {shown}"
         return
     if isinstance(value, str):
@@ -307,6 +321,17 @@ def _is_of(value: Any, kind: str) -> bool:
     if known is None:
         return True
     return isinstance(value, known) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def _is_written(value: Any, schema: Schema) -> bool:
+    """Say whether JSON has a value as a text, of the kind that is asked for."""
+    if schema.get("type") != "string" or not isinstance(value, _KEPT):
+        return False
+    if isinstance(value, Decimal) and "pattern" in schema:  # a decimal number, as pydantic describes it
+        return bool(_may_match(schema["pattern"], str(value)))
+    kind = schema.get("format")
+    is_other = kind == "date" and isinstance(value, datetime)
+    return kind in _WRITTEN and isinstance(value, _WRITTEN[kind]) and not is_other
 
 
 def _wrong_text(value: str, schema: Schema, shown: str) -> Iterator[str]:
@@ -342,7 +367,7 @@ def _may_match(pattern: str, value: str) -> bool:
 
 
 def _wrong_number(value: float, schema: Schema, shown: str) -> Iterator[str]:
-    if not math.isfinite(value):
+    if not _is_finite(value, schema):
         yield f"must be a finite number, not {shown}"
     if "minimum" in schema and value < schema["minimum"]:
         yield f"must be at least {schema['minimum']}, not {shown}"
@@ -352,6 +377,16 @@ def _wrong_number(value: float, schema: Schema, shown: str) -> Iterator[str]:
         yield f"must be at most {schema['maximum']}, not {shown}"
     if "exclusiveMaximum" in schema and value >= schema["exclusiveMaximum"]:
         yield f"must be below {schema['exclusiveMaximum']}, not {shown}"
+
+
+def _is_finite(value: float, schema: Schema) -> bool:
+    """Say whether a number is finite, as a float where one is asked for."""
+    if isinstance(value, int) and schema.get("type") != "number":
+        return True
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _wrong_object(value: Mapping[Any, Any], schema: Schema, place: str) -> Iterator[tuple[str, str]]:
@@ -468,7 +503,7 @@ def converted(key: str, value: Any, declared: Any) -> Any:
     try:
         if validate is not None:
             return value if isinstance(value, wanted) else validate(plain(value))
-        return msgspec.convert(plain(value), wanted, dec_hook=_built)
+        return msgspec.convert(plain(value), wanted, dec_hook=_built, str_keys=True)
     except (msgspec.ValidationError, ValueError) as error:
         text = " ".join(str(error).split())
         raise InvalidAnswerError(f"{key!r} does not fit: {text}", key=key, field=key) from error

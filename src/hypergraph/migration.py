@@ -26,7 +26,7 @@ from hypergraph.durability.code_changes import (
 )
 from hypergraph.durability.history import stored_in
 from hypergraph.durability.once_only import refuse_repetition
-from hypergraph.durability.resume import take_up
+from hypergraph.durability.resume import refuse_defaults, take_up
 from hypergraph.engine.admission import admit
 from hypergraph.engine.kernel import SyncKernel
 from hypergraph.engine.options import RunOptions
@@ -337,7 +337,7 @@ class _Move:
             runs_next=found.runs_next or remade,
         )
 
-    def _restore(self, graph: Graph, workflow: Workflow) -> tuple[str, ...]:
+    def _restore(self, graph: Graph, workflow: Workflow, *, is_inside: bool = False) -> tuple[str, ...]:
         """Restore a run and the unfinished ones inside of it, as a resume does. Raises what that raises.
 
         Return the nodes that a resume runs first, because they make more by now.
@@ -349,23 +349,29 @@ class _Move:
         if stored.is_map:
             for child in self.store.backend.children(workflow.id):
                 if child.status in _UNFINISHED:
-                    self._restore(graph, child)
+                    self._restore(graph, child, is_inside=is_inside)
                 else:
                     self._read(graph, child)
             return ()
-        refuse_repetition(self.store, graph, stored, ())
+        refuse_repetition(self.store, graph, stored)
         refuse_unanswered(graph, stored, ())
-        names = given_names(graph, stored)
-        given = {name: stored.inputs[name][1] for name in names}
+        names = given_names(graph, stored, is_inside=is_inside)
+        given = {name: stored.inputs[name][1] for name in names if name in stored.inputs}
         run = Run(self.context, admit(graph, names, on_internal_override="ignore"), given)
         run.workflow_id = workflow.id
         past = take_up(run, stored, {}, (), self.store)
+        if not self.accept:
+            try:
+                refuse_defaults(run, stored)
+            except GraphChangedError as error:
+                reason = _reason(error, workflow.id)
+                raise _Refusal(f"{reason} (accept=True moves it nevertheless)") from error
         for child in children:
             node = graph.wiring.nodes.get(child.node_name or "")
             if node is None or node.nested_graph is None:
                 continue
             if child.status in _UNFINISHED:
-                self._restore(graph_inside(graph, node), child)
+                self._restore(graph_inside(graph, node), child, is_inside=True)
             elif child.item is not None and child.node_name not in stored.finished:
                 self._read(graph_inside(graph, node), child)
         return tuple(step.name for step in past.remade)

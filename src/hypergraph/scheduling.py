@@ -1073,6 +1073,7 @@ class Standing:
         "placed",
         "quiet",
         "ran",
+        "round",
         "running",
         "said",
         "unrun",
@@ -1098,6 +1099,7 @@ class Standing:
         self.arrived = 0  # beginnings of cycles without a gate that got something from outside, and wait
         self.coming = 0  # slots of theirs that this round fills: they count for their next run
         self.pending = 0  # nodes that a superstep of the past had ready, and that have not ended
+        self.round = 0  # nodes that have started in the present round of the loops they are in
         self.running = self.asking = self.ran = self.due = 0
         self.open = layout.scope & ~layout.controlled
         for loop in layout.loops:
@@ -1127,6 +1129,7 @@ class Standing:
             self.asking,
             decisions,
             tuple(self.quiet.items()),
+            self.round if self.quiet else 0,
             *self.held,
             *self.unrun,
             *self.entering,
@@ -1213,6 +1216,7 @@ class Standing:
         for k in bits(self.entering[loop.index]):
             self._look_at(self._enter(k))
         self.entering[loop.index] = 0
+        self.round &= ~loop.members
         self.placed |= heads & loop.cut
         self.events.append((loop.index, True))
         if loop.signals:
@@ -1232,6 +1236,7 @@ class Standing:
         self.due &= ~bit
         self.owed &= ~bit
         self.running |= bit
+        self.round |= bit
         if layout.heads & bit:  # open for one run
             for gate in layout.controllers[index]:
                 if gate in self.decisions:
@@ -1277,15 +1282,16 @@ class Standing:
             for k in layout.home[index]:
                 if layout.loops[k].whole:  # but its beginning goes first, whatever comes back to it
                     self.held[k] |= layout.loops[k].cut & again & ~(self.unrun[k] & layout.loops[k].begins)
-        kept = self._undisturbed(index) if self.quiet else 0
+        kept, undisturbed = self._undisturbed(index) if self.quiet else 0, 0
         if index in self.quiet:
+            undisturbed = fed & kept  # one that something else has called may have waited for this
             fed &= ~kept
             self.quiet = {i: mask for i, mask in self.quiet.items() if i != index}
         self.have |= gives
         for i in bits(layout.waiters[index] & self.placed):
             self.coming |= gives & layout.awaited[i]
         self.fresh |= fed & ~layout.calling[index] | layout.stirs[index] & self.idle
-        touched = fed | layout.waiters[index] | layout.stirs[index] | bit
+        touched = fed | undisturbed | layout.waiters[index] | layout.stirs[index] | bit
         for gate in bits(fed & layout.gates & ~self.ended):
             self.said.pop(gate, None)
             if gate in self.decisions:
@@ -1302,8 +1308,16 @@ class Standing:
         self._look_at(touched)
 
     def _undisturbed(self, index: int) -> int:
-        """Return the nodes that have run, and that a node which is new to the graph does not run again."""
-        return self.quiet.get(index, 0) & self.ran
+        """Return the nodes that have run, and that a node which is new to the graph does not run again.
+
+        In a loop that they share these are the nodes that have run in its present round: the others are
+        still to come in it, after the new one.
+        """
+        quiet = self.quiet.get(index, 0) & self.ran
+        if not quiet:
+            return 0
+        shared = _union(self.layout.loops[k].members for k in self.layout.home[index])
+        return quiet & (self.round | ~shared)
 
     def decide(self, gate: int, targets: Collection[int], is_end: bool = False) -> None:
         """Note what a gate decided; then it is to `finish`."""
@@ -1397,6 +1411,7 @@ class Standing:
         self.ended &= ~loop.members
         self.entered &= ~loop.members | loop.around
         self.idle |= loop.members
+        self.round &= ~loop.members
         self.placed &= ~loop.members
         self.arrived &= ~loop.members
         for k in loop.inner:
@@ -1475,6 +1490,7 @@ class Standing:
             "running",
             "asking",
             "ran",
+            "round",
             "placed",
             "arrived",
             "pending",

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import (
     Checkpoint,
     Checkpointer,
@@ -25,7 +27,8 @@ from hypergraph.checkpointers import (
 from hypergraph.checkpointers.query import NODE_FIELDS, WORKFLOW_FIELDS
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.checkpointers.sqlite.database import Database
-from hypergraph.exceptions import WorkflowNotFoundError
+from hypergraph.exceptions import WorkflowError, WorkflowNotFoundError
+from hypergraph.values import JsonSerializer
 
 ask = asyncio.run
 
@@ -588,3 +591,27 @@ def test_all_stores_can_be_imported_without_the_driver_of_postgres() -> None:
     """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "hypergraph[postgres]" in done.stdout
+
+
+def test_arguments_of_another_type_are_named(store: Checkpointer) -> None:
+    SyncRunner(checkpointer=store).run(Graph([node(lambda x: x, "y").with_name("f")]), x=1, workflow_id="w")
+    for call, error, words in (
+        (lambda: store.state("w", superstep="0"), TypeError, "superstep must be an int"),  # type: ignore[arg-type]
+        (lambda: store.steps("w", superstep="0"), TypeError, "superstep must be an int"),  # type: ignore[arg-type]
+        (lambda: store.search(3), TypeError, "search takes a text"),  # type: ignore[arg-type]
+        (lambda: store.backup(None), TypeError, "NoneType"),  # type: ignore[arg-type]
+        (lambda: store.state(3), WorkflowError, "3"),  # type: ignore[arg-type]
+        (lambda: store.prune(timedelta(days=-7)), ValueError, "Invalid older_than"),
+        (lambda: store.read_stream("w", "f", offset="x"), ValueError, "offset must be"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(error, match=words):
+            call()
+    assert store.state("w") == {"y": 1}
+
+
+def test_a_store_is_made_of_its_parts_and_not_of_names() -> None:
+    for options in ({"policy": "exit"}, {"serializer": "json"}, {"serializer": JsonSerializer}):
+        with pytest.raises(TypeError, match=next(iter(options))):
+            MemoryCheckpointer(**options)  # type: ignore[arg-type]  # what is refused
+    with pytest.raises(TypeError, match="checkpointer must be a Checkpointer"):
+        SyncRunner(checkpointer=MemoryCheckpointer)  # type: ignore[arg-type]  # what is refused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,8 +14,8 @@ from support.processes import Elsewhere, elsewhere
 from support.running import map_, map_async, run, run_async
 
 from durability.test_crashes import calls
-from hypergraph import Graph, ifelse, interrupt, node
-from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer
+from hypergraph import EventProcessor, Graph, RunEndEvent, ifelse, interrupt, node
+from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer, WorkflowStatus
 from hypergraph.exceptions import CheckpointError, WorkflowError
 
 __all__ = ["elsewhere", "map_", "run"]  # fixtures
@@ -117,6 +118,63 @@ def reviewed_and_killed(
 ) -> None:
     graph = Graph([review().as_node()], name="outer") if nested else review()
     opened(folder, "async", place).run(graph, given, workflow_id="w")
+
+
+# -- a process that dies between the end of a nested graph and the step around it ---
+
+INSIDE = {
+    "nested": ("review.verdict", ("review",)),
+    "nested twice": ("around.review.verdict", ("around",)),
+    "in a nested graph": ("around.review.verdict", ("around", "review")),
+    "mapped": ("review.item-0.verdict", ("review",)),
+    "mapped in a nested graph": ("around.review.item-0.verdict", ("around", "review")),
+}
+
+
+def inside(shape: str) -> Graph:
+    inner = review().as_node()
+    inner = inner.map_over("topic") if "mapped" in shape else inner
+    if "around" in INSIDE[shape][0]:
+        inner = Graph([inner], name="around").as_node()
+    return Graph([inner], name="outer")
+
+
+class DiesAfter(EventProcessor):
+    """Kills the process when a nested graph has ended."""
+
+    def __init__(self, path: tuple[str, ...]) -> None:
+        self.path = path
+
+    def on_event(self, event: Any) -> None:
+        if isinstance(event, RunEndEvent) and event.path == self.path:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def answered_and_killed(folder: Path, shape: str, runner: str) -> None:
+    (key, path), graph, on = INSIDE[shape], inside(shape), opened(folder, runner)
+    on.run(graph, {"topic": ["tea"] if "mapped" in shape else "tea"}, workflow_id="w")
+    on.run(graph, {key: "good"}, workflow_id="w", event_processors=[DiesAfter(path)])
+
+
+@needs_signals
+@pytest.mark.slow
+@pytest.mark.parametrize("runner", ["sync", "async"])
+@pytest.mark.parametrize("shape", INSIDE)
+def test_a_question_of_a_nested_graph_that_has_completed_is_answered(
+    tmp_path: Path, elsewhere: Elsewhere, shape: str, runner: str
+) -> None:
+    elsewhere.dies(answered_and_killed, tmp_path, shape, runner)
+    (key, _), graph, on = INSIDE[shape], inside(shape), opened(tmp_path, runner)
+    store = on.runner.checkpointer
+    assert store.workflow("w").status is WorkflowStatus.ACTIVE
+    assert store.questions("w") == []
+    with pytest.raises(WorkflowError, match=f"'{key}' of workflow 'w' has been answered already"):
+        store.answer("w", key, "bad")
+    with pytest.raises(WorkflowError, match=f"'{key}' of workflow 'w' has been answered already"):
+        on.run(graph, {key: "bad"}, workflow_id="w")
+    store.answer("w", key, "good")  # the same again
+    result = on.run(graph, {key: "good"}, workflow_id="w")
+    assert (result.completed, calls(tmp_path)) == (True, {"write": 1, "publish good": 1})
 
 
 # -- answers that are not used ---

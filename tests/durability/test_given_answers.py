@@ -6,17 +6,19 @@ import itertools
 import signal
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.crashing import opened
+from support.crashing import note, opened
 from support.durable import Bodies, On, bodies, durable, store
 from support.processes import Elsewhere, elsewhere
 from support.running import OnAsync, OnSync
 
 from durability.test_answers import review, reviewed
-from hypergraph import END, FunctionNode, Graph, ifelse, interrupt, node, route
+from durability.test_crashes import calls as called
+from hypergraph import END, FunctionNode, Graph, GraphWarning, ifelse, interrupt, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
 from hypergraph.exceptions import WorkflowError
 
@@ -543,6 +545,183 @@ def test_a_repeated_answer_is_not_used_for_the_question_that_follows_and_a_warni
     with pytest.warns(UserWarning, match="'ok' was not used .* answered an earlier question"):
         assert durable.run(graph, {"ok": True}, workflow_id="w").pause.value == 1
     assert durable.run(graph, {"ok": True}, workflow_id="w").pause.value == 2
+
+
+# -- questions of a later round, beside a failure ---
+
+
+class Rounds:
+    """A loop of two rounds with a question in each; in the second, a node beside the question may fail.
+
+    They are asked in the graph itself, in a nested graph, in two of them, or in an item. Code may answer the
+    first one.
+    """
+
+    def __init__(self, shape: str, bodies: Bodies, *, by_code: bool) -> None:
+        @node(output_name="call")
+        def model(n: int) -> Any:
+            return [n] if "mapped" in shape else n
+
+        @interrupt("ok")
+        def ask(call: int) -> bool | None:
+            return True if by_code and call == 0 else None
+
+        @node(output_name="done")
+        def use(call: int, ok: bool) -> str:
+            bodies.enter(f"use {call} {ok}")
+            return f"{call} {ok}"
+
+        @node(output_name="noted")
+        def log(call: Any) -> Any:
+            bodies.enter(f"log {call}")
+            return call
+
+        @node(output_name="n")
+        def up(done: Any, noted: Any, n: int) -> int:
+            return n + 1
+
+        @route(targets=["model", END])
+        def more(n: int) -> Any:
+            return "model" if n < 2 else END
+
+        key, act = "ok", [ask, use]
+        if shape != "flat":
+            inner = Graph([ask, use], name="act").as_node()
+            key, act = (
+                ("act.item-0.ok", [inner.map_over("call")]) if "mapped" in shape else ("act.ok", [inner])
+            )
+        if "twice" in shape:
+            key, act = f"around.{key}", [Graph(act, name="around").as_node()]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GraphWarning)  # it looks as if an old answer could be used
+            self.graph = Graph([more, model, *act, log, up], name="rounds")
+        self.key, self.failing = key, "log [1]" if "mapped" in shape else "log 1"
+
+
+ROUNDS = pytest.mark.parametrize("shape", ["flat", "nested", "nested twice", "mapped", "mapped twice"])
+
+
+@ROUNDS
+@pytest.mark.parametrize("by", ["run", "store"])
+def test_an_answer_beside_a_failure_is_used_though_code_answered_the_round_before_alike(
+    durable: On, store: Checkpointer, bodies: Bodies, shape: str, by: str
+) -> None:
+    rounds = Rounds(shape, bodies, by_code=True)
+    bodies.failing[rounds.failing] = OSError("down")
+    with pytest.raises(OSError, match="down"):
+        durable.run(rounds.graph, {"n": 0}, workflow_id="w")
+    assert [question.keys for question in store.questions("w")] == [(rounds.key,)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if by == "store":
+            store.answer("w", rounds.key, True)
+        for _ in range(2 if by == "run" else 0):
+            with pytest.raises(OSError, match="down"):
+                durable.run(rounds.graph, {rounds.key: True}, workflow_id="w")
+        bodies.failing.clear()
+        assert durable.run(rounds.graph, workflow_id="w").completed
+    assert [name for name in bodies.ran if name.startswith("use")] == ["use 0 True", "use 1 True"]
+
+
+@ROUNDS
+@pytest.mark.parametrize("is_early", [False, True], ids=["answer", "early answer"])
+def test_the_same_call_again_does_not_answer_the_question_beside_a_failure_and_a_warning_says_what_does(
+    durable: On, store: Checkpointer, bodies: Bodies, shape: str, is_early: bool
+) -> None:
+    rounds = Rounds(shape, bodies, by_code=False)
+    bodies.failing[rounds.failing] = OSError("down")
+    given = {rounds.key: True}
+    if is_early:
+        given = {"n": 0, rounds.key: True}
+    else:
+        durable.run(rounds.graph, {"n": 0}, workflow_id="w")
+    with pytest.raises(OSError, match="down"):
+        durable.run(rounds.graph, given, workflow_id="w")
+    says = rf"'{rounds.key}' was not used .* earlier question .* store.answer\('w', '{rounds.key}', ...\)"
+    for _ in range(2):
+        with pytest.raises(OSError, match="down"), pytest.warns(UserWarning, match=says):
+            durable.run(rounds.graph, given, workflow_id="w")
+    bodies.failing.clear()
+    with pytest.warns(UserWarning, match="Give the answer again, now that the question is open"):
+        assert durable.run(rounds.graph, given, workflow_id="w").paused
+    store.answer("w", rounds.key, True)
+    assert durable.run(rounds.graph, workflow_id="w").completed
+    assert [name for name in bodies.ran if name.startswith("use")] == ["use 0 True", "use 1 True"]
+
+
+def asked_twice(by_code: bool) -> Graph:
+    """Return a loop of two questions; the process dies after an answer about what is bad."""
+
+    @interrupt("ok")
+    def ask(n: int, call: str) -> bool | None:
+        return True if (by_code and n == 0) or call == "bad" else None
+
+    @node(output_name="n")
+    def up(n: int, ok: bool, call: str) -> int:
+        note(f"{call} {n} {ok}")
+        return n + 1
+
+    @ifelse(when_true="ask", when_false=END)
+    def more(n: int) -> bool:
+        return n < 2
+
+    return Graph([more, ask, up], name="asked_twice")
+
+
+def mapped_and_killed(folder: Path, by_code: bool) -> None:
+    runner, graph, given = opened(folder, "sync"), asked_twice(by_code), {"n": 0, "call": ["good"]}
+    runner.map(graph, given, map_over="call", workflow_id="m")
+    runner = opened(folder, "sync", "bad 0 True")
+    given = {"n": 0, "call": ["good", "bad"]}
+    runner.map(graph, given if by_code else {**given, "item-0.ok": True}, map_over="call", workflow_id="m")
+
+
+@needs_signals
+@pytest.mark.slow
+@pytest.mark.parametrize("by_code", [True, False], ids=["code", "call"])
+def test_an_answer_to_an_item_after_a_kill_is_for_its_open_question_unless_a_call_gave_it_before(
+    tmp_path: Path, elsewhere: Elsewhere, by_code: bool
+) -> None:
+    elsewhere.dies(mapped_and_killed, tmp_path, by_code)
+    runner, graph = opened(tmp_path, "sync"), asked_twice(by_code)
+    given = {"n": 0, "call": ["good", "bad"], "item-0.ok": True}
+    with nullcontext() if by_code else pytest.warns(UserWarning, match="'item-0.ok' was not used .* earlier"):
+        result = runner.map(graph, given, map_over="call", workflow_id="m")
+    assert [item.status.value for item in result] == ["completed" if by_code else "paused", "completed"]
+    if not by_code:
+        result = runner.map(graph, given, map_over="call", workflow_id="m")
+    assert (result.status.value, called(tmp_path)["good 1 True"]) == ("completed", 1)
+
+
+def test_the_question_of_an_item_that_was_answered_by_itself_is_closed(
+    durable: On, store: Checkpointer, bodies: Bodies
+) -> None:
+    desk = Desk("mapped", bodies)
+    durable.run(desk.graph, desk.given("tea"), workflow_id="w")
+    inner = desk.graph.nodes["each"].nested_graph
+    assert durable.run(inner, {"ok": False}, workflow_id="w/each/item-0").completed
+    assert (store.workflow("w").status.value, store.questions("w")) == ("paused", [])
+    for give in (store.answer, lambda wf, key, value: durable.run(desk.graph, {key: value}, workflow_id=wf)):
+        with pytest.raises(WorkflowError, match=f"'{desk.key}' .* has been answered already"):
+            give("w", desk.key, True)
+    assert desk.sent(durable.run(desk.graph, workflow_id="w")) == "on tea: False"
+
+
+def test_an_answer_that_a_call_gave_early_is_known_as_one(durable: On, store: Checkpointer) -> None:
+    @interrupt("ok")
+    def ask(topic: str) -> bool | None:
+        return True if topic == "tea" else None
+
+    graph = Graph([ask], name="desk")
+    durable.run(graph, {"topic": "tea"}, workflow_id="code")
+    durable.run(graph, {"topic": "milk", "ok": True}, workflow_id="early")
+    durable.run(graph.bind(ok=True), {"topic": "milk"}, workflow_id="bound")
+    found = {name: store.steps(name)[0].answered_at for name in ("code", "early", "bound")}
+    assert [name for name, at in found.items() if at is not None] == ["early"]
+    with pytest.raises(WorkflowError, match="does not ask for 'ok'"):
+        store.answer("code", "ok", False)
+    with pytest.raises(WorkflowError, match="'ok' of workflow 'early' has been answered already"):
+        store.answer("early", "ok", False)
 
 
 def test_an_answer_that_began_a_loop_does_not_answer_the_open_question(

@@ -169,6 +169,25 @@ def test_without_a_store_another_attempt_reuses_what_is_recorded(runner: type[On
     assert tools.calls == [0, 1, 2]
 
 
+@pytest.mark.parametrize("runner", [OnSync, OnAsync])
+def test_without_a_store_what_is_recorded_does_not_change_in_place(runner: type[On], tools: Tools) -> None:
+    def body(ctx: NodeContext) -> Any:
+        made = ctx.step("use", tools.use, 0)
+        made["made"] = "changed in place"
+        return ctx.step("use", tools.use, 0)
+
+    assert runner().run(agent_of(body), x=1)["out"] == {"made": 0}
+
+    def other(ctx: NodeContext) -> Any:
+        rows = [1]
+        ctx.step("sum", sum, rows)
+        rows.append(41)
+        return ctx.step("sum", sum, rows)
+
+    with pytest.raises(StepUsageError, match=r"recorded are \(\[1\]\), given are \(\[1, 41\]\)"):
+        runner().run(agent_of(other), x=1)
+
+
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 def test_every_mode_of_durability_keeps_inner_steps(tmp_path: Path, tools: Tools, durability: Any) -> None:
     broken = [True]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from support.running import RUNNERS, map_async, map_sync, run_async, run_sync
@@ -13,6 +13,7 @@ from support.stored import store_at
 
 from hypergraph import END, Graph, MapResult, RunResult, RunStatus, interrupt, node, route
 from hypergraph.checkpointers import AesGcmCodec, CheckpointPolicy, MemoryCheckpointer
+from hypergraph.exceptions import WorkflowError
 
 TOPICS = ["a", "auto", "c"]
 
@@ -22,6 +23,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.ran: list[str] = []
+        self.down: set[str] = set()  # drafts that cannot be sent
 
         @node(output_name="draft")
         def write(topic: str) -> str:
@@ -37,6 +39,8 @@ class Desk:
         @node(output_name="sent")
         def send(draft: str, ok: bool) -> str:
             self.ran.append(f"send {draft} {ok}")
+            if draft in self.down:
+                raise ConnectionError(draft)
             return f"{draft}: {ok}"
 
         @node(output_name="count")
@@ -45,8 +49,14 @@ class Desk:
             return len(sent)
 
         self.letter = Graph([write, ask, send], name="letter")
-        self.batch = Graph([self.letter.as_node(name="each").map_over("topic"), count], name="batch")
+        self.count = count
+        self.batch = self.listing("raise")
         self.rows = Graph([self.batch.as_node(name="rows").map_over("topic")], name="office")
+
+    def listing(self, mode: Literal["raise", "continue"]) -> Graph:
+        """Return a graph that writes a letter on each topic, and counts them."""
+        each = self.letter.as_node(name="each").map_over("topic", error_handling=mode)
+        return Graph([each, self.count], name="batch")
 
     def took(self) -> list[str]:
         """Return what ran since the last call, in order of its text."""
@@ -207,6 +217,128 @@ def test_an_answer_without_its_item_is_refused(desk: Desk, runner: str) -> None:
         run(runner, desk.batch, {"topic": ["a"], "each.ok": True})
 
 
+# -- items that run by themselves while the run around them waits -------------------------------------------
+
+
+def alone(runner: str, desk: Desk, item: str, options: Mapping[str, Any], *, down: bool = False) -> RunResult:
+    """Answer an item under its own id, where sending may fail."""
+    desk.down = {"on a", "on c"} if down else set()
+    found = run(runner, desk.letter, {"ok": 1}, **{**options, "workflow_id": item}, error_handling="continue")
+    desk.down = set()
+    desk.took()
+    return found
+
+
+def statuses(options: Mapping[str, Any], *ids: str) -> list[str]:
+    return [options["store"].workflow(each).status.value for each in ids]
+
+
+def test_a_run_completes_after_all_its_items_were_answered_by_themselves(
+    desk: Desk, runner: str, options: dict[str, Any]
+) -> None:
+    run(runner, desk.batch, {"topic": TOPICS}, **options)
+    alone(runner, desk, "w/each/item-0", options)
+    assert keys(run(runner, desk.batch, {}, **options)) == ["each.item-2.ok"]
+    alone(runner, desk, "w/each/item-2", options)
+    assert options["store"].questions("w") == []
+    result = run(runner, desk.batch, {}, **options)
+    assert (result.status, desk.took()) == (RunStatus.COMPLETED, ["count"])
+    assert result["sent"] == ["on a: 1", "on auto: True", "on c: 1"]
+    assert statuses(options, "w", "w/each") == ["completed", "completed"]
+
+
+@pytest.mark.parametrize("mode", ["raise", "continue"])
+def test_an_item_that_failed_by_itself_is_called_again_by_the_run_around_it(
+    desk: Desk, runner: str, options: dict[str, Any], mode: Any
+) -> None:
+    graph = desk.listing(mode)
+    run(runner, graph, {"topic": ["a", "auto"]}, **options)
+    assert alone(runner, desk, "w/each/item-0", options, down=True).status is RunStatus.FAILED
+    assert statuses(options, "w", "w/each") == ["paused", "partial"]
+    result = run(runner, graph, {}, **options)
+    assert (result.status, result["count"]) == (RunStatus.COMPLETED, 2)
+    assert desk.took() == ["count", "send on a 1"]
+    assert statuses(options, "w", "w/each") == ["completed", "completed"]
+
+
+def test_an_item_that_fails_again_in_the_run_around_it_fails_the_run(
+    desk: Desk, runner: str, options: dict[str, Any]
+) -> None:
+    run(runner, desk.batch, {"topic": ["a"]}, **options)
+    alone(runner, desk, "w/each/item-0", options, down=True)
+    desk.down = {"on a"}
+    result = run(runner, desk.batch, {}, **options, error_handling="continue")
+    assert (result.status, statuses(options, "w")) == (RunStatus.FAILED, ["failed"])
+
+
+@pytest.mark.parametrize(("mode", "calls"), [("raise", ["send on a 1"]), ("continue", [])])
+def test_an_item_that_failed_by_itself_beside_a_question_is_as_one_that_failed_inside(
+    desk: Desk, runner: str, options: dict[str, Any], mode: Any, calls: list[str]
+) -> None:
+    graph = desk.listing(mode)
+    run(runner, graph, {"topic": ["a", "c"]}, **options)
+    alone(runner, desk, "w/each/item-0", options, down=True)
+    result = run(runner, graph, {}, **options)
+    assert (keys(result), desk.took()) == (["each.item-1.ok"], calls)
+    assert run(runner, graph, {"each.item-1.ok": 2}, **options)["sent"] == ["on a: 1", "on c: 2"]
+
+
+def test_the_status_of_a_map_follows_an_item_that_failed_and_was_repaired_by_itself(
+    desk: Desk, runner: str, options: dict[str, Any]
+) -> None:
+    run(runner, desk.batch, {"topic": ["a"]}, **options)
+    alone(runner, desk, "w/each/item-0", options, down=True)
+    assert statuses(options, "w/each") == ["failed"]
+    run(runner, desk.letter, {}, **{**options, "workflow_id": "w/each/item-0"})
+    assert statuses(options, "w/each") == ["completed"]
+    assert run(runner, desk.batch, {}, **options)["sent"] == ["on a: 1"]
+
+
+def test_items_deep_inside_that_ran_by_themselves_are_taken_as_they_are(
+    desk: Desk, runner: str, options: dict[str, Any]
+) -> None:
+    run(runner, desk.rows, {"topic": [["a", "auto"], ["c"]]}, **options)
+    alone(runner, desk, "w/rows/item-0/each/item-0", options)
+    result = run(runner, desk.rows, {}, **options)
+    assert (keys(result), desk.took()) == (["rows.item-1.each.item-0.ok"], ["count"])
+    alone(runner, desk, "w/rows/item-1/each/item-0", options, down=True)
+    result = run(runner, desk.rows, {}, **options)
+    assert result["sent"] == [["on a: 1", "on auto: True"], ["on c: 1"]]
+
+
+def test_another_answer_to_an_item_that_was_answered_by_itself_is_refused(
+    desk: Desk, runner: str, options: dict[str, Any]
+) -> None:
+    run(runner, desk.batch, {"topic": ["a"]}, **options)
+    alone(runner, desk, "w/each/item-0", options)
+    with pytest.raises(WorkflowError, match="answered already, with another value"):
+        run(runner, desk.batch, {"each.item-0.ok": 2}, **options)
+    assert run(runner, desk.batch, {"each.item-0.ok": 1}, **options)["sent"] == ["on a: 1"]
+
+
+def test_items_in_a_loop_that_ran_by_themselves_add_to_the_list_once(
+    desk: Desk, runner: str, options: dict[str, Any]
+) -> None:
+    @node(output_name=("log", "topic"), append="log")
+    def plan(log: list[str]) -> tuple[str, list[str]]:
+        rounds = sum(entry == "plan" for entry in log)
+        return "plan", [["a", "c"], ["d"], []][rounds]
+
+    @route(targets=["each", END])
+    def more(topic: list[str]) -> Any:
+        return "each" if topic else END
+
+    each = desk.letter.as_node(name="each", lift="sent", append="sent").with_outputs(sent="log")
+    graph = Graph([plan, more, each.map_over("topic")], name="agent")
+    run(runner, graph, {"log": []}, **options)
+    alone(runner, desk, "w/each/item-0", options)
+    alone(runner, desk, "w/each/item-1", options, down=True)
+    assert keys(run(runner, graph, {}, **options)) == ["each.item-0.ok"]
+    alone(runner, desk, "w/each#2/item-0", options)
+    result = run(runner, graph, {}, **options)
+    assert result["log"] == ["plan", "on a: 1", "on c: 1", "plan", "on d: 1", "plan"]
+
+
 # -- nested graphs in loops ------------------------------------------------------------------------------
 
 
@@ -302,6 +434,27 @@ def test_where_nested_graphs_keep_no_history_all_answers_are_given_in_one_call(
         "on auto: True",
         "on c: False",
     ]
+
+
+@pytest.mark.parametrize("granularity", ["top-level", "none"])
+def test_a_question_in_a_loop_without_a_history_is_refused(runner: str, granularity: Any) -> None:
+    @node(output_name="draft")
+    def write(topic: str, verdict: str = "") -> str:
+        return topic + verdict
+
+    @interrupt("verdict")
+    def review(draft: str) -> str | None:
+        return None
+
+    @route(targets=["write", END])
+    def decide(verdict: str) -> Any:
+        return "write" if verdict else END
+
+    graph = Graph([Graph([write, review, decide], name="essay").as_node()], name="outer")
+    store = MemoryCheckpointer(policy=CheckpointPolicy(granularity=granularity))
+    with pytest.raises(ValueError, match="'review' asks in a loop"):
+        run(runner, graph, {"topic": "tea"}, store=store, workflow_id="w")
+    assert list(store.workflows()) == []
 
 
 def test_answers_of_an_encrypted_store_are_not_readable_in_its_file(desk: Desk, tmp_path: Path) -> None:

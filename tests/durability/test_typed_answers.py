@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any, Literal, TypedDict
+from uuid import UUID
 
 import msgspec
 import pydantic
@@ -223,3 +226,69 @@ def test_a_type_that_says_nothing_has_no_schema() -> None:
         described(schema_of(list[Refund]))
         == "a list, each item an object with amount, size (one of 's', 'l')"
     )
+
+
+@dataclass
+class Form:
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (str, b"yes"),
+        (str, timedelta(days=1)),
+        (int | str, b"yes"),
+        (list[str], [b"a"]),
+        (dict[str, str], {"1": "kept", 1: "lost"}),
+        (Form, {"name": b"ann"}),
+        (Form, Form(b"ann")),  # type: ignore[arg-type]  # what is refused
+        (float, 10**400),
+        (float, float("inf")),
+        (date, datetime(2026, 1, 31, tzinfo=UTC)),
+    ],
+)
+def test_an_answer_of_another_type_is_not_converted(kind: Any, value: Any) -> None:
+    def ask(x: int) -> None:
+        return None
+
+    ask.__annotations__["return"] = kind
+    graph, store = Graph([interrupt("answer")(ask)]), MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    runner.run(graph, x=1, workflow_id="w")
+    with pytest.raises(InvalidAnswerError):
+        runner.run(graph, answer=value, workflow_id="w")
+    assert [question.keys for question in store.questions("w")] == [("answer",)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (bytes, b"yes"),
+        (timedelta, timedelta(days=1)),
+        (date, date(2026, 1, 31)),
+        (datetime, datetime(2026, 1, 31, tzinfo=UTC)),
+        (Decimal, Decimal("1.5")),
+        (UUID, UUID(int=7)),
+        (dict[int, str], {1: "a"}),
+        (int, 10**400),
+    ],
+)
+def test_an_answer_of_the_type_stays_what_it_is(kind: Any, value: Any) -> None:
+    def ask(x: int) -> None:
+        return None
+
+    ask.__annotations__["return"] = kind
+    graph, store = Graph([interrupt("answer")(ask)]), MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    runner.run(graph, x=1, workflow_id="w")
+    store.answer("w", "answer", value)
+    assert runner.run(graph, workflow_id="w")["answer"] == value
+
+
+def test_who_answers_is_a_text() -> None:
+    store = MemoryCheckpointer()
+    graph = Graph([interrupt("ok")(lambda x: None).with_name("ask")])
+    SyncRunner(checkpointer=store).run(graph, x=1, workflow_id="w")
+    with pytest.raises(TypeError, match="by must be a text"):
+        store.answer("w", "ok", True, by=3)  # type: ignore[arg-type]  # what is refused

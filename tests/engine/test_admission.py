@@ -404,3 +404,42 @@ def test_a_gate_that_can_never_be_asked_is_reported_with_what_it_lacks() -> None
     with pytest.warns(UserWarning, match=r"Nothing ran in graph 'unnamed': .*'gate' lacks 'draft'"):
         result = SyncRunner().run(Graph([write, gate]), topic="tea")
     assert result.values == {}
+
+
+def test_the_start_of_a_loop_leaves_the_other_inputs_of_its_nodes_required(run: Run) -> None:
+    add = FunctionNode(lambda total, amount: total + amount, "add", "total")
+    report = FunctionNode(lambda total: f"total {total}", "report", "text")
+    first = FunctionNode(lambda x, p: x + p, "first", "y")
+    second = FunctionNode(lambda y, q: y + q, "second", "x")
+    again = RouteNode(lambda x: END if x > 5 else "first", ["first", END], "again")
+    cases = (
+        (Graph([add, report]), {"total": 3}, "amount"),
+        (Graph([first, second, again]), {"x": 1, "p": 1}, "q"),
+    )
+    for graph, given, missing in cases:
+        with pytest.raises(MissingInputError, match=missing):
+            run(graph, given)
+        assert run(graph, {**given, missing: 3}).completed
+
+
+def test_a_graph_with_a_bound_output_can_be_nested(run: Run) -> None:
+    graph = Graph([to_b, to_c], name="inner").bind(b=7)
+    assert graph.inputs.required == ()
+    assert run(graph).values == run(Graph([graph.as_node()])).values == {"b": 7, "c": 7}
+
+
+def test_an_entry_point_and_names_to_map_over_are_texts(run: Run, map_: Run) -> None:
+    with pytest.raises(TypeError, match="entrypoint must be the name of a node"):
+        run(Graph([to_b]), a=1, entrypoint=["to_b"])
+    with pytest.raises(TypeError, match="map_over must be a name"):
+        map_(Graph([to_b]), a=[1], map_over=3)
+
+
+def test_items_of_a_map_that_lack_a_selected_output_leave_the_others(map_: Run) -> None:
+    choose = RouteNode(lambda a: END if a == 2 else "to_b", ["to_b", END], "choose")
+    graph, options = Graph([choose, to_b]), {"map_over": "a", "select": "b", "on_missing": "error"}
+    found = map_(graph, a=[1, 2, 3], error_handling="continue", **options)
+    assert [result.status.value for result in found] == ["completed", "failed", "completed"]
+    assert isinstance(found[1].error, ValueError)
+    with pytest.raises(ValueError, match="Requested outputs not found"):
+        map_(graph, a=[1, 2, 3], **options)

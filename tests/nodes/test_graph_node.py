@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from hypergraph import Graph, GraphConfigError, GraphNode, RenameError, interrupt, node
+from hypergraph import (
+    FunctionNode,
+    Graph,
+    GraphConfigError,
+    GraphNode,
+    NodeContext,
+    RenameError,
+    interrupt,
+    node,
+)
 
 
 @node(output_name="docs", emit="found")
@@ -282,6 +291,25 @@ def test_interrupts_cannot_wait_inside_an_atomic_boundary() -> None:
         assert 'durability="nested"' in str(caught.value)
         assert "move the interrupt outside" in str(caught.value)
         assert Graph([graph.as_node()]).has_interrupts
+
+
+@pytest.mark.parametrize("option", [{"repeatable": False}, {"transaction": True}])
+def test_effects_cannot_be_inside_an_atomic_boundary(option: dict[str, bool]) -> None:
+    def charge(order: str, ctx: NodeContext) -> str:
+        return order
+
+    pay = FunctionNode(charge, "pay", "paid", **option)
+    name, value = next(iter(option.items()))
+    with pytest.raises(GraphConfigError, match=f"contains nodes with {name}={value}: 'pay'"):
+        Graph([Graph([pay], name="shop").as_node(durability="atomic")])
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\ud800"])
+def test_the_name_of_a_graph_can_be_printed(inner: Graph, name: str) -> None:
+    with pytest.raises(GraphConfigError, match="cannot be printed"):
+        Graph([inner.as_node(name=name)])
+    with pytest.raises(GraphConfigError, match="cannot be printed"):
+        Graph([review], name=name)
 
 
 def test_a_graph_node_cannot_cache(inner: Graph) -> None:

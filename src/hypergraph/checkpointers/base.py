@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from operator import itemgetter
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 
 from hypergraph.checkpointers import references
@@ -30,7 +31,16 @@ from hypergraph.checkpointers.names import check_tags, check_workflow_id
 from hypergraph.checkpointers.overview import Overview, overview_of
 from hypergraph.checkpointers.pending import awaited
 from hypergraph.checkpointers.policy import CheckpointPolicy
-from hypergraph.checkpointers.query import Filters, Moment, Query, Status, checked_limit, moment, parse
+from hypergraph.checkpointers.query import (
+    Filters,
+    Moment,
+    Query,
+    Status,
+    check_superstep,
+    checked_limit,
+    moment,
+    parse,
+)
 from hypergraph.checkpointers.questions import (
     Question,
     due_runs,
@@ -51,6 +61,7 @@ from hypergraph.checkpointers.records import (
     WorkflowList,
 )
 from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.display import preview
 from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowError, WorkflowNotFoundError
 from hypergraph.records import InnerStep
 from hypergraph.values.codecs import Codec, CodecChain
@@ -110,9 +121,16 @@ class Checkpointer:
         graphs: Graphs = (),
     ) -> None:
         self.backend = backend  # the place where the workflows are kept; its verbs are documented there
+        if not isinstance(policy, CheckpointPolicy | None):
+            raise TypeError(f"policy must be a CheckpointPolicy, got {preview(policy)}")
         self.policy = policy if policy is not None else CheckpointPolicy()  # when and how long to keep steps
         by_name = dict(serializer) if isinstance(serializer, Mapping) else {}
         rest = by_name.pop(_REST, None) if isinstance(serializer, Mapping) else serializer
+        for given in (rest, *by_name.values()):
+            if given is not None and (isinstance(given, type) or not hasattr(given, "serialize")):
+                raise TypeError(
+                    f"serializer must be a Serializer like JsonSerializer(), got {preview(given)}"
+                )
         if graphs:
             graphs = tuple(graphs)
             rest = with_graphs(rest or Encoding().serializer, graphs)
@@ -246,6 +264,7 @@ class Checkpointer:
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
+        check_superstep(superstep)
 
         def read(view: Self, each: str) -> dict[str, Any]:
             found = view.backend.read_outputs(each, upto=superstep)
@@ -300,6 +319,7 @@ class Checkpointer:
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
+        check_superstep(superstep)
         found = self.backend.read_steps(
             workflow_id,
             self.encoding,
@@ -479,6 +499,7 @@ class Checkpointer:
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
+        check_superstep(superstep)
         return self.snapshot(lambda view: History(view, workflow_id, superstep).descent(name))
 
     @awaited(list)
@@ -507,6 +528,7 @@ class Checkpointer:
             ValueError: nodes do not append to that name, or the list cannot be read.
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
+        check_superstep(superstep)
         return self.snapshot(
             lambda view: view._known(workflow_id, additions(view, workflow_id, name, superstep))
         )
@@ -621,10 +643,10 @@ class Checkpointer:
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist.
-            ValueError: the offset is negative.
+            ValueError: the offset is not a number, or is negative.
         """
-        if offset < 0:
-            raise ValueError(f"offset must not be negative, got {offset}")
+        if not isinstance(offset, int) or offset < 0:
+            raise ValueError(f"offset must be 0 or a larger number, got {offset!r}")
         self.workflow(workflow_id)
         return StreamReader(self, (workflow_id, node), offset, follow, timeout)
 
@@ -908,6 +930,8 @@ class Checkpointer:
         Raises:
             ValueError: the limit is neither a positive int nor None.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"search takes a text, got {preview(text)}")
         return mentions(self.view(artifacts=False), text, checked_limit(limit))
 
     def stats(
@@ -1026,7 +1050,7 @@ class Checkpointer:
             WorkflowError: it does not ask this, has been answered already, or its deadline has passed.
             InvalidAnswerError: the value is not of the type that the question asks for.
             ValueError: the question needs several answers at once; see `answer_all`.
-            TypeError: the value cannot be stored.
+            TypeError: the value cannot be stored, or `by` is not a text.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, interrupt
@@ -1061,7 +1085,7 @@ class Checkpointer:
             WorkflowError: it has completed, no node of it receives this signal, or it is a nested graph.
             InvalidAnswerError: the value is not of the type that the node declares.
             ValueError: this cannot be the name of a signal.
-            TypeError: the value cannot be stored.
+            TypeError: the value cannot be stored, or `by` is not a text.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, receive
@@ -1218,13 +1242,14 @@ class Checkpointer:
         kept = {key for text in self.backend.artifact_references() if (key := _key_in(text))}
         return gone + artifacts.sweep(kept, older_than_seconds=older_than)
 
-    def backup(self, path: str) -> None:
+    def backup(self, path: str | PathLike[str]) -> None:
         """Write a consistent copy of all workflows to a new SQLite file, while runs continue.
 
         Raises:
             CheckpointError: the file exists, or workflows are kept in memory.
+            TypeError: the path is neither a text nor a path.
         """
-        self.backend.backup(str(path), self.encoding)
+        self.backend.backup(fspath(path), self.encoding)
 
     # ------------------------------------------------------------------------------------------
 

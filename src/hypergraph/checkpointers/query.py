@@ -377,6 +377,8 @@ def _moment(given: Moment) -> datetime:
     if isinstance(given, datetime):
         return given.astimezone(UTC)
     if isinstance(given, timedelta):
+        if given < timedelta(0):
+            raise ValueError("a negative age")
         return now() - given
     ago = milliseconds(given)
     if ago is not None:
@@ -393,6 +395,12 @@ def checked_limit(limit: Any) -> int | None:
     if limit is None or (type(limit) is int and limit > 0):
         return limit
     raise ValueError(f"limit must be a positive int or None for all, not {limit!r}")
+
+
+def check_superstep(superstep: Any) -> None:
+    """Raise TypeError for what is neither an int nor None: in SQL, a text is larger than any number."""
+    if superstep is not None and (not isinstance(superstep, int) or isinstance(superstep, bool)):
+        raise TypeError(f"superstep must be an int or None, not {superstep!r}")
 
 
 def _statuses(given: Status | Iterable[Status] | None) -> frozenset[WorkflowStatus]:

@@ -107,11 +107,17 @@ def has_signal(store: Checkpointer, step: StepRecord) -> bool:
     )
 
 
+def _check_text(**options: Any) -> None:
+    """Raise TypeError for an option that is neither a text nor None."""
+    for name, given in options.items():
+        if given is not None and not isinstance(given, str):
+            raise TypeError(f"{name} must be a text, got {preview(given)}")
+
+
 def send_signal(store: Checkpointer, workflow_id: str, name: str, value: Any, by: str | None) -> None:
     """Keep a value for the next node of a workflow that receives it. Raises what `Checkpointer.send` says."""
     checked_signal(name)
-    if by is not None and not isinstance(by, str):
-        raise TypeError(f"by must be a text, got {preview(by)}")
+    _check_text(by=by)
     workflow = store.workflow(workflow_id)
     top = workflow if workflow.parent_id is None else store.backend.read_workflow(workflow.parent_id)
     if top is not None and (top.parent_id is not None or (top is not workflow and workflow.item is None)):
@@ -211,7 +217,7 @@ def _questions(
             below = [child for child in below if child not in inside]
             for child in inside:
                 yield from _questions(store, child, (*path, step.node_name), seen=seen)
-        elif step.pause is not None:
+        elif step.pause is not None and not _has_ended(store, step.child_workflow_id):
             yield _seen_from(step, step.pause, path)
     for child in below:  # whose nested graph, or map, has not ended yet
         yield from _questions(store, child, (*path, _name(child) or ""), seen=seen)
@@ -227,6 +233,12 @@ def _asking(store: Checkpointer, workflow_id: str) -> list[StepRecord]:
     indexes = sorted(index for index, status in last.values() if status is StepStatus.PAUSED)
     steps = [store.step(workflow_id, index) for index in indexes]
     return sorted((step for step in steps if step is not None), key=lambda step: (step.superstep, step.index))
+
+
+def _has_ended(store: Checkpointer, child: str | None) -> bool:
+    """Say whether a nested graph has completed: its process died before the step around it was stored."""
+    found = None if child is None else store.backend.read_workflow(child)
+    return found is not None and found.status is WorkflowStatus.COMPLETED
 
 
 def _index(last: tuple[int, StepStatus]) -> int:
@@ -265,8 +277,9 @@ def record_answers(
         WorkflowError: the question does not exist or is closed, or it has another answer.
         InvalidAnswerError: an answer is not of the type that the question asks for.
         ValueError: the question needs several answers at once.
-        TypeError: a value cannot be stored.
+        TypeError: a value cannot be stored, or `by` is not a text.
     """
+    _check_text(by=by, question=question_id)
     questions = open_questions(store, workflow_id, answers)
     if question_id is not None:
         questions = _only(question_id, questions, workflow_id, answers)
@@ -380,15 +393,21 @@ def answer_at(store: Checkpointer, workflow_id: str, key: str, since: int = 0) -
     return UNKNOWN
 
 
-def was_answered(store: Checkpointer, workflow_id: str, key: str, answer: Any, since: int = 0) -> bool:
-    """Say whether a key was given this answer, at any visit of what asks from a superstep on."""
+def was_answered(
+    store: Checkpointer, workflow_id: str, key: str, answer: Any, since: int = 0, *, by_code: bool = True
+) -> bool:
+    """Say whether a key has had this answer, at any visit of what asks from a superstep on.
+
+    What the handler of a question has returned counts only with `by_code`.
+    """
     *path, name = key.split(".")
     if path:
         inside = [child for child in store.backend.children(workflow_id) if _name(child) == path[0]]
         inside = [child for child in inside if (child.parent_superstep or 0) >= since]
         rest = ".".join((*path[1:], name))
-        return any(was_answered(store, child.id, rest, answer) for child in inside)
+        return any(was_answered(store, child.id, rest, answer, by_code=by_code) for child in inside)
     steps = store.steps(workflow_id, after=(since - 1, _FAR)) if since else store.steps(workflow_id)
+    steps = [step for step in steps if by_code or step.answered_at is not None]
     found = [step.answer if step.answer is not None else step.values for step in steps]
     return any(name in made and not _is_unlike(store, made[name], answer) for made in found if made)
 

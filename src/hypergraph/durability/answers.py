@@ -170,12 +170,16 @@ class _Case:
                 self.record = done[-1] if done else None
 
     def was_given(self, answer: Any) -> bool:
-        """Say whether an earlier question under the key has this answer, in this turn."""
+        """Say whether an earlier question under the key has this answer, in this turn.
+
+        While a question is open, only an answer that a call has given can be the same one again.
+        """
         wf, index = self.stored.workflow.id, self.run.plan.index
         place = self.key if self.path else _lifted_from(self.graph, self.key)
+        since = [self.begun.get(index.get(name, -1), 0) for name in self.makers]
         return any(
-            was_answered(self.store, wf, key, answer, self.begun.get(index.get(name, -1), 0))
-            for name in self.makers
+            was_answered(self.store, wf, key, answer, begun, by_code=not self.is_open)
+            for begun in since
             for key in {self.key, place}
         )
 
@@ -377,8 +381,10 @@ def without_answered_items(
     asked: Sequence[Question],
     changes: Mapping[int, Changes],
     restarted: Collection[int | None],
-) -> None:
+) -> set[str]:
     """Take away the answers that items of a map were given before; raise WorkflowError for other ones.
+
+    Those that an interrupted call may have given, and that are given again, are returned.
 
     `changes` are those of code that runs again, by the numbers of the items: what they lead to is asked anew,
     as is all that items ask which are `restarted`.
@@ -387,17 +393,26 @@ def without_answered_items(
     workflow_id = map_run.workflow_id or ""
     workflow = store.backend.read_workflow(workflow_id)
     is_interrupted = workflow is not None and workflow.status not in _AT_REST
+    repeated: set[str] = set()
     for number, answers in map_run.answers.items():
         for name, answer in list(answers.items()) if number not in restarted else ():
             key, *path = f"item-{number}.{name}", f"item-{number}", *name.split(".")[:-1]
-            if is_interrupted and was_answered(store, workflow_id, key, answer):
+            by_code = key not in keys  # while a question is open, only what a call has given can be repeated
+            if is_interrupted and was_answered(store, workflow_id, key, answer, by_code=by_code):
                 del answers[name]
+                repeated.add(key)
             elif number in changes and asks_again(map_run.admission.graph, name, changes[number]):
                 continue
             elif key not in keys and is_over(store, workflow_id, path):
                 found = answer_at(store, workflow_id, key)
                 if found is not UNKNOWN and is_other(found, answers.pop(name)):
                     raise answered(store, workflow_id, key)
+    return repeated
+
+
+def unanswered(asked: Iterable[Question]) -> set[str]:
+    """Return the keys of questions that have no answer yet."""
+    return {key for question in asked if question.step.answer is None for key in question.keys}
 
 
 def is_over(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> bool:

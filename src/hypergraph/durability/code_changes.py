@@ -12,8 +12,8 @@ from hypergraph.checkpointers.questions import Question, began_by
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow, outermost
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import preview
-from hypergraph.durability.history import Stored, lacking, stored_in, unseen_nodes
-from hypergraph.durability.once_only import effects_in, once_only
+from hypergraph.durability.history import Stored, continued_in, lacking, stored_in, unseen_nodes
+from hypergraph.durability.once_only import effects_in, has_turned, is_repeatable, once_only
 from hypergraph.engine.admission import ITEM, Admission, admit
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
@@ -419,14 +419,31 @@ def code_to_record(
                 hashes[name] = f"{(known if keeps else now).partition('+')[0]}+{_SEVERAL}"
             elif keeps:
                 hashes[name] = known
-    if hashes == before and version == stored.workflow.version:
+    structure = structure_to_record(graph, stored.workflow)
+    is_same = hashes == before and version == stored.workflow.version
+    if is_same and (stored.workflow.graph == structure or stored.workflow.graph is None):
         return None
     return NewWorkflow(
         graph_hash=graph.definition_hash,
-        graph=structure_to_record(graph, stored.workflow),
+        graph=structure,
         node_hashes=hashes,
         version=version,
     )
+
+
+def code_of_fork(source: Workflow, upto: int | None) -> dict[str, Any]:
+    """Return the code with which a fork of a workflow is created: that of the workflow.
+
+    What was recorded by other rules is not refused in a fork. A nested graph that began to run again after
+    the superstep of the fork holds results of several codes there.
+    """
+    hashes = dict(source.node_hashes)
+    for name, known in source.node_hashes.items():
+        again = _REOPENED.fullmatch(known)
+        if again is not None and upto is not None and int(again[1]) > upto:
+            hashes[name] = f"{known.partition('+')[0]}+{_SEVERAL}"
+    graph = None if source.graph is None else {**source.graph, "rules": RULES}
+    return {"graph": graph, "node_hashes": hashes}
 
 
 def with_version(workflow: Workflow, version: str | None) -> NewWorkflow | None:
@@ -679,7 +696,17 @@ def not_to_rerun(
     also where the node or the nested graph around it has not ended.
     """
     plan, layout, finished = admission.plan, admission.layout, stored.finished
-    reached = layout.reached_from((), [plan.index[name] for name in outdated if name in plan.index])
+    recorded = {node["name"]: node for node in (stored.workflow.graph or {}).get("nodes", ())}
+    before = stored.workflow.node_hashes
+
+    again = [plan.index[name] for name in outdated if name in plan.index]
+    # Of a nested graph that is outdated itself, and takes what it took, only what has changed runs again.
+    continued = {
+        name
+        for name in (plan.steps[index].name for index in continued_in(admission, (), again))
+        if not has_turned(admission.graph.nodes[name], recorded.get(name, {}), before.get(name, ""))
+    }
+    reached = layout.reached_from((), again)
     steps = [plan.steps[index] for index in bits(reached)]
     for step in steps:
         if step.name not in finished:
@@ -688,12 +715,13 @@ def not_to_rerun(
         if layout.home[step.index] or step.appends or taken:
             how = "is in a loop" if layout.home[step.index] else "adds to what it made"
             return f"node {step.name!r} {how}, and would continue from its last value"
-        # Of a nested graph that is outdated itself, only what has changed inside of it runs again.
-        once = [] if step.name in outdated and step.kind == "graph" else once_only(step.node)
+        once = [] if step.name in continued else once_only(step.node)
         if once:
             return f"node {once[0]!r} has completed, and must not be repeated (repeatable=False)"
-    begun = [step.name for step in steps if step.name not in finished and step.name not in outdated]
+    begun = [step.name for step in steps if step.name not in continued]
     for effect in effects_in(store, stored.workflow, begun) if begun else ():
+        if is_repeatable(admission.graph, effect):
+            continue
         ended = "has begun" if effect.is_open else "has completed"
         return f"{effect.title} {ended}, and must not be repeated (repeatable=False)"
     return None

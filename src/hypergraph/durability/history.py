@@ -786,6 +786,13 @@ def unseen_nodes(graph: Graph, stored: Stored) -> dict[str, list[str]]:
         for name in new:
             if name in feeders and name not in chosen and name != taker and not ran_with(taker, name):
                 found.setdefault(name, []).append(taker)
+    pending = list(found)
+    while pending:  # a new gate that chooses one of them is as new as that: it decides for the first time
+        name = pending.pop()
+        for gate in (g for g in new if g in wiring.gates and g not in found):
+            if name in wiring.gates[gate].target_names:
+                found[gate] = found[name]
+                pending.append(gate)
     return found
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.inner_steps import INDEX, ROOM, Opaque, content_of, inner_step_of, owner_of
 from hypergraph.checkpointers.records import Payload, Place
+from hypergraph.durability.code_changes import node_hashes
 from hypergraph.durability.history import is_other
 from hypergraph.engine.inner_steps import Entry, Opened
 from hypergraph.engine.plan import Step
@@ -26,7 +27,7 @@ class InnerJournal:
         self.step = step
         self.superstep = superstep
         self.visit = journal.visits.get(step.index, 1)
-        self.inputs = journal.input_versions(step)  # of other inputs, what was recorded counts no more
+        self.inputs = journal.input_versions(step)
         self.encoding: Encoding = journal.store.encoding
 
     def recorded(self) -> dict[str, Entry]:
@@ -48,9 +49,27 @@ class InnerJournal:
         content, index = self._content(payload), payload.idx & INDEX
         if content is None:  # it was called, and what came of it cannot be read
             return Entry(index, "completed", payload=payload)
-        if content.get("inputs") != self.inputs:
+        is_other = content.get("inputs") != self.inputs
+        if is_other and not (content.get("once") and self._is_of_this_turn(payload, content)):
             return None
-        return Entry(index, content["status"], awaited=bool(content.get("awaited")), payload=payload)
+        entry = Entry(index, content["status"], awaited=bool(content.get("awaited")), payload=payload)
+        entry.of_other_inputs = is_other
+        if content.get("once") and content.get("code", self.code) != self.code:
+            entry.former = str(content.get("function", ""))
+        return entry
+
+    def _is_of_this_turn(self, payload: Payload, content: Mapping[str, Any]) -> bool:
+        """Say whether no new values have reached the node since: its code alone makes it take others."""
+        began = self.journal.turns_at.get(self.step.index, 0)
+        turn = content.get("turn")
+        if type(turn) is not int:  # of an earlier release
+            turn = payload.superstep
+        return payload.superstep > began or turn >= began
+
+    @property
+    def code(self) -> str:
+        """The hash of the code of the node."""
+        return node_hashes(self.journal.run.admission.graph).get(self.step.name, "")
 
     def _content(self, payload: Payload) -> Mapping[str, Any] | None:
         return content_of(self.encoding, self.journal.claim.workflow_id, payload)
@@ -64,12 +83,12 @@ class InnerJournal:
         content = self._content(entry.payload)
         if content is None:
             self._refuse_foreign(entry.payload)
-        if content is None or content["status"] != "completed":
+        if content is None or content["status"] == "failed":
             return None
         found = inner_step_of(self.step.name, entry.payload, content)
         if isinstance(found.value, Undecodable) or found.problem is not None:
             return None
-        made = Entry(entry.index, "completed")
+        made = Entry(entry.index, content["status"])
         made.args, made.kwargs, made.value = found.args, found.kwargs, found.value
         return made
 
@@ -122,7 +141,7 @@ class InnerJournal:
         if kwargs:
             content["kwargs"] = kwargs
         if not call.options.repeatable and call.options.on_ambiguous != "rerun":
-            content["once"] = True
+            content |= {"once": True, "turn": self.journal.turn, "code": self.code}
         if call.entry.awaited:
             content["awaited"] = True
         if call.attempt > 1:

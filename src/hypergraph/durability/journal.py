@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -36,7 +36,7 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.history import ResumeState, Stored, is_about_others
 from hypergraph.durability.inner_steps import InnerJournal
-from hypergraph.durability.summaries import SummaryWriter
+from hypergraph.durability.summaries import SummaryWriter, turns_of_nodes
 from hypergraph.engine.inner_steps import added, usage_inside
 from hypergraph.engine.kernel import NOT_KNOWN
 from hypergraph.engine.lists import items_of
@@ -197,6 +197,14 @@ class Journal:
         self.last_commit = _clock()
         self._used_before: dict[tuple[int, str, str], dict[str, float]] | None = None
         self.summaries = None if self.silent else _summaries_of(run)
+
+    @cached_property
+    def turns_at(self) -> dict[int, int]:
+        """The superstep of the last turn that reached each node, but for the first turn."""
+        past: ResumeState | None = self.run.resumed
+        if past is None or past.stored is None:
+            return {}
+        return turns_of_nodes(past.stored, self.run.admission, range(len(self.run.plan.steps)))
 
     def before(self, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
@@ -925,6 +933,8 @@ def _uncommon(outcome: StepOutcome) -> dict[str, Any]:
         facts["cached"] = True
     if outcome.expired:
         facts["expired"] = True
+    if outcome.given:
+        facts["answered_at"] = clock.clock().isoformat()
     if outcome.answered_by is not None:
         facts["answered_by"] = outcome.answered_by
     if outcome.attempts > 1:

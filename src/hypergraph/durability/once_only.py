@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.inner_steps import content_of
@@ -12,9 +12,11 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import began_by
 from hypergraph.checkpointers.records import Workflow
 from hypergraph.checkpointers.status import UNFINISHED, WorkflowStatus
-from hypergraph.durability.history import Stored
+from hypergraph.durability.history import Stored, stored_in
+from hypergraph.engine.admission import admit
+from hypergraph.engine.plan import graph_inside
 from hypergraph.engine.run import Run
-from hypergraph.exceptions import AmbiguousStepError, GraphChangedError
+from hypergraph.exceptions import AmbiguousStepError, GraphChangedError, HypergraphError
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
@@ -104,42 +106,122 @@ def recorded_once_only(workflow: Workflow) -> set[str]:
 
 
 def refuse_repetition(
-    store: Checkpointer, graph: Graph, stored: Stored, anew: Collection[str], upto: int | None = None
+    store: Checkpointer,
+    graph: Graph,
+    stored: Stored,
+    anew: Collection[str] = (),
+    *,
+    again: Collection[str] = (),
+    upto: int | None = None,
 ) -> None:
-    """Refuse a graph that may have an effect again, in another node than the one that a history names.
+    """Refuse a graph that may have an effect again, at another place than the one that a history names.
 
-    That was renamed, in most cases. New nodes that new values run `anew` do not repeat it. A fork repeats
-    what has begun after the superstep that it starts from.
+    Its node was renamed, in most cases, was moved into or out of a nested graph, or became one. New nodes
+    that new values run `anew` do not repeat it. Nested graphs that run `again` are looked into although they
+    have a result. A fork repeats what has begun after the superstep that it starts from.
 
     Raises:
         AmbiguousStepError: it has begun, and has left no result.
-        GraphChangedError: it has completed, and a new node makes the same, or has such an effect too.
+        GraphChangedError: it has completed, and another node may make it again.
     """
     before, workflow = stored.workflow.node_hashes, stored.workflow
-    new = [node for node in graph.iter_nodes() if node.name not in {*before, *anew}]
-    recorded = {node["name"]: node for node in (workflow.graph or {}).get("nodes", ())}
+    recorded = _recorded_nodes(workflow.graph)
+    makers = list(_makers(graph, stored, recorded, anew))
     nodes, begun = graph.nodes, None
     if upto is not None:
         begun = {child.node_name for child in store.backend.children(workflow.id) if began_by(child, upto)}
         begun |= {record.node_name for record in stored.records}
     for name in before:
         node, known = nodes.get(name), recorded.get(name, {})
-        rivals = [each for each in new if not set(known.get("outputs", ())).isdisjoint(each.data_outputs)]
-        is_gone = node is None or _is_turned(node, known)
-        others = new if is_gone else [each for each in rivals if once_only(each)]
+        rivals = [each for each in makers if each.name != name and each.makes.intersection(_outputs(known))]
+        others = [each for each in makers if each.name != name]
+        is_turned = node is not None and has_turned(node, known, before[name])
         is_left_out = name in graph.removed or (begun is not None and name not in begun)
-        if is_left_out or not (is_gone or others):
+        may_move = (
+            node is not None and not is_turned and _may_move(node, name in recorded_once_only(workflow))
+        )
+        if is_left_out or not (node is None or is_turned or others or may_move):
             continue
         for effect in effects_in(store, workflow, [name]):
-            makers = [each for each in others if each in rivals or _may_repeat(each, effect)]
-            if is_gone and (effect.is_open or node is not None):
-                raise _without(graph, workflow, effect)
-            if makers:
-                raise _repeated(graph, workflow, effect, [each.name for each in makers])
+            why = "it is not in this graph" if node is None and effect.is_open else None
+            if node is not None and is_turned:
+                is_lost = name not in anew and _is_lost(stored, name, node, known)
+                why = _turn(node, known) if effect.is_open or is_lost else None
+            elif node is not None and may_move and _has_moved(stored, node, effect, anew):
+                why = "other code calls it by now"
+            if why is not None:
+                raise _without(graph, workflow, effect, why)
+            is_gone = not is_turned and _is_gone(graph, effect)  # maybe out of a nested graph that is there
+            same = others if is_gone else [] if is_turned else rivals
+            found = [each for each in same if each.may_repeat or (node is None and each in rivals)]
+            if found:
+                raise _repeated(graph, workflow, effect, [each.name for each in found])
+    if upto is None:
+        _refuse_inside(store, graph, stored, anew, again)
 
 
-def _is_turned(node: HyperNode, known: Mapping[str, Any]) -> bool:
-    """Say whether a nested graph runs for each item of a list by now, or no longer does."""
+def _recorded_nodes(structure: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
+    return {node["name"]: node for node in (structure or {}).get("nodes", ())}
+
+
+def _outputs(known: Mapping[str, Any]) -> Collection[str]:
+    found: Collection[str] = known.get("outputs", ())
+    return found
+
+
+class _Maker(NamedTuple):
+    """A node that does what it did not do when a workflow was recorded."""
+
+    name: str
+    makes: frozenset[str]  # outputs that it did not make then
+    may_repeat: bool  # whether it has calls with repeatable=False since, or may have such inner steps
+
+
+def _makers(
+    graph: Graph, stored: Stored, recorded: Mapping[str, Mapping[str, Any]], anew: Collection[str]
+) -> Iterator[_Maker]:
+    """Yield new nodes, nested graphs with new nodes inside, and unfinished nodes whose code may do more."""
+    before, finished = stored.workflow.node_hashes, stored.finished
+    once = recorded_once_only(stored.workflow)
+    for node in graph.iter_nodes():
+        name, known = node.name, recorded.get(node.name, {})
+        made = frozenset(node.data_outputs)
+        if name in anew:
+            continue
+        if name not in before:
+            yield _Maker(name, made, _may_repeat(node))
+        elif node.nested_graph is not None:
+            inside = [] if has_turned(node, known, before[name]) else list(_new_inside(node, known))
+            if inside:
+                yield _Maker(name, made.difference(_outputs(known)), any(map(_may_repeat, inside)))
+        elif name not in finished and "+" not in before[name] and known:
+            more = made.difference(_outputs(known))
+            is_newly = not node.repeatable and name not in once
+            if more or is_newly:
+                yield _Maker(name, more, is_newly)
+
+
+def _new_inside(node: HyperNode, known: Mapping[str, Any]) -> Iterator[HyperNode]:
+    """Yield the nodes inside of a nested graph that were not there when it was recorded."""
+    if node.nested_graph is None or not isinstance(known.get("graph"), Mapping):
+        return
+    recorded = _recorded_nodes(known["graph"])
+    for inner in node.nested_graph.iter_nodes():
+        before = recorded.get(inner.name)
+        if before is None or has_turned(inner, before):
+            yield inner
+        else:
+            yield from _new_inside(inner, before)
+
+
+def has_turned(node: HyperNode, known: Mapping[str, Any], code: str = "") -> bool:
+    """Say whether a node is a nested graph by now, or no longer is, or runs for each item or no longer does.
+
+    Its history is kept in another place then.
+    """
+    was_graph = known["kind"] == "graph" if "kind" in known else "+" in code
+    if (known or code) and was_graph is not (node.nested_graph is not None):
+        return True
     return (
         isinstance(node, GraphNode)
         and "map_over" in known
@@ -147,15 +229,169 @@ def _is_turned(node: HyperNode, known: Mapping[str, Any]) -> bool:
     )
 
 
+def _turn(node: HyperNode, known: Mapping[str, Any]) -> str:
+    """Return how a node has turned, for a message."""
+    if node.nested_graph is None:
+        return "what was a nested graph is a node by now"
+    if known.get("kind") == "graph":
+        return "the graph around it is mapped by now, or no longer is"
+    return "what was a node is a nested graph by now"
+
+
+def _is_lost(stored: Stored, name: str, node: HyperNode, known: Mapping[str, Any]) -> bool:
+    """Say whether nothing keeps a node that has turned from running: the result of another kind is kept."""
+    is_mapping = node.nested_graph is not None and known.get("kind") == "graph"
+    return is_mapping or name not in stored.finished
+
+
+def _may_move(node: HyperNode, was_once: bool) -> bool:
+    """Say whether the calls of a node may be its inner steps by now, or its inner steps the node itself."""
+    return node.nested_graph is None and (was_once is node.repeatable)
+
+
+def _has_moved(stored: Stored, node: HyperNode, effect: Effect, anew: Collection[str]) -> bool:
+    if node.name in anew or (node.name in stored.finished and not effect.is_open):
+        return False
+    if effect.step is None:  # a node that says nothing of it, and has no inner steps, may be repeated
+        return effect.is_open and _takes_context(node)
+    return not node.repeatable and node.on_ambiguous != "rerun"
+
+
+def _is_gone(graph: Graph, effect: Effect) -> bool:
+    """Say whether a nested graph no longer has the node of an effect, and does not name it as removed."""
+    *around, name = effect.path.split("/")
+    inside: Graph | None = graph
+    for each in around:
+        if inside is None or each in inside.removed:
+            return False
+        node = inside.nodes.get(each)
+        if node is None:
+            return True
+        inside = node.nested_graph
+    return inside is not None and name not in inside.nodes and name not in inside.removed
+
+
+def _refuse_inside(
+    store: Checkpointer, graph: Graph, stored: Stored, anew: Collection[str], again: Collection[str]
+) -> None:
+    """Refuse what would be refused once a nested graph goes on: nothing has run until then."""
+    nodes, before, recorded = graph.nodes, stored.workflow.node_hashes, _recorded_nodes(stored.workflow.graph)
+    names = {
+        name
+        for name, node in nodes.items()
+        if node.nested_graph is not None
+        and name in before
+        and name not in anew
+        and (name in again or name not in stored.finished)
+        and not has_turned(node, recorded.get(name, {}), before[name])
+    }
+    if not names or _is_same(graph, stored.workflow):
+        return
+    last: dict[str, Workflow] = {}
+    for child in store.backend.children(stored.workflow.id):
+        name = child.node_name or ""
+        if name in names and (name not in last or child.visit > last[name].visit):
+            last[name] = child
+    for name, child in last.items():
+        node, inside = nodes[name], graph_inside(graph, nodes[name])
+        is_mapped = isinstance(node, GraphNode) and node.map_config is not None
+        for run in store.backend.children(child.id) if is_mapped else [child]:
+            within = stored_in(store, run.id) if run.node_hashes else None
+            given = [] if within is None else _new_inputs(graph, stored, node, within)
+            is_over = run.status is WorkflowStatus.COMPLETED and name not in again
+            if within is not None and (given or not (is_over or _is_same(inside, run))):
+                refuse_new_inputs(store, inside, within, _reached(inside, within, given), given)
+                refuse_repetition(store, inside, within, again=inside.nodes if name in again else ())
+
+
+def _is_same(graph: Graph, workflow: Workflow) -> bool:
+    """Say whether a run was recorded with these nodes, and nothing inside of them has changed."""
+    from hypergraph.durability.code_changes import node_hashes  # it imports this module
+
+    return workflow.node_hashes == node_hashes(graph)
+
+
+def _new_inputs(graph: Graph, stored: Stored, node: HyperNode, within: Stored) -> list[str]:
+    """Return what a nested graph is given by now, and was not given when it was recorded.
+
+    That includes lists to which new nodes around it add, and what new nodes inside of it make by now.
+    """
+    known, before = inputs_then(within.workflow, is_inside=True), stored.workflow.node_hashes
+    if not isinstance(node, GraphNode) or known is None:
+        return []
+    found = []
+    for outer, inner in zip(node.inputs, node.inner_inputs, strict=True):
+        feeders = graph.wiring.feeders(node.name, outer)
+        adders = [name for name in feeders if name not in before and outer in graph.nodes[name].append]
+        is_given = bool(feeders) or not node.has_default_for(outer)
+        if adders or (is_given and inner not in known) or (feeders and inner not in within.inputs):
+            found.append(inner)
+    new = [each for each in node.graph.iter_nodes() if each.name not in within.workflow.node_hashes]
+    made = {name for each in new for name in each.data_outputs}
+    return [*found, *(name for name in within.inputs if name in made and name not in node.inner_inputs)]
+
+
+def inputs_then(workflow: Workflow, *, is_inside: bool) -> set[str] | None:
+    """Return what could be given to a recorded graph, None if it is not known.
+
+    A caller may give what nodes make, to change it. The graph around a nested one gives it no such values.
+    """
+    structure = workflow.graph or {}
+    nodes, inputs = structure.get("nodes"), structure.get("inputs")
+    if not nodes or not isinstance(inputs, Mapping):
+        return None
+    kinds = ("required", "optional", "bound")
+    found = {name for kind in kinds for name in inputs.get(kind, ())}
+    return found if is_inside else found.union(*(node["outputs"] for node in nodes))
+
+
+def _reached(graph: Graph, stored: Stored, given: Collection[str]) -> list[str]:
+    if not given:
+        return []
+    names = tuple(name for name in {*stored.inputs, *given} if name in graph.inputs.all)
+    try:
+        admission = admit(graph, names, on_internal_override="ignore")
+    except (HypergraphError, ValueError):  # it takes other inputs by now, which come from outside
+        return []
+    reached = admission.layout.reached_from(given)
+    return [name for name, index in admission.plan.index.items() if reached >> index & 1]
+
+
+def refuse_new_inputs(
+    store: Checkpointer,
+    graph: Graph,
+    stored: Stored,
+    reached: Collection[str],
+    given: Iterable[str],
+) -> None:
+    """Raise an error for effects that would be had again only because changed code gives other values.
+
+    Values that the recorded graph did not take begin no other piece of work, nor do those that a graph gives
+    to one inside of it that it has begun.
+    """
+    for effect in effects_in(store, stored.workflow, reached) if reached else ():
+        if not _may_be_repeated(graph, effect):
+            ended = "began without leaving a result" if effect.is_open else "has completed"
+            text = (
+                f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, {ended}, and would "
+                f"be called again for {', '.join(map(repr, given))}, which it was not given then. Finish the "
+                "run with the code that recorded it, or use another workflow_id."
+            )
+            if effect.is_open:
+                raise AmbiguousStepError(text, workflow_id=stored.workflow.id, node_name=effect.path)
+            raise GraphChangedError(text, workflow_id=stored.workflow.id)
+
+
 _HOW = 'If it was renamed, say so with Graph(..., formerly={"old": "new"}).'
 
 
-def _without(graph: Graph, workflow: Workflow, effect: Effect) -> AmbiguousStepError | GraphChangedError:
+def _without(
+    graph: Graph, workflow: Workflow, effect: Effect, why: str
+) -> AmbiguousStepError | GraphChangedError:
     is_there = effect.path.partition("/")[0] in graph.nodes
-    where = "the graph around it is mapped by now, or no longer is" if is_there else "it is not in this graph"
     text = (
         f"Workflow {workflow.id!r}: {effect.title} must not be repeated, "
-        f"{'began without leaving a result' if effect.is_open else 'has completed'}, and {where}. "
+        f"{'began without leaving a result' if effect.is_open else 'has completed'}, and {why}. "
         f"{'Finish' if is_there else f'{_HOW} Otherwise finish'} the run with the code that recorded it."
     )
     if effect.is_open:
@@ -163,19 +399,26 @@ def _without(graph: Graph, workflow: Workflow, effect: Effect) -> AmbiguousStepE
     return GraphChangedError(text, workflow_id=workflow.id)
 
 
-def _repeated(graph: Graph, workflow: Workflow, effect: Effect, makers: Sequence[str]) -> GraphChangedError:
+def _repeated(
+    graph: Graph, workflow: Workflow, effect: Effect, makers: Iterable[str]
+) -> AmbiguousStepError | GraphChangedError:
     name, listed = effect.path.partition("/")[0], ", ".join(repr(_today(graph, maker)) for maker in makers)
-    text = (
-        f"Workflow {workflow.id!r}: {effect.title} has completed, must not be repeated, and is not in this "
-        f"graph, in which {listed} may do the same. {_HOW} If it was removed, and nothing does the same, "
-        f"pass formerly={{{name!r}: None}}."
-    )
-    if name in graph.nodes:
+    ended = "began without leaving a result" if effect.is_open else "has completed"
+    if name in graph.nodes and not _is_gone(graph, effect):
         text = (
-            f"Workflow {workflow.id!r}: {effect.title} has completed, must not be repeated, and {listed}, "
+            f"Workflow {workflow.id!r}: {effect.title} {ended}, must not be repeated, and {listed}, "
             "which is new, may do the same. Finish the run with the code that recorded it, or use another "
             "workflow_id."
         )
+    else:
+        gone = effect.path.rpartition("/")[2] if name in graph.nodes else name
+        text = (
+            f"Workflow {workflow.id!r}: {effect.title} {ended}, must not be repeated, and is not in this "
+            f"graph, in which {listed} may do the same. {_HOW} If it was removed, and nothing does the same, "
+            f"pass formerly={{{gone!r}: None}}."
+        )
+    if effect.is_open:
+        return AmbiguousStepError(text, workflow_id=workflow.id, node_name=effect.path)
     return GraphChangedError(text, workflow_id=workflow.id)
 
 
@@ -183,12 +426,14 @@ def _today(graph: Graph, name: str) -> str:
     return name if graph.renaming is None else graph.renaming.node(name)
 
 
-def _may_repeat(node: HyperNode, effect: Effect) -> bool:
-    """Say whether a node has calls with repeatable=False, or may have inner steps like that of an effect."""
-    if effect.step is None or once_only(node):
-        return bool(once_only(node))
+def _may_repeat(node: HyperNode) -> bool:
+    """Say whether a node has calls with repeatable=False, or may have such inner steps."""
     if node.nested_graph is not None:
-        return any(_may_repeat(inner, effect) for inner in node.nested_graph.iter_nodes())
+        return any(map(_may_repeat, node.nested_graph.iter_nodes()))
+    return not node.repeatable or _takes_context(node)
+
+
+def _takes_context(node: HyperNode) -> bool:
     return isinstance(node, CallableNode) and any(param.is_context for param in node.signature.parameters)
 
 
@@ -226,10 +471,24 @@ def refuse_open(store: Checkpointer, workflow: Workflow, upto: int | None, graph
 
 def _may_be_repeated(graph: Graph, effect: Effect) -> bool:
     """Say whether the code of today lets the node of an effect be called again."""
+    node = _node_of(graph, effect)
+    return is_repeatable(graph, effect) or (node is not None and node.on_ambiguous == "rerun")
+
+
+def is_repeatable(graph: Graph, effect: Effect) -> bool:
+    """Say whether the code of today no longer says repeatable=False of an effect.
+
+    A node that takes a context may say it of an inner step.
+    """
+    node = _node_of(graph, effect)
+    return node is not None and node.repeatable and not _takes_context(node)
+
+
+def _node_of(graph: Graph, effect: Effect) -> HyperNode | None:
+    """Return the node of today that has an effect, None if that is an inner step, or the node is gone."""
     *around, name = effect.path.split("/")
     inside: Graph | None = graph
     for each in around:
         inside = None if inside is None or each not in inside.nodes else inside.nodes[each].nested_graph
-    if effect.step is not None or inside is None or name not in inside.nodes:
-        return False
-    return inside.nodes[name].repeatable or inside.nodes[name].on_ambiguous == "rerun"
+    node = None if effect.step is not None or inside is None else inside.nodes.get(name)
+    return None if node is None or node.nested_graph is not None else node

@@ -38,6 +38,7 @@ from hypergraph.durability.answers import (
     refuse_name_alone,
     settle,
     taken_as_inputs,
+    unanswered,
     warn_of_given_up,
     warn_of_gone,
     warn_of_questions,
@@ -47,6 +48,7 @@ from hypergraph.durability.code_changes import (
     Changes,
     changes_in,
     changes_in_items,
+    code_of_fork,
     code_to_record,
     described,
     has_grown,
@@ -68,15 +70,24 @@ from hypergraph.durability.code_changes import (
 from hypergraph.durability.history import Stored, active_time, inputs_in, is_other, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.live import live_of
-from hypergraph.durability.once_only import refuse_open, refuse_other_values, refuse_repetition
+from hypergraph.durability.once_only import (
+    inputs_then,
+    refuse_new_inputs,
+    refuse_open,
+    refuse_other_values,
+    refuse_repetition,
+)
 from hypergraph.durability.resume import (
     end_with,
     ended_elsewhere,
     failed_elsewhere,
     given_up,
+    goes_on_inside,
     indexes_of,
+    is_inside,
     lacks_results,
     recall,
+    refuse_defaults,
     refuse_remade,
     refuse_unreadable,
     refuse_unreadable_inside,
@@ -155,7 +166,9 @@ class WorkflowRecorder:
         self.seen: Stored | None = None  # what was stored when the call began
         self.has_seen = False  # whether that was read, also if there was nothing
         self.questions: list[Question] = []  # what the caller may answer
-        self.repeated: set[str] = set()  # answers that an interrupted call has used, and that are given again
+        # Answers that an interrupted call may have given, and that are given again; see `repeated_answers`.
+        self.repeated = self.maps.repeated
+        self.kept = self.maps.kept  # the keys of answers that this call has stored with their questions
         self.batch: str | None = None  # the map whose item is resumed by itself
         self.around: str | None = None  # the workflow whose part is resumed by itself
         self.may_be_inner = False  # whether a run inside of another one may be resumed by itself
@@ -443,8 +456,15 @@ class WorkflowRecorder:
             return self._stored(run)
         stored = self.seen if self.has_seen else self._stored(run)
         if stored is not None:
+            self._refresh(run, stored)
             self._settle(run, stored, self.questions)
         return stored
+
+    def _refresh(self, run: Run, stored: Stored) -> None:
+        """Take the stored inputs that another owner has changed since the call began, but for those given."""
+        if self.origin is None:
+            latest = {name: value for name, (_, value) in stored.inputs.items() if name not in self.named}
+            run.values.update({name: latest[name] for name in latest.keys() & run.values.keys()})
 
     # -- runs on other workers --------------------------------------------------------------------------
 
@@ -498,7 +518,7 @@ class WorkflowRecorder:
         return self._go_on(run, found, stored, is_detached=True)
 
     def _fork(self, run: Run, origin: fork.Origin) -> None:
-        """Create a workflow out of another one's history; its results keep the hash of their code."""
+        """Create a workflow out of another one's history, with the code that has made its results."""
         graph, described = run.admission.graph, self._described(run)
         source = self.store.backend.read_workflow(origin.workflow_id or "")
         if source is not None:
@@ -506,7 +526,7 @@ class WorkflowRecorder:
             before = Stored(source, list(origin.records), origin.inputs)
             reached = run.admission.layout.reached_from(self.named)
             anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
-            refuse_repetition(self.store, graph, before, anew, origin.upto)
+            refuse_repetition(self.store, graph, before, anew, upto=origin.upto)
             if source.graph != recorded_structure(graph) and self.options.code_change != "rerun":
                 given = {name: value for name, (_, value) in origin.inputs.items()}
                 state = given | self.store.state(source.id, superstep=origin.upto)
@@ -517,16 +537,10 @@ class WorkflowRecorder:
                     if name not in made and not isinstance(value, Undecodable)
                 }
                 refuse_other_types(graph, source, kept)
-            changes = changes_in(self.store, graph, before, origin.upto)
             if self.options.code_change == "error":
-                refuse_changes(graph, source.id, changes.paths())
-            at = reopened_nodes(graph, before)
-            reopened = {name: at[name] for name in at if origin.upto is None or at[name] <= origin.upto}
-            version = described.version
-            code = code_to_record(
-                changes, before.finished, reopened=reopened, unseen=changes.new, version=version
-            )
-            described = replace(described, node_hashes=code.node_hashes if code else source.node_hashes)
+                refuse_changes(graph, source.id, changes_in(self.store, graph, before, origin.upto).paths())
+            # It is the run interrupted there: what the code has changed since is found when it is continued.
+            described = replace(described, **code_of_fork(source, origin.upto))
         keep = {"force": self.options.force, "keep_steps": self.options.keep_steps}
         fork.begin(self.store, run.workflow_id or "", described, origin, **keep)
 
@@ -567,7 +581,12 @@ class WorkflowRecorder:
             return False  # nothing was written down, so nothing can be restored
         if any(_asks_no_more(run, record) for record in stored.questions):
             return False
+        if goes_on_inside(self.store, run.admission.graph, stored.questions):
+            return False
         asked = self._asked(stored)
+        heads = {question.head for question in asked}
+        if any(record.node_name not in heads for record in stored.questions):
+            return False  # a nested graph has ended since, run by itself
         if (
             self._has_answers(run, stored)
             or any(self._is_ripe(question) for question in asked)
@@ -669,7 +688,7 @@ class WorkflowRecorder:
             forks=self.origin is not None,
         )
         self.edits |= found.replacing
-        self.repeated |= found.repeated.keys()
+        self.repeated |= {key: key in unanswered(asked) for key in found.repeated}
 
     @staticmethod
     def _has_answers(run: Run, stored: Stored) -> bool:
@@ -687,6 +706,20 @@ class WorkflowRecorder:
             given |= self.edits
         again = self.named if self.options.new_turn and _is_outermost(run) else ()
         return stored.news(given, self.edits if _is_outermost(run) else (), again)
+
+    def _is_same_work(self, run: Run, stored: Stored, news: Collection[str]) -> bool:
+        """Say whether values are new only because the code of today gives or takes others.
+
+        A turn begins a new visit of a nested graph: a visit that goes on is the work that it was. What a
+        caller gives to a run that has completed is new work, and what is given with `new_turn` is too.
+        """
+        if not news or is_inside(run):
+            return bool(news)
+        known = inputs_then(stored.workflow, is_inside=False)
+        if known is None or not known.isdisjoint(news):
+            return False
+        is_work = self.options.new_turn or stored.workflow.status is WorkflowStatus.COMPLETED
+        return not (_is_outermost(run) and is_work)
 
     def _go_on(  # noqa: PLR0912, PLR0915 - all that is refused, before all that is written
         self, run: Run, claim: Ownership, seen: Stored | None, *, is_detached: bool = False
@@ -706,6 +739,7 @@ class WorkflowRecorder:
             raise taken_over(claim.workflow_id)
         if not is_current and _is_outermost(run):
             self._refuse_other_version(run.admission.graph, stored.workflow)
+            self._refresh(run, stored)
         refuse_other_rules(run.admission.graph, stored.workflow)
         asked: list[Question] = []
         if _is_outermost(run) and self._has_answers(run, stored):
@@ -721,8 +755,12 @@ class WorkflowRecorder:
         news, changes = self._news(run, stored), self._changes(run, stored)
         reached = run.admission.layout.reached_from(news)
         anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
-        refuse_repetition(self.store, run.admission.graph, stored, anew)
         again_too = changes.outdated if self.options.code_change == "rerun" else ()
+        is_same_work = self._is_same_work(run, stored, news)
+        if is_same_work:
+            refuse_new_inputs(self.store, run.admission.graph, stored, anew, news)
+        work = () if is_same_work else anew
+        refuse_repetition(self.store, run.admission.graph, stored, work, again=again_too)
         refuse_unanswered(run.admission.graph, stored, {*anew, *again_too})
         outdated = self._outdated(run, stored, changes, anew)
         either = reached | run.admission.layout.reached_from((), indexes_of(run, outdated))
@@ -743,6 +781,7 @@ class WorkflowRecorder:
         keys = [key for question in asked if not question.inner for key in question.keys]
         if not is_detached and (answers := {key: run.answers[key] for key in keys if key in run.answers}):
             record_answers(self.store, stored.workflow.id, answers, is_checked=True)
+            self.kept.update(answers)
             stored = self._stored(run) or stored
         outdated += [n for n in reopened_nodes(run.admission.graph, stored) if n not in (*outdated, *anew)]
         outdated += [n for n in again.ran if n not in (*outdated, *anew)] if again is not None else []
@@ -756,6 +795,7 @@ class WorkflowRecorder:
             asked_last = self.questions if is_same else self.store.questions(stored.workflow.id)
             warn_of_given_up(run, stored, asked_last, news, again)
         past = take_up(run, stored, given, outdated, self.store)
+        refuse_defaults(run, stored)
         reopened = {run.plan.steps[index].name: past.entry for index in past.reopened}
         new = [n for n, takers in changes.new.items() if n not in anew and not set(takers) <= set(anew)]
         version = self._version(run, stored.workflow)
@@ -1026,11 +1066,14 @@ def settle_map(store: Checkpointer, batch: str) -> None:
 
 
 def _is_whole(store: Checkpointer, found: Workflow) -> bool:
-    """Say whether every item of a map has begun: the step that it is part of has completed."""
+    """Say whether every item of a map has begun: the step that it is part of has completed, or waits."""
     if found.parent_id is None or found.node_name is None:
         return False
     steps = store.steps(found.parent_id, node=found.node_name, values=False)
-    return any(s.child_workflow_id == found.id and s.status is StepStatus.COMPLETED for s in steps)
+    return any(s.child_workflow_id == found.id and s.status in _ALL_BEGAN for s in steps)
+
+
+_ALL_BEGAN = (StepStatus.COMPLETED, StepStatus.PAUSED)
 
 
 @contextmanager
@@ -1066,6 +1109,8 @@ class MapRecorder:
         self.keys: dict[MapRun, list[str]] = {}
         self.others: dict[MapRun, set[WorkflowStatus]] = {}  # of items that are not among those given
         self.shared: dict[MapRun, dict[str, Reference]] = {}  # inputs of all items that the map itself stores
+        self.repeated: dict[str, bool] = {}  # answers: whether a question waits for them
+        self.kept: set[str] = set()
 
     def open(self, map_run: MapRun) -> None:
         """Start or resume the history of a map; items of one that completed are looked up, not run."""
@@ -1089,11 +1134,13 @@ class MapRecorder:
             left = {f"item-{item.item}" for item in failed}
             asked = [q for q in self.store.questions(map_run.workflow_id) if q.head not in left]
             again = changes if self.options.code_change == "rerun" else {}
-            without_answered_items(self.store, map_run, asked, again, {item.item for item in failed})
+            anew, waiting = {item.item for item in failed}, unanswered(asked)
+            found = without_answered_items(self.store, map_run, asked, again, anew)
+            self.repeated |= {key: key in waiting for key in found}
         given = self._given_answers(map_run, asked)
         self._check_changes(map_run, items, changes, asked, given)
-        if changes and self.options.code_change != "rerun" and map_run.numbers is None:
-            self._refuse_unreadable(map_run, items)
+        if self.options.code_change != "rerun" and map_run.numbers is None:
+            self._refuse_unreadable(map_run, items if changes else self._of_other_code(map_run, items))
         if failed:
             self.store.backend.delete([item.id for item in failed])
         if stored is not None and self._is_complete(map_run, stored, items):
@@ -1126,7 +1173,14 @@ class MapRecorder:
     def _refuse_unreadable(self, map_run: MapRun, items: Iterable[Workflow]) -> None:
         """Raise ValueUnreadableError if an unfinished item has a value that the graph cannot take today."""
         for item in (item for item in items if item.status is not WorkflowStatus.COMPLETED):
-            refuse_unreadable(self.store, map_run.admission.graph, item, map_run.context)
+            given = map_run.admission.given
+            refuse_unreadable(self.store, map_run.admission.graph, item, map_run.context, given_now=given)
+
+    @staticmethod
+    def _of_other_code(map_run: MapRun, items: Iterable[Workflow]) -> list[Workflow]:
+        """Return the items that were recorded with other code, whether or not it has made results."""
+        now = node_hashes(map_run.admission.graph)
+        return [item for item in items if item.node_hashes and item.node_hashes != now]
 
     def _refuse_other_version(self, map_run: MapRun, found: Workflow) -> None:
         """Give a map back that is pinned to another version by now. Raises GraphVersionError then."""
@@ -1277,6 +1331,7 @@ class MapRecorder:
         if given:
             try:
                 record_answers(self.store, map_run.workflow_id or "", given, is_checked=True)
+                self.kept.update(given)
             except BaseException:
                 self.store.backend.release(self.claims.pop(map_run))
                 raise
@@ -1449,6 +1504,12 @@ def _refuse_unrecorded(graph: Graph, granularity: str) -> None:
             raise ValueError(
                 f"Node {node.name!r} must not be repeated, and a policy with granularity='none' or "
                 "'top-level' does not store its step. Use granularity='step'."
+            )
+        elif granularity == "none" and node.is_interrupt and any(node.name in c for c in graph.wiring.cycles):
+            raise ValueError(
+                f"Node {node.name!r} asks in a loop, and a policy with granularity='none' or 'top-level' "
+                "does not store its rounds: each call would begin with the first one, and use the answer "
+                "there. Use granularity='step'."
             )
 
 

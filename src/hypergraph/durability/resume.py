@@ -35,9 +35,11 @@ from hypergraph.durability.history import (
     continued_in,
     grown,
     is_about_others,
+    is_other,
     stored_in,
     unseen_nodes,
 )
+from hypergraph.durability.once_only import effects_in, has_turned
 from hypergraph.durability.summaries import begun_at, fits, reached_at, shift_of, with_turn
 from hypergraph.engine.admission import admit
 from hypergraph.engine.lists import Mark, items_of
@@ -54,8 +56,10 @@ from hypergraph.exceptions import (
     warn_caller,
 )
 from hypergraph.graph.graph import Graph
+from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.records import PauseInfo, RunStatus
 from hypergraph.scheduling import Standing, bits
+from hypergraph.values.fitting import misfit
 from hypergraph.values.undecodable import OPEN_OTHERWISE, Undecodable
 
 _CUT_OFF = (WorkflowStatus.FAILED, WorkflowStatus.STOPPED, WorkflowStatus.ACTIVE)  # by a failure, or a crash
@@ -82,7 +86,7 @@ def recall(run: Run, stored: Stored, store: Checkpointer, asked: Iterable[Questi
 
 def lacks_results(run: Run, stored: Stored) -> bool:
     """Say whether a finished run inside of another one has to make results again, because they were lost."""
-    if not _is_inside(run):
+    if not is_inside(run):
         return False
     records = grown(stored, run.admission.graph)
     done = [record for record in records if record.status is StepStatus.COMPLETED]
@@ -93,9 +97,44 @@ def lacks_results(run: Run, stored: Stored) -> bool:
     )
 
 
-def _is_inside(run: Run) -> bool:
+def is_inside(run: Run) -> bool:
     """Say whether a run hands its results to the run around it."""
     return run.parent is not None or (run.map_run is not None and run.map_run.parent is not None)
+
+
+def goes_on_inside(store: Checkpointer, graph: Graph, waiting: Iterable[StepRecord]) -> bool:
+    """Say whether nested graphs that a run waits in have something to do without an answer.
+
+    The run has stored that they ask. An item that was run by itself since may have answered its question.
+    """
+    for step in waiting:
+        node = graph.wiring.nodes.get(step.node_name)
+        child = (
+            None if step.child_workflow_id is None else store.backend.read_workflow(step.child_workflow_id)
+        )
+        if not isinstance(node, GraphNode) or child is None:
+            continue  # a question of its own, or one inside without a history
+        if child.status is not WorkflowStatus.PAUSED:
+            return True
+        found = [child]
+        if node.map_config is not None:
+            found = store.backend.find(Query(UNFINISHED, parent=child.id, limit=None))[0]
+            keeps_going = node.map_config[2] == "continue"
+            if any(item.status in _ENDS_MAP[keeps_going] for item in found):
+                return True
+        if any(inner.nested_graph is not None for inner in node.graph.iter_nodes()):
+            asking = [each for each in found if each.status is WorkflowStatus.PAUSED]
+            stored = [stored_in(store, each.id, node.graph) for each in asking]
+            if any(each is not None and goes_on_inside(store, node.graph, each.waiting) for each in stored):
+                return True
+    return False
+
+
+# How an item ends a map, without and with error_handling="continue": the questions of others do not count.
+_ENDS_MAP = (
+    frozenset((WorkflowStatus.FAILED, WorkflowStatus.STOPPED)),
+    frozenset((WorkflowStatus.STOPPED,)),
+)
 
 
 def refuse_unreadable_inside(run: Run, stored: Stored, store: Checkpointer, names: Collection[str]) -> None:
@@ -119,8 +158,13 @@ def refuse_unreadable(
     workflow: Workflow,
     context: CallContext,
     around: tuple[Run, str] | None = None,
+    *,
+    given_now: Collection[str] = (),
 ) -> None:
-    """Raise ValueUnreadableError if a run, or one inside of it, cannot be restored as a resume does that."""
+    """Raise ValueUnreadableError if a run, or one inside of it, cannot be restored as a resume does that.
+
+    Without a run around it, raise GraphChangedError where it would take a default for a stored value.
+    """
     stored = stored_in(store, workflow.id)
     if stored is None:
         return
@@ -142,6 +186,8 @@ def refuse_unreadable(
         if isinstance(given.get(error.name or ""), Undecodable):
             return  # what it was given may come from outside again
         raise
+    if around is None:  # else the graph around it takes what it takes, and is asked
+        refuse_defaults(run, stored, given_now)
     ended = {record.node_name for record in stored.records if record.status is StepStatus.COMPLETED}
     nested = [step.name for step in run.plan.steps if step.kind == "graph" and step.name not in ended]
     refuse_unreadable_inside(run, stored, store, nested)
@@ -198,6 +244,7 @@ def _map_of(store: Checkpointer, run: Run, step: Step, workflow: Workflow) -> Ma
 
 
 _UNKNOWN = object()
+_AS_IT_WAS = "let it be a node, or a nested graph, as it was"
 _LOST = Undecodable("not stored")
 _TRIED = (StepStatus.FAILED, StepStatus.STOPPED)  # what runs again after these has a superstep of its own
 _BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
@@ -270,7 +317,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     current = [record for record in stored.records if record.superstep >= past.first]
     standing.go_on(reached)
     _restore_values(run, stored, replay, store, news)
-    is_over = stored.workflow.status is WorkflowStatus.COMPLETED and not (news or outdated or _is_inside(run))
+    is_over = stored.workflow.status is WorkflowStatus.COMPLETED and not (news or outdated or is_inside(run))
     if not is_over or has_grown(run.admission.graph, stored):
         new = {*news, *(run.admission.made if outdated else ())}
         kept = {name: value for name, value in run.values.items() if name not in new}
@@ -334,6 +381,67 @@ def _refuse_lost_choice(run: Run, stored: Stored, replay: Replay, reached: int) 
                 'code_change="rerun"; to finish the run as it was, use the code that recorded it.',
                 workflow_id=stored.workflow.id,
             )
+
+
+def refuse_defaults(run: Run, stored: Stored, given: Collection[str] = ()) -> None:
+    """Raise GraphChangedError for a stored value that nothing takes by now, where a default would be taken.
+
+    The parameter that took it was renamed, in most cases. What only finished nodes took is not needed; what
+    is `given` now, and what another node makes first, is no default.
+    """
+    nodes = (stored.workflow.graph or {}).get("nodes", ())
+    graph = run.admission.graph
+    now = {name for node in graph.iter_nodes() for name in (*node.inputs, *node.data_outputs)}
+    then = {name for node in nodes for name in node["inputs"]}
+    gone = then.difference(now, graph.removed).intersection({*stored.inputs, *stored.state})
+    if not gone:
+        return
+    coming = run.standing.ahead()
+    ahead = [run.plan.steps[i] for i in bits(coming)]
+    left = {step.name for step in ahead}
+    done = {record.node_name for record in completed_since(stored, run.resumed.first)}
+    left |= {node["name"] for node in nodes if node["name"] not in run.plan.index} - done
+    needed = {name for node in nodes if node["name"] in left for name in node["inputs"]}
+    known = {*then, *given, *run.values, *run.admission.base}
+    known.update(name for step in run.resumed.remade for name in step.outputs)
+    for step in ahead:
+        before = [s.name for s in ahead if run.standing.layout.before[step.index] >> s.index & 1]
+        for name in (n for n in step.node.inputs if n not in known and step.node.has_default_for(n)):
+            if not set(graph.wiring.feeders(step.name, name)).isdisjoint(before):
+                continue
+            for old in sorted(gone & needed):
+                value = stored.inputs[old][1] if old in stored.inputs else stored.state[old]
+                if _may_be(value, step, name):
+                    raise _replaced_by_default(run, stored, old, step, name)
+
+
+def completed_since(stored: Stored, superstep: int) -> list[StepRecord]:
+    """Return the completed steps from a superstep on."""
+    done = StepStatus.COMPLETED
+    return [record for record in stored.records if record.status is done and record.superstep >= superstep]
+
+
+def _may_be(value: Any, step: Step, name: str) -> bool:
+    """Say whether a value could be meant for a parameter: it is of its type, and not what is taken anyway."""
+    if isinstance(value, Undecodable):
+        return True
+    hint = step.node.get_input_type(name)
+    if hint is not None and misfit(value, hint) is not None:
+        return False
+    return is_other(value, step.node.get_default_for(name))
+
+
+def _replaced_by_default(run: Run, stored: Stored, old: str, step: Step, name: str) -> GraphChangedError:
+    names = run.admission.graph.renaming
+    today = name if names is None else names.value(name)
+    return GraphChangedError(
+        f"Workflow {stored.workflow.id!r}: no node takes the stored value of {old!r} any more, and "
+        f"{run.path_of(step.name)!r} would take the default of {today!r} instead; "
+        f"formerly={{{old!r}: {today!r}}} says that it was renamed.\n"
+        f"Nothing ran. How to fix: pass this to its Graph; or formerly={{{old!r}: None}}, if the value is "
+        f"not needed any more; or pass the value again, as in {today}=...",
+        workflow_id=stored.workflow.id,
+    )
 
 
 def standing_of(run: Run, stored: Stored, store: Checkpointer) -> Standing:
@@ -522,7 +630,7 @@ def _restore_values(
     wanted: list[tuple[Step | None, str]] = [(step, name) for step in takers for name in _names_taken(step)]
     if lacks_results(run, stored):
         wanted += [(None, name) for name in run.admission.returns]
-    remaking = _Remaking(run, stored, replay, lost)
+    remaking = _Remaking(run, stored, replay, lost, store)
     run.resumed.remade = remaking.steps(wanted)
     run.resumed.kept = {step.index: remaking.kept(step, store) for step in run.resumed.remade}
     run.resumed.lost = {found.record.node_name: found.reason for found in lost.values() if found.record}
@@ -611,8 +719,10 @@ class Lost(NamedTuple):
 class _Remaking:
     """The search for steps that make again what was not kept."""
 
-    def __init__(self, run: Run, stored: Stored, replay: Replay, lost: Mapping[str, Lost]) -> None:
-        self.run, self.stored, self.lost = run, stored, lost
+    def __init__(
+        self, run: Run, stored: Stored, replay: Replay, lost: Mapping[str, Lost], store: Checkpointer
+    ) -> None:
+        self.run, self.stored, self.lost, self.store = run, stored, lost, store
         self.versions = replay.versions
 
     def steps(self, wanted: list[tuple[Step | None, str]]) -> list[Step]:
@@ -637,6 +747,8 @@ class _Remaking:
             if value.reason == MADE_LATER and _is_once_only(maker):
                 why = "must not be repeated (repeatable=False)"
                 raise self._changed(value, why, "let on_ambiguous be a function that returns all it makes")
+            if self._has_effect_elsewhere(maker):
+                raise self._changed(value, "must not be repeated (repeatable=False)", _AS_IT_WAS)
             self._refuse_new_inputs(maker, record, value)
             needed[record.node_name] = record
             wanted += [(maker, taken) for taken in _names_taken(maker)]
@@ -668,6 +780,15 @@ class _Remaking:
             self.versions.get(name, 0) == version
             for name, version in (*taken.items(), *dict.fromkeys(default, 0).items())
         )
+
+    def _has_effect_elsewhere(self, maker: Step) -> bool:
+        """Say whether a node that is a nested graph by now, or no longer is, has calls not to be repeated."""
+        nodes = (self.stored.workflow.graph or {}).get("nodes", ())
+        known: Mapping[str, Any] = next((node for node in nodes if node["name"] == maker.name), {})
+        code = self.stored.workflow.node_hashes.get(maker.name, "")
+        if not has_turned(maker.node, known, code):
+            return False
+        return next(iter(effects_in(self.store, self.stored.workflow, [maker.name])), None) is not None
 
     def _inputs_then(self, maker: Step) -> Collection[str]:
         """Return the inputs of a node in the graph that recorded it."""

@@ -8,7 +8,7 @@ steps that came later. A summary holds no values, and it is only a shortcut: wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -108,8 +108,16 @@ def reached_at(stored: Stored, admission: Admission) -> dict[int, int]:
     What such a graph had begun before is given up, what it has begun since continues. An answer from before
     does not count any more.
     """
-    found = {} if stored.summary is None else dict(stored.summary["reached"])
     nodes = [step.index for step in admission.plan.steps if step.kind in ("graph", "interrupt")]
+    return turns_of_nodes(stored, admission, nodes)
+
+
+def turns_of_nodes(stored: Stored, admission: Admission, nodes: Collection[int]) -> dict[int, int]:
+    """Return the superstep of the last turn that reached each of some nodes, but for the first turn.
+
+    A summary covers nested graphs and questions alone.
+    """
+    found = {} if stored.summary is None else dict(stored.summary["reached"])
     for turn in stored.turns if nodes else ():
         is_anew = turn.again or turn.names != replaced_in(turn, stored, admission)
         again = indexes_in(admission, turn)

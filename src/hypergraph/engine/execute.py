@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from types import CoroutineType
@@ -50,6 +50,7 @@ from hypergraph.scheduling import Standing, bits
 
 if TYPE_CHECKING:
     from hypergraph.durability.recorder import WorkflowRecorder
+    from hypergraph.engine.nested import MapRun
     from hypergraph.runners.observer import EventObserver
 
 _UNSHARED = 2  # references to an object that only a variable and the question about them hold
@@ -525,6 +526,8 @@ async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> An
     if all(name in run.answers for name in outputs):
         answers = tuple(run.answers.pop(name) for name in outputs)
         if run.journal is None or run.journal.asks_the_same(step):
+            bound = run.admission.graph.bound
+            outcome.given = any(bound.get(n, MISSING) is not v for n, v in zip(outputs, answers, strict=True))
             answers = _typed(step, answers)
             return answers[0] if step.output is not None else answers
     before = _asked_before(run, step)
@@ -755,25 +758,39 @@ def _unused_answers(run: Run) -> list[str]:
         others = [] if asking is None else [other for other in asking.outputs if other not in run.answers]
         if asking is not None and others:
             why = f"node {asking.name!r} also needs {_quoted(others)}. Give all of them in one call."
-        elif run.failure is not None and asking is not None and _is_open(run, asking):
+        elif run.failure is not None and _is_kept(run, name, asking):
             continue  # the answer is stored with its question, and used by the next call
         elif run.failure is not None:
             why = ENDED_EARLY
         else:
             why = f"its question was not asked. Give the answer again once the question is open.{_open(run)}"
         told.append(unused_answer(run.graph_name, name, why))
-    repeated = recorder.repeated if recorder is not None and is_outermost else ()
-    for name in _keys(run) if repeated else ():
-        if name in repeated:
-            told.append(unused_answer(run.graph_name, name, _ASKED_AGAIN))
+    if recorder is not None and is_outermost:
+        told += repeated_answers(run, recorder.repeated, run.graph_name)
     return told
 
 
+def repeated_answers(run: Run | MapRun, repeated: Mapping[str, bool], graph: str | None) -> list[str]:
+    """Return a text for each answer that an earlier question was given, and that a later one waits for.
+
+    `repeated` says of each answer whether a question has waited for it when the call began.
+    """
+    asked = {key for pause in run.pauses for key in pause.response_keys.values()} if repeated else set()
+    # After a failure the same answer would be taken for the same call again, however often it is given.
+    why = _ASKED_AGAIN if run.failure is None else _ASKED_STILL
+    return [
+        unused_answer(graph, key, why.format(run.workflow_id, key))
+        for key, is_open in repeated.items()
+        if is_open or key in asked
+    ]
+
+
 ENDED_EARLY = "the run ended before its question was asked. Give the answer again when you resume the run."
-_ASKED_AGAIN = (
-    "it answered an earlier question before the run was interrupted, and the question is asked again. "
-    "Give the answer again, now that the question is open."
+_USED_BEFORE = (
+    "it answered an earlier question before the run was interrupted, and the question is asked again."
 )
+_ASKED_AGAIN = f"{_USED_BEFORE} Give the answer again, now that the question is open."
+_ASKED_STILL = f"{_USED_BEFORE} To answer that one too: store.answer({{!r}}, {{!r}}, ...)."
 
 
 def unused_answer(graph: str | None, key: str, why: str) -> str:
@@ -781,9 +798,13 @@ def unused_answer(graph: str | None, key: str, why: str) -> str:
     return f"The answer {key!r} was not used in graph {graph or 'unnamed'!r}: {why}"
 
 
-def _is_open(run: Run, asking: Step) -> bool:
-    """Say whether a question was open when the run began, and is still."""
-    return run.journal is not None and asking.name in run.journal.waiting
+def _is_kept(run: Run, name: str, asking: Step | None) -> bool:
+    """Say whether a question was open when the run began, and is still: its answer is stored with it."""
+    if asking is not None or run.parent is not None:
+        return run.journal is not None and asking is not None and asking.name in run.journal.waiting
+    items, recorder = run.map_run, run.context.recorder  # it is asked inside of a nested graph
+    key = name if items is None else f"item-{items.number_of(run.item_index)}.{name}"
+    return recorder is not None and key in recorder.kept
 
 
 def _keys(run: Run) -> list[str]:

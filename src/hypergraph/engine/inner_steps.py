@@ -54,7 +54,10 @@ def _checked(retry: Any, timeout: Any, repeatable: Any, on_ambiguous: Any) -> Op
 class Entry:
     """What is known of a key: how its call ended, and what it returned."""
 
-    __slots__ = ("args", "awaited", "index", "kwargs", "payload", "status", "usage", "value")
+    __slots__ = (
+        *("args", "awaited", "former", "index", "kwargs", "of_other_inputs", "payload", "status", "usage"),
+        "value",
+    )
 
     def __init__(
         self, index: int, status: InnerStatus, *, awaited: bool = False, payload: Any = None
@@ -62,6 +65,8 @@ class Entry:
         self.index = index  # its place among the calls of the visit
         self.status = status
         self.awaited = awaited  # whether `step` returns an awaitable
+        self.of_other_inputs = False  # whether the node takes others by now, because its code has changed
+        self.former: str | None = None  # the function, of a call with repeatable=False that other code made
         self.payload = payload  # as it is stored; the rest is for runs without a store
         self.args: tuple[Any, ...] = ()
         self.kwargs: Mapping[str, Any] = {}
@@ -125,6 +130,7 @@ class Visit:
         self._places = count()  # of calls, in the order in which they began
         self._thread: int | None = None  # that calls without keys
         self._open: set[str] = set()
+        self._taken_up: set[str] = set()  # recorded keys that this attempt has called
         self._entries: dict[str, Entry] | None = None
         self._ledger: InnerJournal | None = None
 
@@ -145,7 +151,12 @@ class Visit:
         key = self._automatic(func) if key is None else self._checked(key)
         self._refuse_wrong_place(key)
         entry = self.entries.get(key)
+        if entry is not None and entry.of_other_inputs and options.repeatable:
+            entry = None  # as for other values
+        if entry is None and not options.repeatable:
+            self._refuse_former(key, func, (args, kwargs))
         if entry is not None:
+            self._taken_up.add(key)
             known = self._known(entry, key, (args, kwargs), options)
             if known is not NOT_KNOWN:
                 return _ready(known) if entry.awaited else known
@@ -182,6 +193,7 @@ class Visit:
         """Prepare for another attempt of the node: automatic keys are counted from the beginning."""
         self._numbers.clear()
         self._open.clear()  # what an interrupted attempt left
+        self._taken_up.clear()
 
     def _automatic(self, func: Callable[..., Any]) -> str:
         thread = threading.get_ident()
@@ -227,7 +239,10 @@ class Visit:
         if entry.status == "failed":
             return NOT_KNOWN
         if entry.status == "running":
-            return NOT_KNOWN if options.repeatable else self._resolved(entry, key, given, options)
+            if options.repeatable:
+                return NOT_KNOWN
+            self._refuse_other_question(entry, key, given, options)
+            return self._resolved(entry, key, given, options)
         found = entry
         if entry.payload is not None and self._ledger is not None:
             restored = self._ledger.restored(entry)
@@ -239,13 +254,47 @@ class Visit:
         self.calls.setdefault(key, None)
         return value
 
+    def _refuse_other_question(self, entry: Entry, key: str, given: Arguments, options: Options) -> None:
+        """Raise AmbiguousStepError where a function would be asked about a call with other arguments."""
+        is_changed = entry.of_other_inputs or entry.former is not None
+        if self._ledger is None or not is_changed or options.on_ambiguous == "rerun":
+            return
+        found = self._ledger.restored(entry)
+        if found is not None and not self._is_same(found, given):
+            raise AmbiguousStepError(
+                f"Step {key!r} of node {self.path!r} must not be repeated, and began without leaving a "
+                f"result, with other arguments than now: recorded are {_text(found.args, found.kwargs)}, "
+                f"given are {_text(*given)}. Resume the workflow with the code that recorded it.",
+                workflow_id=self.run.workflow_id,
+                node_name=self.path,
+            )
+
+    def _refuse_former(self, key: str, func: Callable[..., Any], given: Arguments) -> None:
+        """Raise an error for a call not to be repeated that other code has made under another key."""
+        name = getattr(func, "__name__", None) or type(func).__name__
+        for other, entry in self.entries.items():
+            if entry.former != name or other in self._taken_up or self._ledger is None:
+                continue
+            found = self._ledger.restored(entry)
+            if entry.status == "failed" or (found is not None and not self._is_same(found, given)):
+                continue
+            text = (
+                f"Node {self.path!r} calls {name} as step {key!r}; other code has called it with the same "
+                f"arguments as step {other!r}, which must not be repeated. Use the key {other!r}."
+            )
+            if entry.status == "running":
+                raise AmbiguousStepError(text, workflow_id=self.run.workflow_id, node_name=self.path)
+            raise StepUsageError(text, node_name=self.path)
+
+    def _is_same(self, found: Entry, given: Arguments) -> bool:
+        if len(found.args) != len(given[0]) or found.kwargs.keys() != given[1].keys():
+            return False
+        pairs = [*zip(found.args, given[0], strict=True)]
+        pairs += [(value, given[1][name]) for name, value in found.kwargs.items()]
+        return not any(self._is_other(before, now) for before, now in pairs)
+
     def _refuse_other_arguments(self, found: Entry, key: str, given: Arguments) -> None:
-        same = len(found.args) == len(given[0]) and found.kwargs.keys() == given[1].keys()
-        if same:
-            pairs = [*zip(found.args, given[0], strict=True)]
-            pairs += [(value, given[1][name]) for name, value in found.kwargs.items()]
-            same = not any(self._is_other(before, now) for before, now in pairs)
-        if not same:
+        if not self._is_same(found, given):
             raise self._error(
                 f"calls ctx.step({key!r}) with other arguments than before: recorded are "
                 f"{_text(found.args, found.kwargs)}, given are {_text(*given)}. Use another key for another "
@@ -399,11 +448,10 @@ class Visit:
         if self._ledger is not None:
             entry.payload, is_written = self._ledger.save(opened, value, wait=wait)
         else:
-            entry.args, entry.kwargs, entry.value = *opened.given, value
-            if getattr(self.step_of.node, "retry", None) is not None:  # arguments may change in place
-                entry.args = tuple(map(_form, entry.args))
-                entry.kwargs = {name: _form(arg) for name, arg in entry.kwargs.items()}
-                entry.value = _copied(value)
+            args, kwargs = opened.given  # the node may change them, and the result, in place
+            entry.args = tuple(map(_form, args))
+            entry.kwargs = {name: _form(arg) for name, arg in kwargs.items()}
+            entry.value = _copied(value)
         known[opened.key] = entry
         if status != "running":
             self.calls[opened.key] = opened

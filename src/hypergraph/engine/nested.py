@@ -9,7 +9,15 @@ from itertools import product
 from typing import Any
 
 from hypergraph.engine.admission import Admission, admit, answers_inside, split_answers
-from hypergraph.engine.execute import ENDED_EARLY, execute, producers, report, stored, unused_answer
+from hypergraph.engine.execute import (
+    ENDED_EARLY,
+    execute,
+    producers,
+    repeated_answers,
+    report,
+    stored,
+    unused_answer,
+)
 from hypergraph.engine.kernel import AWAY, PauseExecution, pass_on
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step
@@ -191,13 +199,27 @@ class MapRun:
             await self.publish(index, run)
 
 
-def report_map(map_run: MapRun, *, answers_only: bool) -> None:
-    """Warn about what the items of a map lack, and about answers that they did not use."""
-    for run in map_run.runs:
-        if run is not None and (run.answers or run.admission.answers or not (run.failure or answers_only)):
-            report(run)
+def report_map(map_run: MapRun, *, answers_only: bool) -> dict[int, ValueError]:
+    """Warn about what the items of a map lack, and about answers that they did not use.
+
+    Return the errors of completed items that lack an output by `on_missing="error"`, by their positions.
+    """
+    lacking: dict[int, ValueError] = {}
+    for index, run in enumerate(map_run.runs):
+        if run is None:
+            continue
+        answers = () if run.fixed else run.answers  # one with a fixed course asks nothing
+        if answers or run.admission.answers or not (run.failure or answers_only):
+            try:
+                report(run)
+            except ValueError as error:
+                lacking[index] = error
+    name, recorder = map_run.admission.graph.name, map_run.context.recorder
     for key in map_run.answers_to_unstarted():
-        warn_caller(unused_answer(map_run.admission.graph.name, key, ENDED_EARLY))
+        warn_caller(unused_answer(name, key, ENDED_EARLY))
+    for text in () if recorder is None else repeated_answers(map_run, recorder.repeated, name):
+        warn_caller(text)
+    return lacking
 
 
 def _check_size(items: Sequence[Any], width: int | None) -> None:
@@ -352,7 +374,8 @@ async def _nest_map(run: Run, step: Step, superstep: int, outcome: StepOutcome) 
         run.answers |= {f"{step.name}.item-{number}.{key}": value for key, value in unused.items()}
     outcome.inner = children
     await children.execute()
-    run.answers |= {f"{step.name}.{key}": answer for key, answer in children.answers_to_unstarted().items()}
+    if unstarted := children.answers_to_unstarted():  # a run without questions has no answers at all
+        run.answers |= {f"{step.name}.{key}": answer for key, answer in unstarted.items()}
     if any(pause.reason == AWAY for pause in children.pauses):
         raise PauseExecution(*children.pauses)  # of items that run elsewhere all have to end
     for child in children.runs:

@@ -163,6 +163,7 @@ class StepOutcome:
     lost_worker = False  # whether a worker died with an earlier attempt
     waited = 0.0  # seconds spent waiting for the concurrency limit
     answered_by: str | None = None  # what has given its outputs in place of its function
+    given = False  # whether a question took an answer that a call has given
     expired = False  # whether a question took its default, because its deadline has passed
     replayed = False  # restored from history instead of executed
     failed_attempts: tuple[str, ...] = ()  # "Type: message" of each

@@ -292,7 +292,15 @@ def node_names_are_unique(draft: Draft) -> Iterator[str]:
 
 
 def graph_name_has_no_separator(draft: Draft) -> Iterator[str]:
-    """B3: the name of a graph is part of paths and ids."""
+    """B3: the name of a graph, and of a GraphNode, is part of paths and ids."""
+    names = [draft.name, *(node.name for node in draft.nodes if isinstance(node, GraphNode))]
+    for name in names:
+        if name and not name.isprintable():
+            yield finding(
+                f"Invalid graph name: {name!a} has a character that cannot be printed",
+                "the names of graphs are parts of ids and response keys",
+                fix="use letters, digits, blanks, '-' and '_'.",
+            )
     for character in "./":
         if draft.name and character in draft.name:
             yield finding(
@@ -554,14 +562,19 @@ def interrupts_can_pause(draft: Draft) -> Iterator[str]:
                 )
 
 
-def unrepeatable_nodes_have_records(draft: Draft) -> Iterator[str]:
-    """B11: a node with repeatable=False needs a stored step of its own."""
+def effects_have_records(draft: Draft) -> Iterator[str]:
+    """B11: a node with repeatable=False or transaction=True needs a stored step of its own."""
     for node in draft.nodes:
-        if isinstance(node, GraphNode) and node.durability == "atomic":
-            listed = _listed(node.graph, lambda inner: not inner.repeatable)
+        if not isinstance(node, GraphNode) or node.durability != "atomic":
+            continue
+        kinds = {
+            "repeatable=False": _listed(node.graph, lambda inner: not inner.repeatable),
+            "transaction=True": _listed(node.graph, lambda inner: inner.transaction),
+        }
+        for option, listed in kinds.items():
             if listed:
                 yield finding(
-                    f"GraphNode {node.name!r} is atomic but contains nodes with repeatable=False: {listed}",
+                    f"GraphNode {node.name!r} is atomic but contains nodes with {option}: {listed}",
                     "after a failure or a crash, all of an atomic graph runs again",
                     fix='use durability="nested", or move these nodes outside of the graph.',
                 )
@@ -605,7 +618,7 @@ RULES: tuple[Rule, ...] = (  # in the order in which findings are reported
     gates_do_not_target_themselves,
     parallel_targets_have_distinct_outputs,
     interrupts_can_pause,
-    unrepeatable_nodes_have_records,
+    effects_have_records,
     nested_graphs_are_not_cached,
     wait_for_names_exist,
     types_fit,

@@ -180,11 +180,13 @@ class GraphNode(Frozen, HyperNode):
             if param not in self.inputs:
                 hint = did_you_mean(param, self.inputs) or f"Inputs: {self.inputs}"
                 raise ValueError(f"{param!r} is not an input of {self.name!r}. {hint}")
+        if len(set(params)) < len(params):
+            raise ValueError(f"map_over on {self.name!r} names an input twice: {', '.join(params)}.")
         if mode not in ("zip", "product"):
             raise ValueError(f'mode must be "zip" or "product", got {mode!r}')
         if error_handling not in ("raise", "continue"):
             raise ValueError(f'error_handling must be "raise" or "continue", got {error_handling!r}')
-        config = (list(dict.fromkeys(params)), mode, error_handling)
+        config = (list(params), mode, error_handling)
         return self._copy(map_config=config, clone=checked_clone(clone, params, self.inputs))
 
     def with_graph(self, graph: Graph) -> Self:

@@ -45,6 +45,7 @@ from hypergraph.graph.formerly import has_former_names, recorded_as
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.graph_node import checked_clone
 from hypergraph.nodes.names import got
+from hypergraph.records import RunStatus
 from hypergraph.runners.observer import EventObserver
 from hypergraph.runners.options import (
     ErrorHandling,
@@ -423,6 +424,8 @@ class BaseRunner(ABC):
         if observer is not None:
             observer.renaming = graph.renaming
         answers, given = split_answers(graph, merged)
+        if not isinstance(options.map_over, str | Sequence):
+            raise TypeError(f"map_over must be a name or a list of names, got {got(options.map_over)}")
         names = [options.map_over] if isinstance(options.map_over, str) else list(options.map_over)
         check_mapped(graph, names, given)
         if graph.has_interrupts:
@@ -531,13 +534,17 @@ class BaseRunner(ABC):
         result = map_result_of(map_run)
         bad = map_run.ended_badly
         is_raised = bad is not None and bad.error is not None and error_handling == "raise"
-        report_map(map_run, answers_only=is_raised)
+        lacking = report_map(map_run, answers_only=is_raised)
         if bad is not None and bad.error is not None and is_raised:
             if bad.failure is not None:
                 bad.failure.map_result = result
                 attach_evidence(bad.error, bad.failure)
                 annotate(bad.error, _note(bad, bad.failure))
             reraise(bad.error)
+        if lacking and error_handling == "raise":
+            raise next(iter(lacking.values()))
+        for index, error in lacking.items():  # with "continue" every item has a result
+            result[index].status, result[index].error = RunStatus.FAILED, error
         return result
 
 
@@ -580,7 +587,7 @@ def _store_of(runner: str, given: Any) -> Checkpointer | None:
                 "checkpointer=PostgresCheckpointer(...))."
             )
         return checkpointers.SqliteCheckpointer(given)
-    if given is not None and not hasattr(given, "save_step"):
+    if given is not None and (isinstance(given, type) or not hasattr(given, "save_step")):
         raise TypeError(
             f"checkpointer must be a Checkpointer or the path of a SQLite file, got {got(given)}. "
             f"Write {runner}(checkpointer='runs.db')."

@@ -187,6 +187,11 @@ def _check_budget(value: Any) -> None:
             raise ValueError(f"budget[{name!r}] must be greater than 0, got {most!r}")
 
 
+def _check_entrypoint(value: Any) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"entrypoint must be the name of a node, got {got(value)}")
+
+
 _CHECKS: dict[str, Callable[[Any], object]] = {
     "on_missing": _check_on_missing,
     "error_handling": _check_error_handling,
@@ -195,6 +200,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "timeout": _check_timeout,
     "services": checked_services,
     "budget": _check_budget,
+    "entrypoint": _check_entrypoint,
 }
 
 

@@ -339,7 +339,9 @@ class Walk:
             refuse_other_graph(graph, stored.workflow, RunOptions())
         refuse_other_rules(graph, stored.workflow)
         try:
-            admission = admit(graph, given_names(graph, stored), on_internal_override="ignore")
+            admission = admit(
+                graph, given_names(graph, stored, is_inside=bool(path)), on_internal_override="ignore"
+            )
         except (HypergraphError, ValueError) as error:
             return self._refused(about, workflow_id, path, error)
         found = list(self._deviations(admission, stored, path, in_open_map))
@@ -574,9 +576,15 @@ def _named(found: Replayed, names: Renaming | None) -> Replayed:
     return replace(found, first=first, changed=changed, asks=asks, runs_next=runs_next)
 
 
-def given_names(graph: Graph, stored: Stored) -> tuple[str, ...]:
-    """Return the names of the stored inputs as a resume takes them."""
+def given_names(graph: Graph, stored: Stored, *, is_inside: bool = False) -> tuple[str, ...]:
+    """Return the names of the stored inputs as a resume takes them.
+
+    What a nested graph takes by now comes from the graph around it, and is not stored yet.
+    """
     inputs, unmade = set(graph.inputs.all), set(graph.outputs).difference(stored.outputs)
+    if is_inside:
+        new = [name for name in graph.inputs.required if name not in stored.inputs]
+        return (*(name for name in stored.inputs if name in inputs), *new)
     return tuple(name for name in stored.inputs if name in inputs or name in unmade)
 
 

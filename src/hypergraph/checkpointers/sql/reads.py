@@ -23,6 +23,7 @@ from hypergraph.checkpointers.backend import (
     position_of,
 )
 from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.names import check_workflow_id
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
     APART,
@@ -159,11 +160,17 @@ def _of_kind(statement: str, kind: int) -> str:
 
 
 def findable(workflow_id: str) -> str | None:
-    """Return the id, None for one that no workflow can have: a lone surrogate has no bytes."""
+    """Return the id, None for one that no workflow can have: a lone surrogate has no bytes.
+
+    Raises InvalidWorkflowIdError for what is not a text.
+    """
     try:
         workflow_id.encode()
     except UnicodeEncodeError:
         return None
+    except AttributeError:
+        check_workflow_id(workflow_id)
+        raise
     return workflow_id
 
 

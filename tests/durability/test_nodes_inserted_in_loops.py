@@ -1,0 +1,150 @@
+"""Nodes inserted into a loop while a run is under way in it: the loop goes on as in a fresh run."""
+
+from typing import Any
+
+import pytest
+from support.running import RUNNERS, On, OnAsync, OnSync
+
+from hypergraph import END, Graph, SyncRunner, ifelse, node, route
+from hypergraph.checkpointers import MemoryCheckpointer
+
+pytestmark = pytest.mark.filterwarnings("ignore:Workflow")
+INSERTED = ("node", "two", "nested", "gate", "only")
+
+
+@pytest.fixture(params=[OnSync, OnAsync], ids=RUNNERS)
+def durable(request: pytest.FixtureRequest) -> On:
+    """A runner of either kind over a store."""
+    made: On = request.param(checkpointer=MemoryCheckpointer())
+    return made
+
+
+class Agent:
+    """A loop of a model and its tool, in two versions; a body fails when it is called for the n-th time."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self.fails_at: int | None = None
+        self.count = 0
+
+    def enter(self, name: str) -> None:
+        self.count += 1
+        if self.count == self.fails_at:
+            raise ConnectionError(name)
+        self.ran.append(name)
+
+    def take(self) -> list[str]:
+        ran, self.ran, self.count, self.fails_at = self.ran, [], 0, None
+        return ran
+
+    def graph(self, inserted: str | None) -> Graph:
+        @node(output_name=("messages", "call"), append="messages")
+        def model(messages: list[str]) -> tuple[str, str]:
+            self.enter("model")
+            call = ["prepare", "prepare", "prepare", ""][sum(m.startswith("tool") for m in messages)]
+            return f"model: {call or 'done'}", call
+
+        @node(output_name="order")
+        def prepare(call: str) -> str:
+            self.enter("prepare")
+            return "order"
+
+        @node(output_name="messages", append=True)
+        def book(order: str) -> str:
+            self.enter("book")
+            return "tool: booked"
+
+        @node(output_name="safe")
+        def moderate(call: str) -> str:
+            self.enter("moderate")
+            return call
+
+        @node(output_name="checked")
+        def check(safe: str) -> str:
+            self.enter("check")
+            return safe
+
+        @ifelse(when_true="moderate", when_false=END)
+        def careful(call: str) -> bool:
+            self.enter("careful")
+            return True
+
+        def decide(call: str) -> Any:
+            self.enter("decide")
+            return call or END
+
+        def decide_safe(call: str, safe: str) -> Any:
+            return decide(call)
+
+        def decide_checked(call: str, checked: str) -> Any:
+            return decide(call)
+
+        def decide_only(safe: str) -> Any:
+            return decide(safe)
+
+        nested = Graph([moderate], name="moderation").as_node()
+        more: dict[str | None, tuple[list[Any], Any]] = {
+            None: ([], decide),
+            "node": ([moderate], decide_safe),
+            "two": ([moderate, check], decide_checked),
+            "nested": ([nested], decide_safe),
+            "gate": ([careful, moderate], decide_safe),
+            "only": ([moderate], decide_only),
+        }
+        new, way = more[inserted]
+        gate = route(targets=["prepare", END])(way).with_name("decide")
+        return Graph([model, *new, gate, prepare, book], name="agent")
+
+
+def expected(inserted: str) -> list[str]:
+    agent = Agent()
+    SyncRunner().run(agent.graph(inserted), messages=["user: go"])
+    return agent.take()
+
+
+@pytest.mark.parametrize("at", [2, 3, 4, 5, 7, 8, 11])
+@pytest.mark.parametrize("inserted", INSERTED)
+@pytest.mark.parametrize("way", ["resume", "fork"])
+def test_the_loop_goes_on_to_its_end(durable: On, inserted: str, at: int, way: str) -> None:
+    agent = Agent()
+    agent.fails_at = at
+    durable.run(agent.graph(None), messages=["user: go"], workflow_id="w", error_handling="continue")
+    before = agent.take()
+    new = agent.graph(inserted)
+    given: dict[str, Any] = {"workflow_id": "w"}
+    if way == "fork":
+        given = {"workflow_id": "fork", "fork_from": ("w", None)}
+    result = durable.run(new, **given)
+    after, fresh = agent.take(), expected(inserted)
+    assert result.completed
+    assert [m[:5] for m in result["messages"]].count("tool:") == 3
+    assert result["call"] == ""
+    # The old nodes run as often as in a run without a change, and each round from the next one on is whole.
+    old = ("model", "decide", "prepare", "book")
+    assert {n: [*before, *after].count(n) for n in old} == {n: fresh.count(n) for n in old}
+    rest = after[after.index("book") + 1 :] if "book" in after else ["decide"]
+    assert rest == (fresh[-len(rest) :] if "book" in after else rest)
+    assert durable.run(new, workflow_id=given["workflow_id"]).values == result.values
+    assert agent.take() == []
+
+
+@pytest.mark.parametrize("again", [1, 2, 4])
+@pytest.mark.parametrize("at", [3, 4, 8])
+@pytest.mark.parametrize("inserted", INSERTED)
+def test_a_loop_that_fails_again_in_its_new_form_goes_on(
+    durable: On, inserted: str, at: int, again: int
+) -> None:
+    agent = Agent()
+    agent.fails_at = at
+    durable.run(agent.graph(None), messages=["user: go"], workflow_id="w", error_handling="continue")
+    ran, new = agent.take(), agent.graph(inserted)
+    agent.fails_at = again
+    durable.run(new, workflow_id="w", error_handling="continue")
+    ran += agent.take()
+    result = durable.run(new, workflow_id="w")
+    ran += agent.take()
+    fresh = expected(inserted)
+    assert result.completed
+    assert result["call"] == ""
+    old = ("model", "decide", "prepare", "book")
+    assert {n: ran.count(n) for n in old} == {n: fresh.count(n) for n in old}
