@@ -30,8 +30,10 @@ Open. A decision opens a head for one run, and any other node until its gate dec
     gates is enough.
 
 Entry. A value or decision from outside begins a loop anew: decisions inside are dropped, an END is undone,
-    the beginning is open again. What comes back to a loop inside the next round does so when that begins. A
-    turn does this with everything that the new inputs can reach.
+    the beginning is open again. What has all it takes without the loop is fresh then, too. A cycle without a
+    gate inside another one does not begin anew: only what takes the value is fresh. What comes back to a loop
+    inside the next round does so when that begins. A turn does this with everything that the new inputs can
+    reach.
 
 New. What a node writes is new to those who take it, equal or not: a round continues to its gate. Only where a
     loop goes round without a gate an equal value is not new, and an appended one never is.
@@ -487,14 +489,18 @@ class Layout:
         for i in self._active():
             if any(name not in self.parts[i].appends for name in self.returns[i]):
                 self.eventful |= 1 << i
-        self.tangled = [  # heads that feed each other: they run on what was there before either
-            loop.cut
-            for loop in self.loops
-            if any(
-                loop.cut >> j & 1 and (i, j) in self.severed for i in bits(loop.cut) for j in self.flows[i]
-            )
-        ]
+        # What feeds a head by way of the next round and may run beside it: on what was there before either.
+        self.tangled = list(filter(None, map(self._beside, self.loops)))
         self.eventful |= _union(self.tangled)
+
+    def _beside(self, loop: Loop) -> int:
+        """Return the heads of a loop and what feeds one of them, if both can be in one superstep."""
+        before, found = self.before, 0
+        for i in bits(loop.members):
+            for j in self.flows[i]:
+                if loop.cut >> j & 1 and (i, j) in self.severed and not (before[i] >> j | before[j] >> i) & 1:
+                    found |= loop.cut | 1 << i
+        return found
 
     @cached_property
     def owners(self) -> dict[int, int]:
@@ -664,6 +670,7 @@ class _Places:
     3. at the controlled nodes without which no gate of the loop could be asked;
     4. at the controlled nodes that a gate outside may choose;
     5. at the controlled node that can run with what is there.
+    A loop without a gate begins as `_sources` says.
     """
 
     def __init__(
