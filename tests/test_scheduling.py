@@ -395,5 +395,5 @@ def test_a_signal_begins_a_loop_where_the_loops_inside_it_begin() -> None:
         "?which(seen) : next, show",
         "see(log) -> seen",
     )
-    expected = "hear write look more see which show"
+    expected = "hear write look tell more see which show"
     assert course(lines, more=[END], look=[END], which=["show"]) == expected

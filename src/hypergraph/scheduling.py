@@ -30,8 +30,10 @@ Open. A decision opens a head for one run, and any other node until its gate dec
     gates is enough.
 
 Entry. A value or decision from outside begins a loop anew: decisions inside are dropped, an END is undone,
-    the beginning is open again. What comes back to a loop inside the next round does so when that begins. A
-    turn does this with everything that the new inputs can reach.
+    the beginning is open again. What has all it takes without the loop is fresh then, too. A cycle without a
+    gate inside another one does not begin anew: only what takes the value is fresh. What comes back to a loop
+    inside the next round does so when that begins. A turn does this with everything that the new inputs can
+    reach.
 
 New. What a node writes is new to those who take it, equal or not: a round continues to its gate. Only where a
     loop goes round without a gate an equal value is not new, and an appended one never is.
@@ -77,13 +79,16 @@ class Loop:
     ahead: int = 0  # mask of what leads to it from outside
     inside: int = 0  # its members, and the bits of the loops inside it
     begins: int = 0  # where it begins
-    first: int = 0  # those that begin the loops inside it that they are in
+    aside: int = 0  # what has all that it takes without the loop, too
+    first: int = 0  # what is fresh when it begins: in loops inside it, what begins those
     early: int = 0  # what it comes by from there before any choice
     opened: int = 0  # controlled nodes that are open when it begins
     unaided: int = 0  # those of them that no gate outside controls: the others when one has called the loop
     cut: int = 0  # where its rounds start,
     starts: int = 0  # and those of the loops inside it
     gated: bool = True  # whether a gate starts its rounds
+    gated_inside: int = 0  # its members that are in a loop with a gate, at most this one
+    is_within: bool = False  # whether it is a cycle without a gate inside of another one
     whole: bool = False  # whether they start where it begins, once all that a gate chose is done,
     back: frozenset[tuple[int, int]] = frozenset()  # and the edges that lead there
     gates: tuple[int, ...] = ()  # all gates inside
@@ -276,6 +281,7 @@ class Layout:
         members = _mask(component)
         number = len(self.loops)
         loop = Loop(number, members, 1 << (self.size + number), ahead)
+        loop.is_within = bool(around) and not self.loops[around[-1]].gated
         self.loops.append(loop)
         loop.gates = tuple(i for i in component if self.parts[i].targets is not None)
         outside = {g for i in component for g in self.controllers[i] if not members >> g & 1}
@@ -428,14 +434,13 @@ class Layout:
         for i in range(self.size):
             self.enters.append(self.entered_by(i))
             self.calls.append({j: self._entered(i, j) for j in self.targets[i].values()})
-        self.beginning = self.scope
-        for loop in self.loops:
-            self.beginning &= ~loop.members | loop.begins
-        for loop in self.loops:
-            loop.first = loop.begins
+        for loop in reversed(self.loops):  # those inside a loop come after it
+            loop.gated_inside = _union(self.loops[k].members for k in loop.inner if self.loops[k].gated)
+            loop.first = self._first(loop.members, loop.index, loop.begins | loop.aside)
             for k in loop.inner:
-                loop.first &= ~self.loops[k].members | self.loops[k].begins
                 loop.starts |= self.loops[k].cut
+        self.beginning = self._first(self.scope, -1, self.scope)
+        self.joins = [self.joined_by(i) for i in range(self.size)]  # by node: see `joined_by`
         self.stirs = [0] * self.size  # nodes of a loop that a signal reaches for the first time
         for i in self._active():
             for j in self.signalled[i]:
@@ -446,9 +451,29 @@ class Layout:
         ] * self.size  # nodes of loops that a node is outside of: they wait for its beginning
         for i in self._active():
             for j in self.flows[i]:
-                if self._entered(i, j) is not None and (i, j) not in self.severed:
+                outside = [self.loops[k] for k in self.home[j] if k not in self.home[i]]
+                if any(loop.gated for loop in outside) and (i, j) not in self.severed:
                     self.calling[i] |= 1 << j
         self._settle_holds()
+
+    def _first(self, members: int, number: int, begins: int) -> int:
+        """Return what is fresh when a loop begins with some nodes: in a loop inside it, what begins that."""
+        found = 0
+        for i in bits(members):
+            below = next((k for k in self.home[i] if k > number), None)
+            unit = 1 << i if below is None else self.loops[below].members
+            if unit & begins:
+                found |= unit if below is None else self.loops[below].first
+        return found
+
+    def joined(self, source: int, target: int) -> tuple[int, ...]:
+        """Return the cycles inside of cycles around a target that the source is outside of.
+
+        Not those inside a loop that begins anew.
+        """
+        outside = [k for k in self.home[target] if k not in self.home[source]]
+        entered = self._entered(source, target)
+        return tuple(k for k in outside if entered is None or k < entered)
 
     def _settle_holds(self) -> None:
         """Find which choices start a round, and whose outcome decides the course."""
@@ -464,19 +489,28 @@ class Layout:
         for i in self._active():
             if any(name not in self.parts[i].appends for name in self.returns[i]):
                 self.eventful |= 1 << i
-        self.tangled = [  # heads that feed each other: they run on what was there before either
-            loop.cut
-            for loop in self.loops
-            if any(
-                loop.cut >> j & 1 and (i, j) in self.severed for i in bits(loop.cut) for j in self.flows[i]
-            )
-        ]
+        # What feeds a head by way of the next round and may run beside it: on what was there before either.
+        self.tangled = list(filter(None, map(self._beside, self.loops)))
         self.eventful |= _union(self.tangled)
+
+    def _beside(self, loop: Loop) -> int:
+        """Return the heads of a loop and what feeds one of them, if both can be in one superstep."""
+        before, found = self.before, 0
+        for i in bits(loop.members):
+            for j in self.flows[i]:
+                if loop.cut >> j & 1 and (i, j) in self.severed and not (before[i] >> j | before[j] >> i) & 1:
+                    found |= loop.cut | 1 << i
+        return found
 
     @cached_property
     def owners(self) -> dict[int, int]:
         """By slot: the node that it belongs to."""
         return {slot: i for (i, _, _), mask in self.slots.items() for slot in bits(mask)}
+
+    @cached_property
+    def looped(self) -> int:
+        """The nodes of all loops."""
+        return _union(loop.members for loop in self.loops)
 
     @cached_property
     def unasked(self) -> int:
@@ -514,9 +548,22 @@ class Layout:
                 found[k] = min(around, found.get(k, around))
         return tuple(sorted(found.items()))
 
+    def joined_by(self, source: int, absent: Collection[str] = ()) -> tuple[tuple[int, int], ...]:
+        """Return the cycles inside of cycles to which a node brings something from outside when it is done.
+
+        Each comes with the nodes that take it or wait for it. Some outputs of the node may be absent.
+        """
+        found: dict[int, int] = {}
+        made = (j for j, names in self.flows[source].items() if not names.issubset(absent))
+        for j in {*made, *self.signalled[source]}:
+            for k in self.joined(source, j):
+                found[k] = found.get(k, 0) | 1 << j
+        return tuple(sorted(found.items()))
+
     def _entered(self, source: int, target: int) -> int | None:
-        """Return the outermost loop around the target that the source is outside of."""
-        return next((k for k in self.home[target] if k not in self.home[source]), None)
+        """Return the outermost loop around the target that the source is outside of, and that begins anew."""
+        outside = (k for k in self.home[target] if k not in self.home[source])
+        return next((k for k in outside if not self.loops[k].is_within), None)
 
     def reached_from(self, names: Collection[str], nodes: Iterable[int] = ()) -> int:
         """Return all that new values of these names, or these nodes, reach over edges of every type."""
@@ -623,6 +670,7 @@ class _Places:
     3. at the controlled nodes without which no gate of the loop could be asked;
     4. at the controlled nodes that a gate outside may choose;
     5. at the controlled node that can run with what is there.
+    A loop without a gate begins as `_sources` says.
     """
 
     def __init__(
@@ -636,6 +684,7 @@ class _Places:
         self.layout = layout
         self.loop = loop
         self.component = component
+        self.around = around
         inside = set(component)
         self.outer = set(bits(layout.loops[around[-1]].begins)) & inside if around else set()
         self.links = {i: links[i] & inside for i in component}
@@ -658,6 +707,7 @@ class _Places:
     def settle(self) -> None:
         """Set `begins`, `opened`, `cut` and `gated` of the loop."""
         loop = self.loop
+        loop.aside = _mask(self._aside())
         begins, opened = self._beginnings()
         opened &= self.heads | begins  # what only gates outside control is open when one has named it
         loop.begins = _mask(begins)
@@ -673,6 +723,7 @@ class _Places:
         if back:
             loop.whole, loop.back, loop.cut = True, frozenset(back), _mask(j for _, j in back)
         loop.gated = bool(heads)
+        loop.is_within = loop.is_within and not loop.gated
 
     def _in_series(self, heads: set[int], begins: set[int]) -> bool:
         """Say whether a head, or a choice of one, waits for another head in the same round."""
@@ -809,7 +860,7 @@ class _Places:
         if named:
             return named, {i for i in named if layout.controllers[i]} | self._needed(named)
         if self.outer and not self.heads:
-            return {min({i for i in self.outer if not layout.controllers[i]} or self.outer)}, set()
+            return self._sources({i for i in self.outer if not layout.controllers[i]} or self.outer), set()
         if self.outer:  # the loop around begins inside of this one
             chosen = {i for i in self.outer if self._may_open(i)}
             return self.outer, chosen and chosen | self._needed()
@@ -890,9 +941,14 @@ class _Places:
         """Return where values and signals of a node lead."""
         return {*self.layout.flows[index], *self.layout.signalled[index]}
 
-    def _is_able(self, index: int, ran: Collection[int]) -> bool:
-        """Say whether a node has what it takes, given that some of the loop have run."""
+    def _is_able(self, index: int, ran: Collection[int], outside: Collection[int] | None = None) -> bool:
+        """Say whether a node has what it takes, given that some of the loop have run.
+
+        Outside of the loop everything has run, or only these.
+        """
         layout, inside = self.layout, self.loop.members
+        if outside is not None:
+            ran, inside = {*ran, *outside}, layout.scope
         part = layout.parts[index]
         for name in part.takes:
             if name in part.optional or name in layout.lists:
@@ -917,17 +973,62 @@ class _Places:
         return fed and index not in self.heads and not self.layout.gates >> index & 1
 
     def _as_one(self, places: set[int]) -> set[int]:
-        """Return the places as one: without a gate the first, else all, if rounds start at the same heads.
+        """Return the places as one: without a gate the sources, else all, if rounds start at the same heads.
 
         Raises Ambiguity if they do not, or if two places make the same name: one would overwrite the other.
         """
         if len(places) > 1 and not self.heads:
-            return {min(places)}
+            return self._sources(places)
         parts = [self.layout.parts[i] for i in places]
         made = [name for part in parts for name in part.makes if name not in part.appends]
         if len(made) > len(set(made)) or len({frozenset(self._starts({i})) for i in places}) > 1:
             raise self._ambiguity(places)
         return places
+
+    def _aside(self) -> set[int]:
+        """Return what has all that it takes without the loop and is not controlled: it never waits for it."""
+        layout = self.layout
+        if any(layout.named >> i & 1 for i in self.component):
+            return set()
+        apart = (i for i in self.component if not layout.controllers[i] and not layout.gates >> i & 1)
+        return {i for i in apart if self._is_able(i, set())}
+
+    def _sources(self, places: set[int]) -> set[int]:
+        """Return where a cycle without a gate begins: at places that no other leads to without a choice.
+
+        Of places that lead to each other it is one whose inputs come for sure, if there is one, and of these
+        the first in graph order.
+        """
+        if len(places) == 1:
+            return places
+        closed = {i for i in self.component if self.layout.controllers[i]}
+        ahead = {i: self._behind({i}, closed) & places for i in places}
+        found: set[int] = set()
+        sure: set[int] | None = None
+        for i in places:
+            group = {j for j in ahead[i] if i in ahead[j]}
+            if any(i in ahead[j] for j in places - group):
+                continue
+            if len(group) > 1:
+                sure = self._sure() if sure is None else sure
+                group = {j for j in group if self._is_able(j, set(), sure)} or group
+            found.add(min(group))
+        return found
+
+    def _sure(self) -> set[int]:
+        """Return what runs without a choice, and without this loop."""
+        layout = self.layout
+        unasked = layout.named | _union(layout.loops[k].opened for k in self.around)
+        names = bits(layout.scope & ~self.loop.members & (~layout.controlled | unasked))
+        found: set[int] = set()
+        grown = True
+        while grown:
+            grown = False
+            for i in names:
+                if i not in found and self._is_able(i, found, ()):
+                    found.add(i)
+                    grown = True
+        return found
 
     def _ambiguity(self, places: Collection[int]) -> Ambiguity:
         names = [part.name for part in self.layout.parts]
@@ -958,6 +1059,7 @@ class Standing:
     """Where a run stands."""
 
     __slots__ = (
+        "arrived",
         "asking",
         "coming",
         "decisions",
@@ -1001,6 +1103,7 @@ class Standing:
         self.quiet: dict[int, int] = {}  # by node: what its first run does not make run again
         self.events: list[tuple[int, bool]] = []  # loops that were entered, or (True) that began a round
         self.placed = 0  # heads whose round has begun, and that have not started
+        self.arrived = 0  # beginnings of cycles without a gate that got something from outside, and wait
         self.coming = 0  # slots of theirs that this round fills: they count for their next run
         self.pending = 0  # nodes that a superstep of the past had ready, and that have not ended
         self.round = 0  # nodes that have started in the present round of the loops they are in
@@ -1024,6 +1127,7 @@ class Standing:
             self.running,
             self.idle,
             self.placed,
+            self.arrived,
             self.coming,
             self.pending,
         )
@@ -1153,6 +1257,7 @@ class Standing:
                 self.have = self.have & ~awaited | self.coming & awaited
                 self.coming &= ~awaited
         self.placed &= ~bit
+        self.arrived &= ~bit
 
     def finish(  # noqa: PLR0912 - what one step changes, in one place
         self, index: int, absent: Collection[str] = (), equal: Collection[str] = ()
@@ -1179,7 +1284,7 @@ class Standing:
                     fed |= back
                     for k in layout.home[index]:
                         if not layout.loops[k].whole:  # it goes round inside of that round
-                            self.held[k] |= layout.loops[k].cut & back & ~self.unrun[k]
+                            self.held[k] |= layout.loops[k].cut & back & ~self.unrun[k] & ~self.arrived
         if again := fed & layout.restarts[index]:
             for k in layout.home[index]:
                 if layout.loops[k].whole:  # but its beginning goes first, whatever comes back to it
@@ -1205,6 +1310,8 @@ class Standing:
                 touched |= self._enter(k)
             else:
                 self.entering[around] |= 1 << k
+        for k, takers in layout.joined_by(index, absent) if absent else layout.joins[index]:
+            touched |= self._join(k, takers & ~kept)
         self._look_at(touched)
 
     def _undisturbed(self, index: int) -> int:
@@ -1250,7 +1357,19 @@ class Standing:
             elif k is not None:
                 touched |= self._enter(k)
                 self._begin_inside(i, k)
+            for joined in layout.joined(gate, i):
+                touched |= self._join(joined, 1 << i)
         return touched
+
+    def _join(self, number: int, takers: int) -> int:
+        """Note that something came to a cycle inside of a cycle from outside; return the nodes concerned."""
+        loop = self.layout.loops[number]
+        self.events.append((number, False))
+        self.arrived |= takers & loop.cut
+        self.held[number] &= ~takers
+        woken = loop.first & self.idle
+        self.fresh |= woken
+        return woken
 
     def _begin_inside(self, chosen: int, number: int) -> None:
         """Begin the loops inside of a loop that a chosen node is in."""
@@ -1301,6 +1420,7 @@ class Standing:
         self.idle |= loop.members
         self.round &= ~loop.members
         self.placed &= ~loop.members
+        self.arrived &= ~loop.members
         for k in loop.inner:
             inner = layout.loops[k]
             self.held[k] = self.entering[k] = 0
@@ -1310,7 +1430,7 @@ class Standing:
             self.have = self.have & ~inner.signals | layout.at_start & inner.signals
             self.coming &= ~inner.signals
         owed = self.owed & loop.members  # by gates outside
-        self.fresh = self.fresh & ~loop.members | loop.first | owed
+        self.fresh = self.fresh & ~loop.gated_inside | loop.first | owed
         for i in bits(owed):
             self._begin_inside(i, number)
         self._reopen(concerned)
@@ -1379,6 +1499,7 @@ class Standing:
             "ran",
             "round",
             "placed",
+            "arrived",
             "pending",
         ):
             setattr(new, name, getattr(new, name) & reached | getattr(self, name) & rest)
@@ -1473,6 +1594,12 @@ class Standing:
         """Return the names without which a node cannot run."""
         missing = self._missing(index)
         return [name for (i, name, _), slot in self.layout.slots.items() if i == index and slot & missing]
+
+    def overlooked(self) -> list[int]:
+        """Return the nodes of loops that have all they take and nothing led to; no gate controls them."""
+        layout = self.layout
+        left = layout.looped & self.idle & ~self.ran & ~self.due & ~layout.controlled
+        return [] if layout.named else [i for i in bits(left) if not self._missing(i)]
 
     def unmet(self) -> list[tuple[int, int]]:
         """Return the decisions that were not carried out: gate and target."""

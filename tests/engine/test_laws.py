@@ -13,7 +13,7 @@ from laws.trials import tried
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
 
 pytestmark = pytest.mark.slow
-CHUNKS, SIZE, SHARED = 90, 20, 50  # 2,000 graphs in all; make prove tries 20,000
+CHUNKS, SIZE, SHARED, TANGLED = 85, 20, 50, 100  # 2,100 graphs in all; make prove tries 20,000
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -45,3 +45,15 @@ def test_the_laws_hold_where_nodes_share_names(chunk: int) -> None:
         except AssertionError as failure:
             raise AssertionError(f"seed {seed}, calls=1, shared=True\n{failure}") from None
     assert refused[""] > SHARED / 4, f"refused by design: {refused}"
+
+
+@pytest.mark.parametrize("chunk", range(2))
+def test_the_laws_hold_where_cycles_have_no_gate(chunk: int) -> None:
+    base = (int(os.environ.get("HYPERGRAPH_SEED", "0")) * 2 + chunk) * TANGLED
+    refused: Counter[str] = Counter()
+    for seed in range(base, base + TANGLED):
+        try:
+            refused[tried(seed, calls=1, tangled=True)] += 1
+        except AssertionError as failure:
+            raise AssertionError(f"seed {seed}, calls=1, tangled=True\n{failure}") from None
+    assert refused[""] > TANGLED / 4, f"refused by design: {refused}"

@@ -221,7 +221,7 @@ def compared(
                     {x: values_found.get(x) for x in odd},
                 )
             elif _stalled(case, out) and not any("did not run" in text or "Nothing" in text for text in told):
-                difference = ("a stall in silence", out.stalled or out.course, told)
+                difference = ("a stall in silence", out.stalled or out.overlooked or out.course, told)
             elif out.ended == "paused" and _questions(result) != set(out.questions):
                 difference = ("questions", set(out.questions), _questions(result))
         if difference is not None:
@@ -241,11 +241,11 @@ def _of_the_loop(
 
 
 def _stalled(case: Case, out: Outcome) -> bool:
-    """L8: a gate chose what could not run, or nothing but gates ran."""
+    """L8: a gate chose what could not run, nothing led to what could, or nothing but gates ran."""
     kinds = {p.name: p.kind for p in case.net.parts}
     idle = all(kinds[n] == "gate" for n in out.course) and not any(c == "END" for _, c in out.decisions)
     others = any(kinds[n] != "gate" for n in out.reached)
-    return out.ended == "completed" and (bool(out.stalled) or (idle and others))
+    return out.ended == "completed" and (bool(out.stalled or out.overlooked) or (idle and others))
 
 
 def _is_output(case: Case, name: str) -> bool:

@@ -654,6 +654,39 @@ def make(seed: int, features: Iterable[str] = FEATURES) -> Case:
     return Case(net, tuple(turns), seed)
 
 
+def tangle(seed: int) -> Case:
+    """Make a small case without a plan: few names that many make and take, so cycles pass gates or do not."""
+    rnd = Random(seed)
+    names = ["a", "b", "c", "d", "e"][: rnd.randint(2, 5)]
+    gates = rnd.choice((0, 1, 1, 1, 2, 2))
+    nodes = [f"n{i}" for i in range(rnd.randint(4, 7) - gates)]
+    parts = []
+    for name in nodes:
+        output, accumulates = rnd.choice(names), rnd.random() < 0.2
+        taken = rnd.sample(names, rnd.choice((0, 1, 1, 1, 2, 2)))
+        inputs = tuple(x for x in taken if accumulates or x != output)
+        defaults = {x: f"default.{x}@0" for x in inputs if rnd.random() < 0.35}
+        call = Body(name, (output,), rnd.choice((3, 4, 6)))
+        parts.append(Part(name, inputs, (output,), call=call, defaults=defaults))
+    for i in range(gates):
+        targets = tuple(rnd.sample(nodes, min(len(nodes), rnd.choice((1, 1, 2)))))
+        chooser = Chooser(f"g{i}", targets, bound=rnd.randint(3, 8), seldom=rnd.choice((2, 5)))
+        default_open, taken = rnd.random() < 0.9, rnd.sample(names, 1)
+        gate = Part(
+            chooser.name, tuple(taken), (), "gate", chooser, targets=targets, default_open=default_open
+        )
+        parts.append(gate)
+    rnd.shuffle(parts)
+    net = Net(tuple(_with_waits(parts, rnd) if rnd.random() < 0.15 else parts))
+    wanted = needed(net)
+    if rnd.random() < 0.15:
+        wanted = sorted({*wanted, rnd.choice([x for p in parts for x in p.inputs] or names[:1])})
+    turns = [{x: given(x, 1) for x in wanted}]
+    if wanted and rnd.random() < 0.3:
+        turns.append({rnd.choice(wanted): given(wanted[0], 2)})
+    return Case(net, tuple(turns), seed)
+
+
 def _with_waits(parts: list[Part], rnd: Random) -> list[Part]:
     for _ in range(rnd.randint(1, 3)):
         i, j = rnd.randrange(len(parts)), rnd.randrange(len(parts))

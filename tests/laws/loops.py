@@ -23,9 +23,11 @@ D2  A loop is cut where its rounds begin: not at all heads (`plan -> decide -> t
     A loop that begins nowhere by itself, because only gates outside of it open it, is cut at all heads.
 D3  Cut are the gates' edges into these heads and, where a cycle is left, the other edges of that cycle into
     them. A gate that chooses [a, b] where a feeds b: a, then b, in one round.
-D4  A loop without a gate that chooses within it begins, and goes round, at the first node in graph order that
-    has what it needs, that no gate controls and that is none itself, if there is one; else at the nodes that
-    gates outside control, if some of them have what they need.
+D4  A loop without a gate that chooses within it begins, and goes round, at a node that has what it needs,
+    that no gate controls and that is none itself, if there is one: one that no other such node leads to
+    without a choice. Of those that lead to each other it is one whose inputs come for sure, without a choice,
+    if there is one, and the first of these in graph order: nothing else depends on that order (L4). It goes
+    round at the nodes that gates outside control, if some of them have what they need, else where it begins.
 D5  Several places are one if the rounds begin at the same heads whichever of them begins and no two make the
     same name; else the run is refused. Places follow from names (given, bound, defaulted, made outside of the
     loop), never from values made inside, so the refusal comes before anything runs.
@@ -66,6 +68,8 @@ class Level:
     is_loop: bool = True
     gated: bool = True
     at_begin: bool = False  # whether rounds begin where the loop begins, and not at what a gate chose
+    aside: frozenset[str] = frozenset()  # what has all it needs without the loop, too (D14)
+    tied: frozenset[str] = frozenset()  # nodes of which the first in graph order begins (D4)
     early: frozenset[str] = frozenset()  # what it comes by from its beginning before any choice
     ahead: dict[str, set[str]] = field(default_factory=dict)  # what each node leads to in a round
 
@@ -163,7 +167,7 @@ class Shape:
     def paths(self, given: set[str]) -> dict[str, list[Level]]:
         """Return the loops around each node, outermost first, below the whole graph. Raises Refused."""
         top = Level(frozenset(self.scope), self.edges, is_loop=False)
-        top.inner = self._inside(top.members, self.edges, given, frozenset())
+        top.inner = self._inside(top.members, self.edges, given, frozenset(), frozenset())
         top.order()
         found = {}
         for n in self.scope:
@@ -174,17 +178,28 @@ class Shape:
         return found
 
     def _inside(
-        self, names: Iterable[str], edges: set[Edge], given: set[str], around: frozenset[str]
+        self,
+        names: Iterable[str],
+        edges: set[Edge],
+        given: set[str],
+        around: frozenset[str],
+        unasked: frozenset[str],
     ) -> list[Level]:
         return [
-            self._level(c, {e for e in edges if e.source in c and e.target in c}, given, around)
+            self._level(c, {e for e in edges if e.source in c and e.target in c}, given, around, unasked)
             for c in components(names, edges)
         ]
 
     def _level(
-        self, members: frozenset[str], edges: set[Edge], given: set[str], around: frozenset[str]
+        self,
+        members: frozenset[str],
+        edges: set[Edge],
+        given: set[str],
+        around: frozenset[str],
+        unasked: frozenset[str],
     ) -> Level:
-        begin, opened = _Beginning(self, members, edges, given).find(around & members)
+        finding = _Beginning(self, members, edges, given, unasked=unasked)
+        begin, opened = finding.find(around & members)
         opened &= begin.union(e.target for e in edges if e.kind == "control")
         called = {n for n in opened if self.gates[n] - members} - set(self.net.entrypoints)
         heads = self.round_heads(begin, members, edges, given)
@@ -199,7 +214,10 @@ class Shape:
         level = Level(members, left, edges - left, begin, opened, frozenset(called), frozenset(heads))
         level.at_begin = bool(back)
         level.gated = any(e.kind == "control" for e in edges)
-        level.inner = self._inside(members, left, given, begin) if heads else []
+        level.tied = finding.tied
+        if not begin & set(self.net.entrypoints):
+            level.aside = finding.aside() - begin
+        level.inner = self._inside(members, left, given, begin, unasked | opened) if heads else []
         free = linked(e for e in left if e.kind != "control")
         level.early = frozenset(reach(begin, free, self.heads - begin) - (self.heads - begin))
         return level.order()
@@ -212,7 +230,7 @@ class Shape:
         if not control:
             called = {n for n in members if self.gates[n]}
             finding = _Beginning(self, members, edges, given, strict=False)
-            return {n for n in called if finding.able(n, ())} or set(self._first(begin)) or called
+            return {n for n in called if finding.able(n, ())} or set(begin) or called
         free = linked(edges - control)
         inner = components(members, {e for e in edges if e.target not in begin})
         gates, controlled = {e.source for e in control}, {e.target for e in control}
@@ -265,15 +283,18 @@ class Shape:
 class _Beginning:
     """R2: the place where a loop begins."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - a loop, and what a run brings along
         self,
         shape: Shape,
         members: frozenset[str],
         edges: set[Edge],
         given: set[str],
         strict: bool = True,
+        unasked: frozenset[str] = frozenset(),
     ) -> None:
         self.shape, self.members, self.edges, self.given = shape, members, edges, given
+        self.unasked = unasked  # controlled nodes that are open when the loops around begin
+        self.tied: frozenset[str] = frozenset()
         self.control = {e for e in edges if e.kind == "control"}
         self.chosen = {e.target for e in self.control}
         self.deciding = {e.source for e in self.control}
@@ -292,9 +313,13 @@ class _Beginning:
             not_counting = fed if self.strict and ordinary else set()  # D10
             self._free[n] = {*p.defaults, *shape.net.bound, *shape.lists, *(given - not_counting)}
 
-    def able(self, n: str, ran: Iterable[str]) -> bool:
-        """Say whether a node has what it takes, and saw what it awaits, once these of the loop have run."""
-        came = {e.name for e in self.shape.into[n] if e.source not in self.members and e.kind != "control"}
+    def able(self, n: str, ran: Iterable[str], outside: Collection[str] | None = None) -> bool:
+        """Say whether a node has what it takes, and saw what it awaits, once these of the loop have run.
+
+        Outside of the loop everything has run, or only these.
+        """
+        outside = set(self.shape.parts) - self.members if outside is None else outside
+        came = {e.name for e in self.shape.into[n] if e.source in outside and e.kind != "control"}
         came |= {e.name for e in self._fed[n] if e.source in ran}
         awaited = {e.name for e in self.shape.into[n] if e.kind == "order"}
         return awaited <= came and self._free[n] | came >= set(self.shape.parts[n].inputs)
@@ -327,18 +352,19 @@ class _Beginning:
         free = {n for n in able if not shape.gates[n]}
         if not self.control:  # D4
             plain = {n for n in free if parts[n].kind != "gate"}
-            return frozenset(shape._first((free or able) if around else plain or able)), frozenset()
+            return self._sources((free or able) if around else plain or able), frozenset()
         if around:
             opened = around & self.may_open
             return around, frozenset(opened and opened | self.needed())
         if not able and self.strict:  # D10
-            return _Beginning(shape, members, self.edges, self.given, strict=False).find(around)
+            again = _Beginning(shape, members, self.edges, self.given, strict=False, unasked=self.unasked)
+            return again.find(around)
         runs = self.could_run(self.chosen)
         ways = linked(e for e in self.edges - self.control if e.source in runs | free and e.target in runs)
         asking = {n for n in free if reach([n], ways) & self.deciding - {n}}  # D6
         starting = {e.source for e in self.control if e.source in free and self.able(e.target, runs)}
         if not able & self.may_open:
-            starting = starting or free & self.deciding
+            starting = free & self.deciding
         free = {n for n in asking if parts[n].kind != "gate"} or starting
         if free:  # "the uncontrolled node that has what it needs"
             return self._one_place(free), frozenset()
@@ -354,6 +380,39 @@ class _Beginning:
         if len(able) > 1:
             raise Refused(able)
         return frozenset(able), frozenset(able | needed)
+
+    def aside(self) -> set[str]:
+        """D14: what begins nothing, and has what it needs all the same."""
+        plain = {n for n in self.members if not self.shape.gates[n] and self.shape.parts[n].kind != "gate"}
+        return {n for n in plain if self.able(n, ())}
+
+    def _sources(self, able: set[str]) -> frozenset[str]:
+        """D4: of these, the ones that no other leads to; the first of those that lead to each other."""
+        controlled = {n for n in self.members if self.shape.gates[n]}
+        links = linked(e for e in self.edges if e.target not in controlled)
+        ahead = {n: reach([n], links) & able for n in able}
+        groups = {frozenset(m for m in ahead[n] if n in ahead[m]) for n in able}
+        groups = {c for c in groups if not any(c & ahead[n] for n in able - c)}
+        sure = self._sure()
+        chosen = [{n for n in c if self.able(n, (), sure)} or set(c) for c in groups]
+        self.tied = frozenset(n for c in chosen if len(c) > 1 for n in c)
+        return frozenset(n for c in chosen for n in self.shape._first(c))
+
+    def _sure(self) -> set[str]:
+        """D4: what runs without a choice, and without this loop."""
+        shape, found = self.shape, set[str]()
+        names = set(shape.scope) - self.members
+        may = {n for n in names if not shape.gates[n] or n in self.unasked | {*shape.net.entrypoints}}
+
+        def runs(n: str) -> bool:
+            came = {e.name for e in shape.into[n] if e.source in found and e.kind != "control"}
+            awaited = {e.name for e in shape.into[n] if e.kind == "order"}
+            free = {*shape.parts[n].defaults, *shape.net.bound, *shape.lists, *self.given}
+            return awaited <= came and free | came >= set(shape.parts[n].inputs)
+
+        while more := {n for n in may - found if runs(n)}:
+            found |= more
+        return found
 
     def _one_place(self, places: set[str]) -> frozenset[str]:
         """D5."""

@@ -69,9 +69,10 @@ class Outcome:
     places: list[str] = field(default_factory=list)  # of a refusal
     loop: list[str] = field(default_factory=list)  # that did not end
     stalled: list[str] = field(default_factory=list)  # chosen, and could not run (L8)
+    overlooked: list[str] = field(default_factory=list)  # has all it takes, and nothing led to it (L8)
     unused: list[str] = field(default_factory=list)  # answers
     reached: set[str] = field(default_factory=set)  # D of the turn
-    cycles: set[str] = field(default_factory=set)  # nodes of cycles without a gate: their order matters
+    cycles: set[str] = field(default_factory=set)  # nodes of which the first in graph order begins a cycle
 
     @property
     def course(self) -> list[str]:

@@ -16,9 +16,13 @@ D12 Heads that were chosen are pending until nothing else of their loop is due, 
 D13 A beginning that a gate outside of the loop controls, too, is open when a gate outside has named any node
     of the loop (R6): `start -> head d gate` does not begin when start chooses otherwise, and a corrective
     loop that is entered at its repair goes on to its beginning.
-D14 Only the place where a loop begins is due for "not yet run in this turn". Every other node of the loop
-    becomes due when a node of the loop reaches it in this entry, an inner loop likewise, or when a gate
-    outside has named a node of it (R6).
+D14 The place where a loop begins is due for "not yet run in this turn", and so is what has all it needs
+    without the loop, that no gate controls and that is none: else it would never run if what leads to it does
+    not (L8). Every other node of the loop becomes due when a node of the loop reaches it in this entry, an
+    inner loop likewise, or when a gate outside has named a node of it (R6).
+    In a cycle without a gate a node becomes due for what comes from outside, too, and a cycle inside of a
+    cycle does not begin anew: what comes to it there makes nothing run again but what takes it (R3), and goes
+    first; rounds are counted anew. Else they would begin each other again and again, without a decision.
 D15 Re-entry within a turn drops decisions and END, not values (L3). Only a turn drops values. What leads to
     the next round of a loop enters the loops inside of it when that round begins: else they would begin
     again and again in one round (L3), and no round would be counted.
@@ -83,6 +87,7 @@ class Interpreter:
         self.heads, self.gates, self.into = self.shape.heads, self.shape.gates, self.shape.into
         self.path: dict[str, list[Level]] = {}  # the loops around each node
         self.clock, self.started = 0, False
+        self.began = 0  # the first superstep of this turn
         self.written: dict[str, list[tuple[str, Any]]] = {}  # name -> (producer, value), the latest last
         self.last: dict[str, int] = {}  # node -> superstep of its last run
         self.made: dict[tuple[str, str], int] = {}  # (node, name) -> superstep of its last write
@@ -116,7 +121,7 @@ class Interpreter:
             out.ended = "refused"
             return out
         if news and not first:
-            out.unused, self.answers = sorted(self.answers), {}
+            out.unused, self.answers, self.began = sorted(self.answers), {}, self.clock
             self._forget(out.reached)
         self.answers.update(answers)
         self.inputs.update(given)
@@ -131,7 +136,7 @@ class Interpreter:
             out.ended, out.places = "refused", sorted(refusal.args[0])
             return out
         self._run(out)
-        out.cycles = {n for level in self._levels() if not level.gated for n in level.members}
+        out.cycles = {n for level in self._levels() for n in level.tied}
         made = [x for p in self.net.parts for x in p.outputs if self.written.get(x)]
         out.values = {x: self.written[x][-1][1] for x in made}
         return out
@@ -187,7 +192,16 @@ class Interpreter:
                 return
         out.questions = [x for n in self.scope if n in self.asked for x in self.keys(n)]
         out.ended = "paused" if self.asked else "stuck" if due else "completed"
+        out.overlooked = [n for n in self.scope if not due and self._is_overlooked(n)]
         out.stalled = sorted({t for (_, t), when in self.opens.items() if self.last.get(t, -1) < when})
+
+    def _is_overlooked(self, n: str) -> bool:
+        """L8: does a node of a loop have all it takes, and nothing led to it? No gate controls it."""
+        if self.gates[n] or n in self.last or len(self.path[n]) == 1 or self.net.entrypoints:
+            return False
+        awaited = {e.name for e in self.into[n] if e.kind == "order"}
+        there = all(self._value(n, x)[0] for x in self.parts[n].inputs)
+        return there and n not in self.asked and all(self._awaited(n, name) for name in awaited)
 
     def _levels(self) -> Iterable[Level]:
         return {id(x): x for path in self.path.values() for x in path[1:]}.values()
@@ -298,15 +312,23 @@ class Interpreter:
 
     def _startable(self, n: str) -> bool:
         """D14: in its turn, or reached by its loop in this entry."""
+        within = set(self.scope)
         for level in self.path[n][1:]:
             unit = level.unit(n)
-            arriving = [e for m in unit for e in self.into[m] if e.source in level.members - unit]
-            arrived = any(e.kind != "control" and self._arrived(e, level) for e in arriving)
+            within = set(level.members) if level.gated else within
+            arriving = [e for m in unit for e in self.into[m] if e.source in within - unit]
+            arrived = any(
+                e.kind != "control"
+                and self._when(e) >= self.began
+                and (e.source in level.members or self._when(e) >= self.last.get(e.target, -1))
+                and self._arrived(e, self._common(e.source, e.target))
+                for e in arriving
+            )
             named = any(
                 t in unit and g not in unit and (g in level.members or when >= self.last.get(t, -1))
                 for (g, t), when in self.opens.items()
             )
-            if not (unit & level.begin or arrived or named or unit in self.loops):
+            if not (unit & (level.begin | level.aside) or arrived or named or unit in self.loops):
                 return False
         return True
 
@@ -463,16 +485,31 @@ class Interpreter:
         sent = [e for e in sent if self._when(e) == self.clock]
         chosen = () if self.decided.get(n, END) == END else self.decided[n]
         control = [e for e in self.shape.edges if e[:3] in {(n, t, "control") for t in chosen}]
+        signals = [e for e in self.shape.edges if e.source == n and e.kind == "order"]
         for level in (x for x in self._levels() if n not in x.members):
             coming = [e for e in (*sent, *control) if e.target in level.members]
             around = [self._common(n, e.target) for e in coming]
-            if any(e not in x.cut for e, x in zip(coming, around, strict=True)):
+            if not self._begins_anew(level):
+                self._arrive_at(level, {e.target for e in (*coming, *signals)})
+            elif any(e not in x.cut for e, x in zip(coming, around, strict=True)):
                 self._reenter(level.members)
             elif coming and around[0].members in self.loops:  # D15
                 self.loops[around[0].members].entering.add(level.members)
         for e in sent:
             if self.decided.get(e.target, END) != END and self._is_new(e):
                 self._close(e.target)
+
+    def _begins_anew(self, level: Level) -> bool:
+        """D14: does the loop have a gate, or the loop around it, or is there none around it?"""
+        path = next(path for path in self.path.values() if level in path)
+        around = path[path.index(level) - 1]
+        return level.gated or around.gated or not around.is_loop
+
+    def _arrive_at(self, level: Level, targets: set[str]) -> None:
+        """D14: something came to a cycle without a gate."""
+        loop, targets = self.loops.get(level.members), targets & level.members
+        if targets and loop is not None:
+            loop.rounds, loop.places = 1, loop.places | targets & level.heads
 
     # ---------------------------------------------------------------- nested graphs
 

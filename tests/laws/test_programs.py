@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -1522,3 +1523,123 @@ def test_a_loop_that_goes_round_after_its_gates_have_ended_is_counted(call: Call
     ).bind(topic="t")
     with pytest.raises(InfiniteLoopError, match="has not ended"):
         call(graph, text="x", workflow_id="w", max_iterations=10)
+
+
+def test_a_cycle_begins_where_the_inputs_come_for_sure(call: Call) -> None:
+    """`review` takes a draft of `reset`, too, which the gate may never choose: `write` goes first."""
+
+    @node(output_name="note")
+    def review(draft: int) -> int:
+        return min(draft, 3)
+
+    @node(output_name="plan")
+    def outline(draft: int = 0) -> int:
+        return min(draft, 3)
+
+    @node(output_name="draft")
+    def write(plan: int, note: int = 0) -> int:
+        return min(plan + note + 1, 3)
+
+    @route(targets=["reset", END])
+    def gate(note: int) -> Any:
+        return END
+
+    @node(output_name="draft")
+    def reset() -> int:
+        return 0
+
+    rounds = ["write", "review"] * 4
+    for nodes in permutations([review, outline, write]):
+        with pytest.warns(GraphWarning, match="They begin at 'outline', if that has its inputs"):
+            graph = Graph([*nodes, gate, reset], name="desk")
+        result = call(graph)
+        assert course(result) == ["outline", *rounds, "outline", "write", "review", "gate"]
+        assert result.values == {"plan": 3, "draft": 3, "note": 3}
+
+
+def test_what_a_gate_may_choose_does_not_say_where_a_cycle_begins(call: Call) -> None:
+    """`draft` leads to `improve`, which leads back only by a choice: so `draft` goes first, and once."""
+
+    @node(output_name="plan")
+    def draft(text: int) -> int:
+        return 5
+
+    @node(output_name="text")
+    def start() -> int:
+        return 3
+
+    @node(output_name="text")
+    def rewrite(plan: int) -> int:
+        return plan
+
+    @node(output_name="idea")
+    def think(plan: int) -> int:
+        return plan
+
+    @route(targets=["start", "think", END])
+    def done(text: int) -> Any:
+        return END
+
+    @node(output_name="plan")
+    def improve(plan: int = 0) -> int:
+        return plan + 1
+
+    @route(targets=["rewrite"])
+    def gate(idea: int) -> str:
+        return "rewrite"
+
+    for nodes in (
+        [draft, start, rewrite, think, done, improve],
+        [improve, draft, start, done, rewrite, think],
+    ):
+        result = call(Graph([*nodes, gate], name="desk"), max_iterations=6)
+        assert course(result) == ["start", "draft", "improve", "done"]
+        assert result.values == {"plan": 6, "text": 3}
+
+
+def test_a_node_that_has_its_inputs_runs_although_its_loop_begins_elsewhere(call: Call) -> None:
+    """`prepare` leads to `act` only, which a gate chooses: without it `act` could not run."""
+
+    @route(targets=["act", END])
+    def wanted(task: str) -> Any:
+        return "act" if task == "go" else END
+
+    @node(output_name="tools")
+    def prepare(task: str) -> str:
+        return f"tools for {task}"
+
+    @node(output_name="task")
+    def act(tools: str) -> str:
+        return tools
+
+    graph = Graph([wanted, prepare, act], name="desk")
+    result = call(graph, task="go")
+    assert sorted(course(result)[:2]) == ["prepare", "wanted"]
+    assert course(result)[2] == "act"
+    assert result["task"] == "tools for go"
+
+
+def test_a_gate_that_has_its_inputs_and_is_not_asked_is_a_warning(call: Call) -> None:
+    @ifelse(when_true="fix", when_false=END)
+    def wanted(task: str) -> bool:
+        return False
+
+    @node(output_name="state")
+    def fix(plan: str) -> str:
+        return plan
+
+    @ifelse(when_true="other", when_false=END)
+    def done(state: str) -> bool:
+        return False
+
+    @node(output_name="plan")
+    def think(state: str) -> str:
+        return state
+
+    @node(output_name="plan")
+    def other(hint: str = "") -> str:
+        return hint
+
+    graph = Graph([wanted, fix, done, think, other], name="desk")
+    with pytest.warns(UserWarning, match="'done' has its inputs in graph 'desk' and did not run"):
+        call(graph, task="t", state="s", on_internal_override="ignore")

@@ -35,8 +35,10 @@ def _tried_in(seeds: range) -> list[tuple[str, str | None]]:
     found: list[tuple[str, str | None]] = []
     for seed in seeds:
         try:
-            found.append((tried(seed, elsewhere=seed % 50 == 0, shared=seed % 10 == 9), None))
+            shared, tangled = seed % 10 == 9, seed % 10 == 8
+            how = ", shared=True" if shared else ", tangled=True" if tangled else ""
+            reason = tried(seed, elsewhere=seed % 50 == 0, shared=shared, tangled=tangled)
+            found.append((reason, None))
         except AssertionError as failure:
-            shared = ", shared=True" if seed % 10 == 9 else ""
-            found.append(("", f"tried({seed}{shared}): {failure}"))
+            found.append(("", f"tried({seed}{how}): {failure}"))
     return found

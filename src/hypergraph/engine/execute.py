@@ -690,6 +690,11 @@ def _left_undone(run: Run) -> list[str]:
         for gate, target in (standing.unmet() if standing.owed else ())
         if standing.lacks(target)
     ]
+    unmet += [
+        f"{parts[i].name!r} has its inputs in graph {_name(run)} and did not run: its loop began elsewhere "
+        f"and did not lead to it. Let the loop begin there: with_entrypoint({parts[i].name!r})."
+        for i in standing.overlooked()
+    ]
     if run.resumed is None and run.records and not run.records[1].is_gate:
         return unmet  # the first step was a node: mostly so, and quick to see
     if unmet or any(not step.is_gate for step, _ in _ran(run)):

@@ -75,20 +75,35 @@ def _free_cycles(wiring: Wiring) -> Iterator[str]:
         for found in cyclic_components(plain, ways):
             names = [name for name in plain if name in found]
             fed = [name for name in names if _is_fed(wiring, name, set(cycle) - set(found))]
+            place = _place(wiring, names, set(cycle))
             if fed and chosen:  # a gate drives the loop around: only the way between these nodes is free
                 yield (
                     f"{' → '.join(names)} feed each other and no gate lies between them, so another node can "
-                    f"replace the inputs of {fed[0]!r} before it runs, or make it run again. Put {fed[0]!r} "
-                    "behind a gate: make it a target of @route or @ifelse."
+                    f"replace the inputs of {fed[0]!r} before it runs, or make it run again. "
+                    f"They begin at {place!r}, if that has its inputs, and go round until nothing changes. "
+                    f"Put {fed[0]!r} behind a gate: make it a target of @route or @ifelse."
                 )
                 continue
             if not _goes_round(wiring, names, cycle):
                 continue
             yield (
-                f"{' → '.join(names)} feed each other and no gate ends the loop. It begins at {names[0]!r}, "
+                f"{' → '.join(names)} feed each other and no gate ends the loop. It begins at {place!r}, "
                 "if that has its inputs, and ends only when its values stop changing. Add a @route or "
                 "@ifelse gate that returns END."
             )
+
+
+def _place(wiring: Wiring, names: list[str], around: set[str]) -> str:
+    """Return where nodes that feed each other begin: at the first whose inputs come for sure, if there is.
+
+    What a gate can choose may not run.
+    """
+    chosen = {target for gate in wiring.gates.values() for target in gate.target_names}
+    for others in (around | chosen, around, set(names) | chosen, set(names)):
+        for name in names:
+            if name not in chosen and _needs_none_of(wiring, name, others):
+                return name
+    return names[0]
 
 
 def _is_fed(wiring: Wiring, name: str, sources: set[str]) -> bool:
