@@ -411,7 +411,7 @@ def test_the_start_of_a_loop_leaves_the_other_inputs_of_its_nodes_required(run: 
     report = FunctionNode(lambda total: f"total {total}", "report", "text")
     first = FunctionNode(lambda x, p: x + p, "first", "y")
     second = FunctionNode(lambda y, q: y + q, "second", "x")
-    again = RouteNode(lambda x: END if x > 5 else "first", ["first", END], "again")
+    again = RouteNode(lambda x: END if x > 5 else "first", ["first", END], name="again")
     cases = (
         (Graph([add, report]), {"total": 3}, "amount"),
         (Graph([first, second, again]), {"x": 1, "p": 1}, "q"),
@@ -422,12 +422,6 @@ def test_the_start_of_a_loop_leaves_the_other_inputs_of_its_nodes_required(run: 
         assert run(graph, {**given, missing: 3}).completed
 
 
-def test_a_graph_with_a_bound_output_can_be_nested(run: Run) -> None:
-    graph = Graph([to_b, to_c], name="inner").bind(b=7)
-    assert graph.inputs.required == ()
-    assert run(graph).values == run(Graph([graph.as_node()])).values == {"b": 7, "c": 7}
-
-
 def test_an_entry_point_and_names_to_map_over_are_texts(run: Run, map_: Run) -> None:
     with pytest.raises(TypeError, match="entrypoint must be the name of a node"):
         run(Graph([to_b]), a=1, entrypoint=["to_b"])
@@ -436,7 +430,7 @@ def test_an_entry_point_and_names_to_map_over_are_texts(run: Run, map_: Run) -> 
 
 
 def test_items_of_a_map_that_lack_a_selected_output_leave_the_others(map_: Run) -> None:
-    choose = RouteNode(lambda a: END if a == 2 else "to_b", ["to_b", END], "choose")
+    choose = RouteNode(lambda a: END if a == 2 else "to_b", ["to_b", END], name="choose")
     graph, options = Graph([choose, to_b]), {"map_over": "a", "select": "b", "on_missing": "error"}
     found = map_(graph, a=[1, 2, 3], error_handling="continue", **options)
     assert [result.status.value for result in found] == ["completed", "failed", "completed"]

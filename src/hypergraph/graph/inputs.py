@@ -94,8 +94,7 @@ def compute_input_spec(
     scope = set(names)
     every_bound = {**_bound_inside(graph, names), **(bound or {})}
     consumers: dict[str, list[str]] = {}
-    idle = bypassed(graph, names, bound or ())  # what a bound output replaces needs nothing
-    for name in (each for each in names if each not in idle):
+    for name in names:
         for param in graph.nodes[name].inputs:
             if param in graph.lists or scope.isdisjoint(graph.feeders(name, param)):
                 consumers.setdefault(param, []).append(name)

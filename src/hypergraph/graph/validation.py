@@ -6,6 +6,7 @@ Every rule is a function from a Draft to findings, texts made by `finding`.
 from __future__ import annotations
 
 import keyword
+import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -293,11 +294,12 @@ def node_names_are_unique(draft: Draft) -> Iterator[str]:
 
 def graph_name_has_no_separator(draft: Draft) -> Iterator[str]:
     """B3: the name of a graph, and of a GraphNode, is part of paths and ids."""
-    names = [draft.name, *(node.name for node in draft.nodes if isinstance(node, GraphNode))]
-    for name in names:
-        if name and not name.isprintable():
+    kinds = [(draft.name or "", {"Cs"})]  # half of a surrogate pair has no bytes
+    kinds += [(node.name, {"Cs", "Cc"}) for node in draft.nodes if isinstance(node, GraphNode)]
+    for name, refused in kinds:
+        if any(unicodedata.category(character) in refused for character in name):
             yield finding(
-                f"Invalid graph name: {name!a} has a character that cannot be printed",
+                f"Invalid graph name: {name!a} has a control character, or half of a surrogate pair",
                 "the names of graphs are parts of ids and response keys",
                 fix="use letters, digits, blanks, '-' and '_'.",
             )
