@@ -1,4 +1,4 @@
-"""Forks with changed code: a fork is the run interrupted at its superstep, and goes on as a resume does."""
+"""Forks with changed code: a fork is the run interrupted at its superstep, and continues as a resume does."""
 
 from typing import Any
 

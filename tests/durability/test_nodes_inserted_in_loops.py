@@ -1,4 +1,4 @@
-"""Nodes inserted into a loop while a run is under way in it: the loop goes on as in a fresh run."""
+"""Nodes inserted into a loop while a run is under way in it: the loop continues as in a fresh run."""
 
 from typing import Any
 

@@ -274,7 +274,7 @@ def _is_gone(graph: Graph, effect: Effect) -> bool:
 def _refuse_inside(
     store: Checkpointer, graph: Graph, stored: Stored, anew: Collection[str], again: Collection[str]
 ) -> None:
-    """Refuse what would be refused once a nested graph goes on: nothing has run until then."""
+    """Refuse what would be refused once a nested graph continues: nothing has run until then."""
     nodes, before, recorded = graph.nodes, stored.workflow.node_hashes, _recorded_nodes(stored.workflow.graph)
     names = {
         name

@@ -709,7 +709,7 @@ class WorkflowRecorder:
     def _is_same_work(self, run: Run, stored: Stored, news: Collection[str]) -> bool:
         """Say whether values are new only because the code of today gives or takes others.
 
-        A turn begins a new visit of a nested graph: a visit that goes on is the work that it was. What a
+        A turn begins a new visit of a nested graph: a visit that continues is the same work. What a
         caller gives to a run that has completed is new work, and what is given with `new_turn` is too.
         """
         if not news or is_inside(run):

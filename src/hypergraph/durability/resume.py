@@ -387,7 +387,7 @@ def refuse_defaults(run: Run, stored: Stored, given: Collection[str] = ()) -> No
     """Raise GraphChangedError for a stored value that nothing takes by now, where a default would be taken.
 
     The parameter that took it was renamed, in most cases. What only finished nodes took is not needed; what
-    is `given` now, and what another node makes first, is no default.
+    is `given` now, and what another node makes first, does not count.
     """
     nodes = (stored.workflow.graph or {}).get("nodes", ())
     graph = run.admission.graph

@@ -134,7 +134,7 @@ class AsyncKernel:
             return await asyncio.shield(settling)
         except asyncio.CancelledError:
             while not settling.done():
-                with suppress(asyncio.CancelledError):  # who is cancelled twice waits as well
+                with suppress(asyncio.CancelledError):  # a second cancellation waits as well
                     await asyncio.wait([settling])
             raise
 

@@ -135,7 +135,7 @@ class MapRun:
         try:
             await stored(self, partial(recorder.open_map, self))
         except BaseException:
-            recorder.close_map(self)  # a thread that opens it goes on when its caller is cancelled
+            recorder.close_map(self)  # the thread that opens it outlives a cancelled caller
             raise
 
     @property

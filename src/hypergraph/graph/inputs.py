@@ -113,46 +113,6 @@ def compute_input_spec(
     )
 
 
-def consumed_outputs(wiring: Wiring, name: str, active: Collection[str]) -> dict[str, list[str]]:
-    """Return the outputs of a node that others take from it, each with those consumers."""
-    found: dict[str, list[str]] = {}
-    for output in wiring.nodes[name].data_outputs:
-        consumers = [
-            c for c in wiring.consumers.get(output, ()) if c in active and name in wiring.feeders(c, output)
-        ]
-        if consumers:
-            found[output] = consumers
-    return found
-
-
-def bypassed(wiring: Wiring, active: Sequence[str], available: Collection[str]) -> set[str]:
-    """A7: nodes whose consumed outputs are all there, and nodes that only such nodes consume from.
-
-    Not nodes of a cycle: what is given there is the value it begins with, and the next round runs them.
-    """
-    if wiring.data_producers.keys().isdisjoint(available):
-        return set()
-    scope = set(active)
-    consumed = {name: consumed_outputs(wiring, name, scope) for name in active}
-    idle: set[str] = set()
-    grown = True
-    while grown:
-        grown = False
-        for name in reversed(active):
-            if (
-                name not in idle
-                and name not in wiring.flow_cycle_of
-                and consumed[name]
-                and all(
-                    output in available or idle.issuperset(consumers)
-                    for output, consumers in consumed[name].items()
-                )
-            ):
-                idle.add(name)
-                grown = True
-    return idle
-
-
 def _bound_inside(wiring: Wiring, names: Sequence[str]) -> dict[str, Any]:
     inside: dict[str, Any] = {}
     for node in (wiring.nodes[name] for name in names):
