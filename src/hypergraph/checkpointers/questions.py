@@ -486,7 +486,7 @@ def _follows(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> bool
     """Say whether a run takes what an item at the end of a path makes by itself.
 
     It does until the map has ended. After that it makes the list again, but for what is in a loop or adds to
-    a list, which would go on from its last value, and for what must not be repeated.
+    a list, which would continue from its last value, and for what must not be repeated.
     """
     for end, name in enumerate(path):
         if _ITEM.fullmatch(name):
