@@ -12,7 +12,7 @@ from laws.trials import tried
 
 from hypergraph import END, AsyncRunner, Graph, SyncRunner, interrupt, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
-from hypergraph.checkpointers.sql import rows
+from hypergraph.checkpointers.sql import reads, rows
 from hypergraph.checkpointers.sql.transfer import copy_store
 from hypergraph.durability import recorder, resume, summaries
 from hypergraph.durability.history import Replay, Stored, grown, stored_in

@@ -133,14 +133,14 @@ def _owner(store: Checkpointer, workflow: Workflow) -> Owner | None:
 def some_children(store: Checkpointer, workflow_id: str) -> tuple[list[Workflow], dict[str, int]]:
     """Return some children, and how many there are by status."""
     listed, total, _ = store.backend.find(Query(parent=workflow_id, limit=CHILDREN))
-    tally = Counter(child.status.value for child in listed)
+    found = Counter(child.status.value for child in listed)
     if len(listed) < total:
         listed = []
         for status in _STATUSES:
             query = Query(frozenset({WorkflowStatus(status)}), parent=workflow_id, limit=CHILDREN)
-            page, tally[status], _ = store.backend.find(query)
+            page, found[status], _ = store.backend.find(query)
             listed += page[: CHILDREN - len(listed)]
-    counts = {status: tally[status] for status in _STATUSES if tally[status]}
+    counts = {status: found[status] for status in _STATUSES if found[status]}
     if any(child.item is not None for child in listed):
         # Lists begin with the newest, and a map is read from its first item on.
         items = sorted(

@@ -102,7 +102,7 @@ class SqlBackend(Backend):
             if self._connection is not None:
                 return read(self._connection, *args, **kwargs)
             return self.database.read(read, *args, **kwargs)
-        except UnicodeEncodeError:
+        except UnicodeError:
             raise  # of a parameter that has no bytes
         except (ValueError, *NONSENSE) as error:
             raise corrupt(error) from error
@@ -113,7 +113,7 @@ class SqlBackend(Backend):
             if self._connection is not None:
                 return read(self._connection, *args, **kwargs)
             return self.database.ask(read, *args, **kwargs)
-        except UnicodeEncodeError:
+        except UnicodeError:
             raise
         except (ValueError, *NONSENSE) as error:
             raise corrupt(error) from error
