@@ -29,8 +29,6 @@ _MARKUP = str.maketrans(
 
 def escape(value: object) -> str:
     """Return the text of a value with control characters escaped, like `\\n` and `\\x1b`."""
-    if type(value) is int or type(value) is float:
-        return str(value)
     text = value if type(value) is str else safe_text(value)
     if text.isprintable():  # then none of them is in it
         return text

@@ -150,7 +150,7 @@ class Reads:
             return record_of(*given, **more)
 
         self.steps = 0
-        self.monkeypatch.setattr(rows, "record_of", counted)
+        self.monkeypatch.setattr(reads, "record_of", counted)
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -466,7 +466,6 @@ class MemoryBackend(Backend):
 
     def find(self, query: Query) -> Page:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""
-        query.check()
         with self._lock:
             newest = sorted(self._rows.values(), key=lambda row: -row.key)
             matching = [
@@ -474,6 +473,8 @@ class MemoryBackend(Backend):
                 for row, workflow in ((row, row.read()) for row in newest)
                 if query.admits(workflow, row.records, self._is_signalled)
             ]
+        if query.cursor is not None and not query.cursor.isdecimal():
+            raise ValueError(f"Invalid cursor: {query.cursor!r} is not the next_cursor of an earlier list")
         if query.order:
             return _sorted_page(query, [workflow for _, workflow in matching])
         rest = [item for item in matching if query.cursor is None or item[0] < int(query.cursor)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -132,15 +131,14 @@ def _owner(store: Checkpointer, workflow: Workflow) -> Owner | None:
 
 def some_children(store: Checkpointer, workflow_id: str) -> tuple[list[Workflow], dict[str, int]]:
     """Return some children, and how many there are by status."""
-    listed, total, _ = store.backend.find(Query(parent=workflow_id, limit=CHILDREN))
-    found = Counter(child.status.value for child in listed)
-    if len(listed) < total:
-        listed = []
-        for status in _STATUSES:
-            query = Query(frozenset({WorkflowStatus(status)}), parent=workflow_id, limit=CHILDREN)
-            page, found[status], _ = store.backend.find(query)
+    counts: dict[str, int] = {}
+    listed: list[Workflow] = []
+    for status in _STATUSES:
+        query = Query(frozenset({WorkflowStatus(status)}), parent=workflow_id, limit=CHILDREN)
+        page, count, _ = store.backend.find(query)
+        if count:
+            counts[status] = count
             listed += page[: CHILDREN - len(listed)]
-    counts = {status: found[status] for status in _STATUSES if found[status]}
     if any(child.item is not None for child in listed):
         # Lists begin with the newest, and a map is read from its first item on.
         items = sorted(

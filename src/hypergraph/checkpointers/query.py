@@ -248,13 +248,6 @@ class Query(NamedTuple):
     ids: frozenset[str] | None = None  # only these
     order: str = ""  # one of ORDERS with "-up" or "-down"; newest first if it is empty
 
-    def check(self) -> None:
-        """Raise ValueError for a cursor that no store gave out, or an unknown order."""
-        if self.cursor is not None and not re.fullmatch(r"[0-9]{1,18}", self.cursor):
-            raise ValueError(f"Invalid cursor: {self.cursor!r} is not the next_cursor of an earlier list")
-        if self.order:
-            ordered_by(self.order)
-
     def admits(
         self,
         workflow: Workflow,

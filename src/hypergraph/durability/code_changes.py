@@ -607,10 +607,9 @@ def refuse_unanswered(graph: Graph, stored: Stored, outdated: Collection[str]) -
 
     Those that are asked again are `outdated`.
     """
-    nodes = graph.nodes
     answered = {r.node_name: r for r in stored.records if r.status is StepStatus.COMPLETED}
     for name, record in answered.items():
-        node = nodes.get(name)
+        node = graph.nodes.get(name)
         if not isinstance(node, InterruptNode) or name in outdated or name not in stored.finished:
             continue
         unmade = set(node.data_outputs).difference(record.output_versions, stored.inputs)

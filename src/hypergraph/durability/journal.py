@@ -208,8 +208,8 @@ class Journal:
 
     def before(self, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
-        past, summaries = self.run.resumed, self.summaries
-        if summaries is not None and summaries.is_due and superstep > summaries.last:
+        past = self.run.resumed
+        if self.summaries is not None and self.summaries.is_due(superstep):
             self._summarize()
         if past is not None and not past.is_whole and step.index not in self.visits:
             self.visits[step.index] = self.store.backend.last_visit(self.claim.workflow_id, step.name)

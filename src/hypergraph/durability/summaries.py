@@ -168,7 +168,6 @@ class SummaryWriter:
         self._records = {(record.superstep, record.node_name): record for record in stored.records}
         self._count = len(stored.tail)  # steps since the last summary
         self._due = EVERY
-        self.is_due = self._count >= EVERY  # whether to write one before the next superstep begins
         self.last = max((record.superstep for record in stored.records), default=-1)
 
     @property
@@ -199,7 +198,6 @@ class SummaryWriter:
         )
         self._records[found.superstep, found.node_name] = record
         self._count += 1
-        self.is_due = self._count >= self._due
         self.last = max(self.last, found.superstep)
 
     def discard(self, node: str, index: int) -> None:
@@ -211,6 +209,10 @@ class SummaryWriter:
         """Note an input that entered late with a turn that has begun."""
         self._stored.turns = with_turn(self._stored, Turn(turn, frozenset((name,))))
 
+    def is_due(self, superstep: int) -> bool:
+        """Say whether to write a summary before a superstep begins, once nothing is under way."""
+        return self._count >= self._due and superstep > self.last
+
     @property
     def is_due_at_end(self) -> bool:
         """Whether to write a summary when the run ends."""
@@ -220,7 +222,7 @@ class SummaryWriter:
         """Return a summary of all steps so far, None where these do not end with a finished superstep."""
         records = sorted(self._records.values(), key=lambda record: record.index)
         stored = replace(self._stored, records=records)
-        self._due, self.is_due = 2 * self._count + EVERY, False  # if it cannot be made now
+        self._due = 2 * self._count + EVERY  # if it cannot be made now
         layout = self._admission.layout
         if max(layout.size, layout.slot_count) > _WIDEST:
             return None

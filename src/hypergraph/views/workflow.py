@@ -212,7 +212,7 @@ def workflow_view(found: Overview, asked: Sequence[AskedView] = ()) -> WorkflowD
         "schema": "hypergraph.workflow/1",
         "alive": found.owner is not None and found.owner.alive if active else None,
         "counts": _by_status(found.tallies),
-        "nodes": jsonable(list(_node_rows(found.tallies or found.item_tallies, found.node_usage))),
+        "nodes": list(_node_rows(found.tallies or found.item_tallies, found.node_usage)),
         "outdated": [jsonable(run) for run in found.outdated],
         "first_error": None if found.first_error is None else shown_step(found.first_error, failure=True),
         "unresolved": unresolved_nodes(found.unresolved),
@@ -293,11 +293,11 @@ def _node_rows(tallies: Sequence[StepTally], usage: Mapping[str, Mapping[str, fl
         own = [tally for tally in tallies if tally.node == node]
         runs, total = sum(tally.steps for tally in own), sum(tally.total_ms for tally in own)
         yield {
-            "node": node,
+            "node": jsonable(node),
             "runs": runs,
             "total_ms": total,
             "avg_ms": total / runs,
             "errors": sum(tally.steps for tally in own if tally.status is StepStatus.FAILED),
             "cached": sum(tally.steps for tally in own if tally.cached),
-            "usage": dict(usage.get(node, {})),
+            "usage": jsonable(usage.get(node, {})),
         }

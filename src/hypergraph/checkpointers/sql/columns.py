@@ -22,7 +22,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 _LONGEST = 1e13  # milliseconds
 _ENDLESS = float("inf")
-LONG_TEXT = 200_000  # characters of a text that may take much memory
+_LONG = 200_000  # characters of a text that may take much memory
 _MEMORY, _TIMES = 32 * 1024 * 1024, 16  # bytes of memory for it: some, and so many times its size
 _LIST, _DICT = 72, 208  # bytes of memory that a container takes
 _SHOWN = 300  # characters of what is wrong with a row
@@ -197,11 +197,10 @@ def check_length(text: str) -> None:
 
     Brackets inside of strings count too. No text that a release writes has that many.
     """
-    if len(text) <= LONG_TEXT:
-        return
-    cost = text.count("{") * _DICT + text.count("[") * _LIST
-    if cost > max(_MEMORY, _TIMES * len(text)):
-        raise ValueError(f"too many lists and mappings for a text of {len(text)} characters")
+    if len(text) > _LONG:
+        cost = text.count("{") * _DICT + text.count("[") * _LIST
+        if cost > max(_MEMORY, _TIMES * len(text)):
+            raise ValueError(f"too many lists and mappings for a text of {len(text)} characters")
 
 
 def mapping_of(found: Any, kind: type) -> Any:

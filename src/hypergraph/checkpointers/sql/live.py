@@ -9,7 +9,7 @@ from operator import index
 from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress, StreamOutline
 from hypergraph.checkpointers.records import STREAM, Ownership, Payload, taken_over
 from hypergraph.checkpointers.sql import reads
-from hypergraph.checkpointers.sql.columns import EPOCH, check_number, micros, time_of
+from hypergraph.checkpointers.sql.columns import EPOCH, check_number, micros, or_corrupt, time_of
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.rows import text
 
@@ -86,6 +86,7 @@ def _expire(connection: Connection, now: datetime) -> None:
         connection.execute(f"UPDATE streams SET kept = next, size = 0, until = NULL WHERE {_HERE}", place)  # noqa: S608 - as above
 
 
+@or_corrupt
 def read_chunks(
     connection: Connection, workflow_id: str, node: str, offset: int, limit: int
 ) -> ChunkPage | None:
@@ -117,6 +118,7 @@ def _batch(first: int, count: int, kind: str, checksum: int, data: bytes | None)
     return ChunkBatch(first, count, Payload(STREAM, 0, kind, index(checksum), whole, 0, first))
 
 
+@or_corrupt
 def read_streams(connection: Connection, workflow_id: str) -> list[StreamOutline]:
     """Return the streams of a workflow and of the runs below it."""
     rows = connection.execute(
@@ -147,6 +149,7 @@ def clear_progress(connection: Connection, claim: Ownership, node: str) -> None:
     connection.execute(f"DELETE FROM progress WHERE {_HERE}", (claim.key, node))  # noqa: S608 - fixed names
 
 
+@or_corrupt
 def read_progress(connection: Connection, workflow_id: str) -> list[Progress]:
     """Return the progress of a workflow and of the runs below it."""
     rows = connection.execute(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -111,12 +112,12 @@ def page(query: Query, has_long_tag: str, select: str = _PAGE) -> tuple[str, lis
     """Return the statement for one page, newest first, and one row more that shows whether more follow.
 
     Raises:
-        ValueError: a condition has an unknown operator.
+        ValueError: no store gave out the cursor.
     """
     if query.order:
         return _sorted(query, has_long_tag, select)
     if (tag := _only_tag(query)) is not None:
-        before = [] if query.cursor is None else [int(query.cursor)]
+        before = [] if query.cursor is None else [_position(query.cursor)]
         where = f"{_TAGGED}{' AND workflow < ?' * len(before)}"
         keys = f"SELECT workflow FROM tags WHERE {where} ORDER BY workflow DESC LIMIT ?"  # noqa: S608 - fixed names
         return (
@@ -140,7 +141,7 @@ def _newest(query: Query, has_long_tag: str) -> tuple[str, list[Any]]:
     """Return the part of a statement that chooses the rows of one page."""
     where, values = conditions(query, has_long_tag)
     if query.cursor is not None:
-        where, values = f"{where} AND workflows.key < ?", [*values, int(query.cursor)]
+        where, values = f"{where} AND workflows.key < ?", [*values, _position(query.cursor)]
     return f"WHERE {where} ORDER BY workflows.key DESC LIMIT ?", [*values, _limit(query)]
 
 
@@ -158,7 +159,13 @@ def _sorted(query: Query, has_long_tag: str, select: str) -> tuple[str, list[Any
 
 
 def _offset(query: Query) -> int:
-    return int(query.cursor or 0)
+    return _position(query.cursor or "0")
+
+
+def _position(cursor: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", cursor):
+        raise ValueError(f"Invalid cursor: {cursor!r} is not the next_cursor of an earlier list")
+    return int(cursor)
 
 
 def _only_tag(query: Query) -> list[Any] | None:
@@ -268,6 +275,6 @@ def _all(tests: tuple[Comparison, ...], columns: dict[str, str]) -> tuple[str, l
 
 
 def _test(column: str, operator: str) -> str:
-    if operator not in OPERATORS:  # it becomes a part of the statement
+    if operator not in OPERATORS:
         raise ValueError(f"unknown operator {operator!r}")
     return f"contains({column}, ?)" if operator == "~" else f"{column} {operator} ?"

@@ -43,6 +43,7 @@ from hypergraph.checkpointers.sql.columns import (
     check_number,
     check_rows,
     micros,
+    or_corrupt,
 )
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
@@ -50,7 +51,7 @@ from hypergraph.checkpointers.sql.rows import (
     OPEN_INTENTS,
     extras_in,
     parsed,
-    records_of,
+    record_of,
     workflow_of,
     workflows_of,
 )
@@ -261,6 +262,7 @@ def count_inner(connection: Connection, workflow_id: str) -> dict[tuple[int, str
     return {(superstep, node): count for superstep, node, count in rows}
 
 
+@or_corrupt
 def usage(connection: Connection, workflow_id: str) -> list[Usage]:
     """Return what the nodes of a workflow have recorded."""
     rows = connection.execute(_USAGE, (key_of(connection, workflow_id),)).fetchall()
@@ -269,6 +271,7 @@ def usage(connection: Connection, workflow_id: str) -> list[Usage]:
     return [Usage(at, node, step, name, plain_amount(amount)) for at, node, step, name, amount in rows]
 
 
+@or_corrupt
 def total_usage(connection: Connection, workflow_ids: Sequence[str]) -> dict[str, dict[str, float]]:
     """Return the sums of what was recorded in workflows and those below them."""
     found: dict[str, dict[str, float]] = {}
@@ -301,6 +304,7 @@ def graph(connection: Connection, workflow_id: str) -> dict[str, Any] | None:
     return _graph_in(row[0]) if row and row[0] else None
 
 
+@or_corrupt
 def _graph_in(text: str) -> dict[str, Any]:
     found = parsed(text)
     if type(found) is not dict:
@@ -420,6 +424,7 @@ WHERE w.id IN ({ids}) AND s.error IS NOT NULL ORDER BY s.idx
 """
 
 
+@or_corrupt
 def contents(connection: Connection, workflow_ids: Sequence[str]) -> dict[str, Contents]:
     """Return what runs were given, made and failed with, as far as it is still stored."""
     found = {workflow_id: Contents([], [], []) for workflow_id in workflow_ids}
@@ -517,7 +522,19 @@ def steps(
             if values:
                 payload = linked(connection, key, kind, payload)
             found[payload.superstep, of_node].append((kind, payload))
-    return records_of(workflow_id, [(row, _own(row, found)) for row in rows], encoding, values=values)
+    return _records(workflow_id, rows, found, encoding, values=values)
+
+
+@or_corrupt
+def _records(
+    workflow_id: str,
+    rows: Iterable[Row],
+    found: dict[tuple[int, str], list[tuple[int, Payload]]],
+    encoding: Encoding,
+    *,
+    values: bool,
+) -> list[StepRecord]:
+    return [record_of(workflow_id, row, _own(row, found), encoding, values=values) for row in rows]
 
 
 def page_of_steps(
@@ -557,6 +574,7 @@ def step(
     return steps(connection, workflow_id, encoding, upto=at, node=node, values=values, since=at)
 
 
+@or_corrupt
 def tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
     """Return the number of steps by node, status and cached."""
     rows = connection.execute(_TALLIES, (key_of(connection, workflow_id),)).fetchall()
@@ -564,6 +582,7 @@ def tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
     return [StepTally(node, StepStatus(status), bool(cached), *rest) for node, status, cached, *rest in rows]
 
 
+@or_corrupt
 def item_tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
     """Return the number of steps of all items of a map by node, status and cached."""
     rows = connection.execute(_ITEM_TALLIES, (findable(workflow_id),)).fetchall()
@@ -571,6 +590,7 @@ def item_tallies(connection: Connection, workflow_id: str) -> list[StepTally]:
     return [StepTally(node, StepStatus(status), bool(cached), *rest) for node, status, cached, *rest in rows]
 
 
+@or_corrupt
 def survey(
     connection: Connection, graph: str | None, node: str | None, since: datetime | None
 ) -> list[NodeSurvey]:
@@ -711,6 +731,7 @@ def outlines(
 _LISTED = ("item", "id", "status", "duration_ms")
 
 
+@or_corrupt
 def items(connection: Connection, workflow_id: str) -> list[ItemOutline]:
     """Return the items of a map, in their order."""
     found = [ItemOutline(*row) for row in connection.execute(_ITEMS, (findable(workflow_id),))]
@@ -723,6 +744,7 @@ def change_markers(connection: Connection, limit: int) -> dict[str, Any]:
     return {workflow_id: marker for workflow_id, *marker in connection.execute(_MARKERS, {"limit": limit})}
 
 
+@or_corrupt
 def _outlined(rows: Iterable[tuple[Any, ...]]) -> list[StepOutline]:
     make, plain = StepOutline._make, (1, None, False, None, None)
     found = list(rows)

@@ -22,7 +22,6 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.sql.columns import (
     EPOCH,
-    LONG_TEXT,
     MICROSECOND,
     NEW_COLUMNS,
     STEP_COLUMNS,
@@ -42,6 +41,7 @@ from hypergraph.checkpointers.sql.columns import (
     decoded,
     mapping_of,
     micros,
+    or_corrupt,
 )
 from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SUMMARY
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
@@ -54,7 +54,7 @@ _STRUCTURES: dict[
     int, tuple[Any, Any, Any]
 ] = {}  # by the id of the hashes, which are kept so that it is theirs
 
-_new_record: Any = fast_constructor(StepRecord, checks=False)
+_new_record: Any = fast_constructor(StepRecord)
 _STATUSES = {status.value: status for status in StepStatus}
 _new_workflow: Any = fast_constructor(Workflow, checks=False)
 _WORKFLOW_STATUSES = {status.value: status for status in WorkflowStatus}
@@ -130,11 +130,13 @@ def new_row(workflow_id: str, new: NewWorkflow, time: datetime, digest: bytes | 
     )
 
 
+@or_corrupt
 def workflow_of(row: Row) -> Workflow:
     """Return the workflow of a row: WORKFLOW_COLUMNS, the number of its steps, its node hashes."""
     return _workflow(row, _hashes_in(row[-1]))
 
 
+@or_corrupt
 def workflows_of(rows: Iterable[Row], hashes: Mapping[bytes, str | None]) -> list[Workflow]:
     """Return the workflows of rows that have the digest of their structure in the last column."""
     known = {digest: _hashes_in(text) for digest, text in hashes.items()}
@@ -231,17 +233,10 @@ def summary_rows(key: int, payload: Payload | None) -> list[Row]:
     return [(key, SUMMARY, text(name), superstep, index, "", version, text(kept), checksum, data, None)]
 
 
-def records_of(
-    workflow_id: str, found: Iterable[tuple[Row, Sequence[Payload]]], encoding: Encoding, *, values: bool
-) -> list[StepRecord]:
-    """Return the steps of rows, each with its payloads."""
-    return [record_of(workflow_id, row, payloads, encoding, values=values) for row, payloads in found]
-
-
 def record_of(
     workflow_id: str, row: Row, payloads: Sequence[Payload], encoding: Encoding, *, values: bool
 ) -> StepRecord:
-    """Return the step of a row, by STEP_COLUMNS, with what its payloads hold."""
+    """Return the step of a row, by STEP_COLUMNS, with what its payloads hold; see `or_corrupt`."""
     if (kinds := tuple(map(type, row))) not in _sound:
         check_types(STEP_COLUMNS, row)
         _sound.add(kinds)
@@ -253,12 +248,8 @@ def record_of(
     own["cached"] = bool(own["cached"])  # a number in SQLite
     more: dict[str, Any] = extras_in(extra) if extra else {}
     has_values, seal = not more.pop("no_values", False), more.pop("seal", None)
-    if not node or superstep < 0 or index < 0 or own["attempt"] < 1 or more.get("visit", 1) < 1:
-        raise ValueError("a step without its place")
-    if "decision" in more and type(more["decision"]) is list:
+    if isinstance(more.get("decision"), list):
         more["decision"] = Decision(more["decision"])
-    if "attempt_errors" in more:
-        more["attempt_errors"] = tuple(more["attempt_errors"])
     if payloads:
         more.update(encoding.contents((workflow_id, node), output_versions, payloads, has_values and values))
     elif has_values and values:
@@ -283,14 +274,7 @@ _LONG = 1e9  # milliseconds that are no reason to look closer
 
 def versions_in(text: str) -> list[dict[str, int]]:
     """Return the versions of what a step took, and made. Raises ValueError for anything else."""
-    found: list[dict[str, int]] = parsed(text)
-    for versions in found:
-        if type(versions) is not dict or not set(map(type, versions.values())) <= _NUMBERS:
-            raise ValueError("versions that are not numbers")
-    return found
-
-
-_NUMBERS = {int}
+    return [mapping_of(versions, int) for versions in parsed(text)]
 
 
 _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
@@ -330,8 +314,7 @@ def parsed(text: str) -> Any:
     Raises:
         ValueError: it is not JSON, or would take too much memory.
     """
-    if len(text) > LONG_TEXT:
-        check_length(text)
+    check_length(text)
     found, end = _scan(text)
     if end != len(text):
         raise ValueError(f"not JSON from character {end} on")

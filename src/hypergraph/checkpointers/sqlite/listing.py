@@ -29,7 +29,6 @@ class SqliteLists:
             CheckpointError: the file cannot be read, or is not a store.
             ValueError: no store gave out the cursor.
         """
-        query.check()
 
         def work(connection: Connection) -> tuple[list[dict[str, Any]], int, str | None]:
             rows, total, cursor = queries.rows(connection, query)

@@ -8,7 +8,6 @@ import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hypergraph.checkpointers import fault_points
@@ -17,7 +16,7 @@ from hypergraph.checkpointers.artifacts.files import FileArtifactStore
 from hypergraph.checkpointers.encoding import Encoding, Redact
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention
-from hypergraph.checkpointers.records import Commit, taken_over
+from hypergraph.checkpointers.records import Commit
 from hypergraph.checkpointers.sql import writes
 from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.columns import NONSENSE, corrupt
@@ -152,11 +151,10 @@ class SqliteBackend(SqlBackend):
         return True
 
     def _write(self, commit: Commit, *, wait: bool) -> None:
-        claim, database = commit.claim, self.database
-        if (claim.key, claim.fence) not in database.locks.held:  # released, or the parent's before a fork
-            raise taken_over(claim.workflow_id)
+        self._check_held(commit.claim)
+        database = self.database
         database.write(
-            partial(writes.commit, unit=commit, clock=database.now),
+            lambda connection: writes.commit(connection, commit, database.now),
             full=commit.full,
             wait=wait,
             look=commit.full or commit.status is not None,
