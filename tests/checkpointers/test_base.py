@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -601,8 +600,7 @@ def test_arguments_of_another_type_are_named(store: Checkpointer) -> None:
         (lambda: store.search(3), TypeError, "search takes a text"),  # type: ignore[arg-type]
         (lambda: store.backup(None), TypeError, "NoneType"),  # type: ignore[arg-type]
         (lambda: store.state(3), WorkflowError, "3"),  # type: ignore[arg-type]
-        (lambda: store.prune(timedelta(days=-7)), ValueError, "Invalid older_than"),
-        (lambda: store.read_stream("w", "f", offset="x"), ValueError, "offset must be"),  # type: ignore[arg-type]
+        (lambda: store.read_stream("w", "f", offset="x"), TypeError, "offset must be"),  # type: ignore[arg-type]
     ):
         with pytest.raises(error, match=words):
             call()

@@ -643,10 +643,13 @@ class Checkpointer:
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist.
-            ValueError: the offset is not a number, or is negative.
+            ValueError: the offset is negative.
+            TypeError: the offset is not a number.
         """
-        if not isinstance(offset, int) or offset < 0:
-            raise ValueError(f"offset must be 0 or a larger number, got {offset!r}")
+        if not isinstance(offset, int):
+            raise TypeError(f"offset must be a number, got {preview(offset)}")
+        if offset < 0:
+            raise ValueError(f"offset must not be negative, got {offset}")
         self.workflow(workflow_id)
         return StreamReader(self, (workflow_id, node), offset, follow, timeout)
 

@@ -61,12 +61,10 @@ def check_tags(tags: Any) -> Mapping[str, str]:
     """Return the tags.
 
     Raises:
-        ValueError: they are not texts under names, or have a NUL, at which databases end a text.
+        ValueError: they are not texts under names.
     """
-    if isinstance(tags, Mapping):
-        parts = [part for pair in tags.items() for part in pair]
-        if all(isinstance(part, str) and "\0" not in part for part in parts):
-            return tags
+    if isinstance(tags, Mapping) and all(isinstance(part, str) for pair in tags.items() for part in pair):
+        return tags
     raise ValueError(f'tags must be a dict from text to text, as in {{"user": "ann"}}, got {tags!r}')
 
 

@@ -370,8 +370,6 @@ def _moment(given: Moment) -> datetime:
     if isinstance(given, datetime):
         return given.astimezone(UTC)
     if isinstance(given, timedelta):
-        if given < timedelta(0):
-            raise ValueError("a negative age")
         return now() - given
     ago = milliseconds(given)
     if ago is not None:
