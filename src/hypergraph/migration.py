@@ -16,6 +16,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import NewWorkflow, Workflow
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.display import Block, Table, as_text, bounded, plural
+from hypergraph.durability.answers import refuse_outworn
 from hypergraph.durability.code_changes import (
     node_hashes,
     refuse_other_graph,
@@ -321,6 +322,7 @@ class _Move:
             raise _Refusal(f"{found.first.cause} (accept=True moves it nevertheless)", found.first.node)
         if found.changed and self.code_change == "error":
             raise _Refusal("its code has changed, and its results are recorded", ", ".join(found.changed))
+        refuse_outworn(self.store, named, workflow.id, self.store.questions(workflow.id))
         with noticing_upgrades() as upgraded:
             remade = self._restore(named, workflow)
         names = named.renaming

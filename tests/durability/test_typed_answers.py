@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, make_dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal, TypedDict
@@ -12,11 +13,14 @@ from uuid import UUID
 import msgspec
 import pydantic
 import pytest
-from support.durable import On, durable, store
+from support.durable import On, OnSync, durable, store
 
-from hypergraph import Graph, InvalidAnswerError, SyncRunner, interrupt, node
+from hypergraph import Graph, InvalidAnswerError, SyncRunner, interrupt, node, receive
 from hypergraph.answers import check, described, from_text, schema_of
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
+from hypergraph.exceptions import WorkflowError
+from hypergraph.migration import migrate
+from hypergraph.values import register
 
 __all__ = ["durable", "store"]  # fixtures
 
@@ -171,18 +175,169 @@ def test_answers_in_maps_and_nested_graphs_are_checked_too(durable: On, store: C
     assert [item["got"] for item in done] == [True, False]
 
 
-def test_an_answer_that_today_s_code_does_not_accept_is_kept_as_unused(
+SHAPES = {  # how a graph is run, and the key of its question
+    "flat": "answer",
+    "nested": "one.answer",
+    "mapped": "one.item-1.answer",
+    "nested deeper": "outer.one.item-1.answer",
+    "map": "item-1.answer",
+}
+
+
+def run_as(durable: On, shape: str, inner: Graph, given: dict[str, Any] | None = None) -> None:
+    """Run a graph by itself, inside of others or as items."""
+    values = {"draft": "tea" if shape in ("flat", "nested") else ["a", "b"], **(given or {})}
+    if shape == "map":
+        durable.map(inner, values, map_over="draft", workflow_id="w")
+    else:
+        durable.run(shaped(shape, inner), values, workflow_id="w")
+
+
+def taken(store: Checkpointer) -> list[Any]:
+    """Return what the nodes have got that take answers."""
+    steps = [step for id in places(store) for step in store.steps(id, node="take")]
+    return [(step.values or {})["got"] for step in steps]
+
+
+def shaped(shape: str, inner: Graph) -> Graph:
+    """Return a graph with this one inside."""
+    if shape in ("flat", "map"):
+        return inner
+    one = inner.as_node(name="one")
+    graph = Graph([one if shape == "nested" else one.map_over("draft")], name="around")
+    return Graph([graph.as_node(name="outer")], name="all") if shape == "nested deeper" else graph
+
+
+def places(store: Checkpointer, workflow_id: str = "w") -> list[str]:
+    """Return the ids of a workflow and of all below it."""
+    below = (places(store, child.id) for child in store.backend.children(workflow_id))
+    return [workflow_id, *(each for found in below for each in found)]
+
+
+def recorded(store: Checkpointer) -> list[Any]:
+    """Return all that a refused call must leave as it is."""
+    return [
+        (id, store.workflow(id).status, [(s.node_name, s.status, s.answer) for s in store.steps(id)])
+        for id in places(store)
+    ]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_stored_answer_of_another_type_is_refused_and_kept(
+    durable: On, store: Checkpointer, shape: str
+) -> None:
+    run_as(durable, shape, asking(str))
+    store.answer("w", SHAPES[shape], "plenty", by="ann")
+    before = recorded(store)
+    for _ in range(2):
+        with pytest.raises(InvalidAnswerError) as caught:
+            run_as(durable, shape, asking(int))
+        assert recorded(store) == before
+    for part in (
+        f"'{SHAPES[shape]}' must be a whole number, not 'plenty'",
+        "int | str",
+        "by 'ann'",
+        "for int now",
+    ):
+        assert part in str(caught.value)
+    (refused,) = migrate(store, shaped(shape, asking(int)), ["w"], dry_run=True).refused
+    assert f"'{SHAPES[shape]}' must be a whole number, not 'plenty'" in (refused.reason or "")
+    run_as(durable, shape, asking(int | str))
+    assert taken(store) == ["plenty"]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_stored_answer_of_another_type_is_used_by_the_code_that_asked(
+    durable: On, store: Checkpointer, shape: str
+) -> None:
+    run_as(durable, shape, asking(str))
+    store.answer("w", SHAPES[shape], "plenty", by="ann")
+    with pytest.raises(InvalidAnswerError):
+        run_as(durable, shape, asking(int))
+    run_as(durable, shape, asking(str))
+    assert taken(store) == ["plenty"]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_answer_of_today_s_type_takes_the_place_of_one_of_another_type(
+    durable: On, store: Checkpointer, shape: str
+) -> None:
+    run_as(durable, shape, asking(str))
+    store.answer("w", SHAPES[shape], "plenty", by="ann")
+    run_as(durable, shape, asking(int), {SHAPES[shape]: 3})
+    assert taken(store) == [3]
+    steps = [step for id in places(store) for step in store.steps(id, node="ask")]
+    (step,) = [step for step in steps if step.status.value == "completed"]
+    assert (step.answer, step.answered_by, step.answered_at is not None) == (None, None, True)
+    with pytest.raises(WorkflowError, match="has been answered already"):
+        run_as(durable, shape, asking(int), {SHAPES[shape]: 4})
+
+
+def test_an_answer_of_another_type_is_not_refused_where_its_question_is_given_up(
     durable: On, store: Checkpointer
 ) -> None:
     durable.run(asking(str), {"draft": "tea"}, workflow_id="w")
-    store.answer("w", "answer", "plenty", by="ann")
-    with pytest.raises(InvalidAnswerError, match="'answer' must be a whole number, not 'plenty'"):
-        durable.run(asking(int), workflow_id="w")
-    assert durable.run(asking(int), workflow_id="w").pause.response_key == "answer"
-    store.answer("w", "answer", 3)
-    assert durable.run(asking(int), workflow_id="w")["got"] == 3
-    kept = [(step.status.value, step.answer, step.answered_by) for step in store.steps("w", node="ask")]
-    assert kept == [("failed", {"answer": "plenty"}, "ann"), ("completed", None, None)]
+    store.answer("w", "answer", "plenty")
+    with pytest.warns(UserWarning, match="gives up what it asked for"):
+        assert durable.run(asking(int), {"draft": "milk"}, workflow_id="w").paused
+
+
+def test_a_fork_with_an_answer_of_another_type_is_refused_and_leaves_nothing(
+    durable: On, store: Checkpointer
+) -> None:
+    durable.run(asking(str), {"draft": "tea"}, workflow_id="w")
+    store.answer("w", "answer", "plenty")
+    with pytest.raises(InvalidAnswerError, match="must be a whole number"):
+        durable.run(asking(int), workflow_id="f", fork_from=("w", None))
+    assert store.backend.read_workflow("f") is None
+    assert durable.run(asking(int), {"answer": 3}, workflow_id="f", fork_from=("w", None))["got"] == 3
+    assert durable.run(asking(str), workflow_id="w")["got"] == "plenty"
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_answer_whose_class_has_lost_a_field_is_refused_and_kept(shape: str) -> None:
+    def refund(*fields: Any) -> Any:
+        return make_dataclass("Lost", fields, namespace={"__module__": "lost.fields"})
+
+    kept = MemoryCheckpointer()
+    durable = OnSync(checkpointer=kept)
+    old, new = register(refund(("amount", int), ("note", str))), refund(("amount", int))
+    run_as(durable, shape, asking(old))
+    kept.answer("w", SHAPES[shape], old(1, "x"))
+    register(new)
+    before = recorded(kept)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InvalidAnswerError, match=r"has no field 'note'.*register.*asks for Lost now"):
+            run_as(durable, shape, asking(new))
+    assert [found[:2] for found in recorded(kept)] == [found[:2] for found in before]
+    (refused,) = migrate(kept, shaped(shape, asking(new)), ["w"], dry_run=True).refused
+    assert "has no field 'note'" in (refused.reason or "")
+    register(new, version=2, upgrade={1: lambda fields: {"amount": fields["amount"]}})
+    run_as(durable, shape, asking(new))
+    assert taken(kept.view(graph=asking(new))) == [new(1)]
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_signal_of_another_type_is_refused_and_kept(
+    durable: On, store: Checkpointer, is_nested: bool
+) -> None:
+    def waiting(declared: Any) -> Graph:
+        @node(output_name="got")
+        def take(payment: Any) -> Any:
+            return payment
+
+        inner = Graph([receive("payment", declared), take], name="waiting")
+        return Graph([inner.as_node()], name="around") if is_nested else inner
+
+    assert durable.run(waiting(str), workflow_id="w").paused
+    store.send("w", "payment", "plenty", by="bank")
+    before = recorded(store)
+    with pytest.raises(InvalidAnswerError, match=r"The signal 'payment' is stored.* asks for int now"):
+        durable.run(waiting(int), workflow_id="w")
+    assert recorded(store) == before
+    assert [run.outcome for run in migrate(store, waiting(int), ["w"], dry_run=True).runs] == ["refused"]
+    assert durable.run(waiting(str), workflow_id="w")["got"] == "plenty"
 
 
 TYPED = [

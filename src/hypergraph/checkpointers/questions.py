@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from hypergraph.answers import check, checked_signal, stored_schema
+from hypergraph.answers import check, checked_signal, converted, stored_schema
 from hypergraph.checkpointers.history import added_by
 from hypergraph.checkpointers.names import moved
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.records import StepRecord, Workflow
+from hypergraph.checkpointers.records import Signal, StepRecord, Workflow
 from hypergraph.checkpointers.status import UNFINISHED, StepStatus, WorkflowStatus
 from hypergraph.clock import now
 from hypergraph.display import did_you_mean, preview
-from hypergraph.exceptions import WorkflowError
+from hypergraph.exceptions import InvalidAnswerError, WorkflowError
 from hypergraph.records import PauseInfo
 from hypergraph.structure import asks_for, readable_graph, signals_in, walk
 from hypergraph.values.undecodable import Undecodable
@@ -95,6 +95,18 @@ def around(workflow_id: str) -> list[str]:
 def taker_of(workflow_id: str, node: str, visit: int | str) -> str:
     """Return the visit of a node as what receives a signal."""
     return f"{workflow_id}/{node}:{visit}"
+
+
+def next_signal(store: Checkpointer, step: StepRecord) -> Signal | None:
+    """Return the signal that a step which waits for one would be given; it stays where it is."""
+    name = None if step.pause is None else step.pause.signal
+    taker = taker_of(step.workflow_id, step.node_name, step.visit)
+    for each in around(step.workflow_id) if name is not None else ():
+        sent = [found for found in store.backend.read_signals(each) if found.payload.name == name]
+        for wanted in (taker, ""):
+            for found in (found for found in sent if found.taker == wanted):
+                return store.encoding.read_signal(each, found.payload)
+    return None
 
 
 def has_signal(store: Checkpointer, step: StepRecord) -> bool:
@@ -355,6 +367,17 @@ def _refuse_unasked(
         raise unasked(workflow_id, key, questions)
     if _is_unlike(store, known, value):
         raise answered(store, workflow_id, key)
+
+
+def misfit_of(key: str, value: Any, declared: Any) -> InvalidAnswerError | None:
+    """Return why a stored answer is not what the code asks for, None if it is."""
+    if isinstance(value, Undecodable):
+        return InvalidAnswerError(f"{key!r} cannot be read: {value.reason}", key=key, field=key)
+    try:
+        converted(key, value, declared)
+    except InvalidAnswerError as error:
+        return error
+    return None
 
 
 def unasked(workflow_id: str, key: str, questions: Iterable[Question]) -> WorkflowError:

@@ -20,6 +20,8 @@ from hypergraph.checkpointers.questions import (
     answer_at,
     answered,
     child_at,
+    misfit_of,
+    next_signal,
     otherwise,
     unasked,
     was_answered,
@@ -35,10 +37,12 @@ from hypergraph.durability.summaries import reached_at
 from hypergraph.engine.admission import ITEM, key_in_items, name_alone
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
-from hypergraph.exceptions import WorkflowError, warn_caller
+from hypergraph.exceptions import InvalidAnswerError, WorkflowError, warn_caller
 from hypergraph.graph.graph import Graph
+from hypergraph.graph.structure import type_text
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.graph_node import GraphNode
+from hypergraph.nodes.interrupt import InterruptNode
 from hypergraph.scheduling import Standing, bits
 from hypergraph.structure import leads, walk
 from hypergraph.values.undecodable import Undecodable
@@ -494,7 +498,7 @@ def refuse_given_up_answer(
 ) -> None:
     """Raise WorkflowError for an answer to a question that the same call gives up by new values or code."""
     if not run.fixed and run.answers:
-        given_up = _given_up(run, asked, news, changes)
+        given_up = given_up_by(run, asked, news, changes)
         refuse_answers(stored.workflow.id, given_up, run.answers, news, changes)
 
 
@@ -522,7 +526,7 @@ def warn_of_given_up(
     run: Run, stored: Stored, asked: Sequence[Question], news: Collection[str], changes: Changes | None
 ) -> None:
     """Warn of open questions that new values or code give up."""
-    warn_of_questions(stored.workflow.id, _given_up(run, asked, news, changes), news, changes)
+    warn_of_questions(stored.workflow.id, given_up_by(run, asked, news, changes), news, changes)
 
 
 def _cause(news: Collection[str], changes: Changes | None) -> str:
@@ -555,6 +559,84 @@ def warn_of_questions(
         )
 
 
+def refuse_outworn(
+    store: Checkpointer,
+    graph: Graph,
+    workflow_id: str,
+    asked: Iterable[Question],
+    given: Collection[str] = (),
+) -> set[str]:
+    """Raise InvalidAnswerError for a stored answer, or signal, that is not of the type asked for today.
+
+    It is refused before anything runs: the step would fail, and its answer would be lost for code that takes
+    it. The keys of such answers that the call has `given` anew are returned.
+    """
+    found: set[str] = set()
+    for question in asked:
+        node = asking_node(graph, question)
+        if node is None:
+            continue
+        for name, key in question.pause.response_keys.items():
+            value = _kept_for(store, question, name)
+            declared = node.answer_types.get(name)
+            if value is UNKNOWN or (wrong := misfit_of(key, value, declared)) is None:
+                continue
+            if key not in given:
+                raise _outworn(workflow_id, question, value, declared, wrong)
+            if question.step.answer is not None:
+                found.update(question.keys)
+    return found
+
+
+def _kept_for(store: Checkpointer, question: Question, name: str) -> Any:
+    """Return what a run would take as the answer to a question: an answer, else a signal; else UNKNOWN."""
+    if question.step.answer is not None:
+        return question.step.answer.get(name, UNKNOWN)
+    sent = next_signal(store, question.step)
+    return UNKNOWN if sent is None else sent.value
+
+
+def asking_node(graph: Graph, question: Question) -> InterruptNode | None:
+    """Return the node of today that asks a question, at any depth; None if there is none any more."""
+    *around, name = question.pause.node_name.split("/")
+    inside: Graph | None = graph
+    is_mapped = bool(around) and ITEM.fullmatch(around[0]) is not None  # by a call of map
+    for part in around:
+        if (ITEM.fullmatch(part) is not None) is not is_mapped:
+            return None  # a graph that is mapped by now, or no longer is, keeps its history in another place
+        if is_mapped:
+            is_mapped = False
+            continue
+        node = None if inside is None else inside.wiring.nodes.get(part)
+        inside = None if node is None else node.nested_graph
+        is_mapped = isinstance(node, GraphNode) and node.map_config is not None
+    asking = None if inside is None or is_mapped else inside.wiring.nodes.get(name)
+    return asking if isinstance(asking, InterruptNode) else None
+
+
+def _outworn(
+    workflow_id: str, question: Question, value: Any, declared: Any, wrong: InvalidAnswerError
+) -> InvalidAnswerError:
+    """Return the error for what is stored as an answer, and is not of the type that is asked for today."""
+    wanted, is_lost = type_text(declared) or "anything", isinstance(value, Undecodable)
+    what = f"The signal {question.pause.signal!r}" if question.step.answer is None else "The answer"
+    ways = [] if is_lost else [f"accept both types in the code, as in {wanted} | {type(value).__name__}"]
+    if is_lost or not isinstance(value, _PLAIN):
+        known = is_lost and "add: register(" in value.reason
+        ways.append("add the line above" if known else "register the class with version=... and upgrade=...")
+    ways.append(f"answer again with a value of today's type: pass {{{wrong.key!r}: ...}} to this call")
+    return InvalidAnswerError(
+        f"Workflow {workflow_id!r}: {wrong}. {what}{_by(question)} is stored, and node "
+        f"{question.pause.node_name!r} asks for {wanted} now.\n"
+        f"Nothing ran, and it is kept. How to fix: {'; or '.join(ways)}.",
+        key=wrong.key,
+        field=wrong.field,
+    )
+
+
+_PLAIN = (bool, int, float, str, bytes, list, tuple, dict, set, frozenset, type(None))
+
+
 def warn_of_gone(run: Run, asked: Iterable[Question]) -> None:
     """Warn of answers to questions whose node is not in the graph any more."""
     gone = [
@@ -575,7 +657,7 @@ def _by(question: Question) -> str:
     return f" by {question.step.answered_by!r}" if question.step.answered_by else ""
 
 
-def _given_up(
+def given_up_by(
     run: Run, asked: Sequence[Question], news: Collection[str], changes: Changes | None
 ) -> list[Question]:
     """Return the open questions that new values or code reach, inside of nested graphs and items too."""

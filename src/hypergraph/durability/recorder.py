@@ -32,10 +32,12 @@ from hypergraph.display import did_you_mean, plural
 from hypergraph.durability import fork
 from hypergraph.durability.answers import (
     canonical,
+    given_up_by,
     refuse_answers,
     refuse_given_up_answer,
     refuse_late_answer,
     refuse_name_alone,
+    refuse_outworn,
     settle,
     taken_as_inputs,
     unanswered,
@@ -104,6 +106,7 @@ from hypergraph.exceptions import (
     CheckpointError,
     CrashLoopError,
     HypergraphError,
+    InvalidAnswerError,
     ItemChangedError,
     ValueUnreadableError,
     WorkflowError,
@@ -446,7 +449,7 @@ class WorkflowRecorder:
                 self.store.encoding.commit(claim, status=WorkflowStatus.FAILED, duration_ms=worked, full=True)
             )
         self.store.backend.release(claim)
-        if self.has_forked and _is_outermost(run) and isinstance(error, WorkflowError):
+        if self.has_forked and _is_outermost(run) and isinstance(error, WorkflowError | InvalidAnswerError):
             self.store.delete(claim.workflow_id)
 
     def _found(self, run: Run) -> Stored | None:
@@ -777,7 +780,10 @@ class WorkflowRecorder:
             refuse_unreadable_inside(run, stored, self.store, inside)
         if _is_outermost(run) and any(_asks_no_more(run, record) for record in stored.waiting):
             warn_of_gone(run, self.store.questions(stored.workflow.id))
-        keys = [key for question in asked if not question.inner for key in question.keys]
+        renewed = self._refuse_outworn(run, stored, news, again)
+        keys = [
+            key for question in asked if not question.inner for key in question.keys if key not in renewed
+        ]
         if not is_detached and (answers := {key: run.answers[key] for key in keys if key in run.answers}):
             record_answers(self.store, stored.workflow.id, answers, is_checked=True)
             self.kept.update(answers)
@@ -822,6 +828,18 @@ class WorkflowRecorder:
                 encoding.commit(claim, steps, inputs=given, at=run.resumed.entry, status=active, code=code)
             )
         return True
+
+    def _refuse_outworn(
+        self, run: Run, stored: Stored, news: Collection[str], again: Changes | None
+    ) -> set[str]:
+        """Refuse stored answers of another type than today's; return the keys of those given anew."""
+        graph, workflow_id = run.admission.graph, stored.workflow.id
+        if not _is_outermost(run) or not graph.has_interrupts:
+            return set()
+        asked = self.store.questions(workflow_id)
+        gone = {question.id for question in given_up_by(run, asked, news, again)}
+        left = [question for question in asked if question.id not in gone]
+        return refuse_outworn(self.store, graph, workflow_id, left, () if run.fixed else run.answers)
 
     def receive(self, run: Run, step: Step, superstep: int) -> tuple[Any, ...]:
         """Return the next value that was sent under the signal of a node, nothing if there is none.
@@ -1138,7 +1156,8 @@ class MapRecorder:
             found = without_answered_items(self.store, map_run, asked, again, anew)
             self.repeated |= {key: key in waiting for key in found}
         given = self._given_answers(map_run, asked)
-        self._check_changes(map_run, items, changes, asked, given)
+        renewed = self._check_changes(map_run, items, changes, asked, given)
+        given = {key: answer for key, answer in given.items() if key not in renewed}
         if self.options.code_change != "rerun" and map_run.numbers is None:
             self._refuse_unreadable(map_run, items if changes else self._of_other_code(map_run, items))
         if failed:
@@ -1274,11 +1293,13 @@ class MapRecorder:
         changes: Mapping[int, Changes],
         asked: Sequence[Question],
         given: Collection[str],
-    ) -> None:
+    ) -> set[str]:
         """Look at new code and new values of items before anything is written; warn once for all items.
 
+        Return the keys of answers in place of stored ones that are of another type than today's.
+
         Raises GraphChangedError for changes that are refused, WorkflowError for an answer to a question that
-        is asked again.
+        is asked again, InvalidAnswerError for a stored answer of another type than today's.
         """
         graph, workflow_id = map_run.admission.graph, map_run.workflow_id or ""
         policy = self.options.code_change
@@ -1286,6 +1307,7 @@ class MapRecorder:
         anew = partial(self._anew, map_run, values if map_run.numbers is not None else {})
         mapped = {f"item-{item.item}": item for item in items if item.item in values}
         again: dict[tuple[str, ...], list[Question]] = {}  # by the names of the new values
+        left: list[Question] = []  # those that stay
         for question in asked:
             item = mapped.get(question.head)
             if item is None:
@@ -1296,6 +1318,8 @@ class MapRecorder:
                 again.setdefault(tuple(news), []).append(question)
             elif code is not None and code.gives_up(question):
                 again.setdefault((), []).append(question)
+            else:
+                left.append(question)
         for news, questions in again.items():
             refuse_answers(workflow_id, questions, given, news)
         paths: dict[str, Changes] = {}
@@ -1307,9 +1331,11 @@ class MapRecorder:
                 paths = each.paths(anew(each.stored.workflow)[1] if policy == "keep" else ()) | paths
         if policy == "error":
             refuse_changes(graph, workflow_id, paths)
+        renewed = refuse_outworn(self.store, graph, workflow_id, left, given)
         warn_of_kept(graph, workflow_id, paths)
         for news, questions in again.items():
             warn_of_questions(workflow_id, questions, news)
+        return renewed
 
     def _anew(
         self, map_run: MapRun, values: Mapping[int, Mapping[str, Any]], item: Workflow

@@ -15,6 +15,7 @@ from hypergraph.checkpointers.questions import (
     Question,
     has_signal,
     is_due,
+    misfit_of,
     placed,
 )
 from hypergraph.checkpointers.records import NewWorkflow, Payload, StepRecord, Turn, Workflow
@@ -553,12 +554,16 @@ def _is_before(child: Workflow, superstep: int) -> bool:
 def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer, workflow: Workflow) -> None:
     """Leave questions open that nothing has answered or given up: they are not asked anew."""
     standing = run.standing
-    for record in latest:
+    for record in list(latest):
         if record.node_name in run.plan.index:  # else its answer would count for another question
             types = getattr(run.plan.steps[run.plan.index[record.node_name]].node, "answer_types", {})
             for name, value in (record.answer or {}).items():
                 if name in types and name not in run.answers:
                     refuse_other_version_of_fields(workflow, name, value, types[name])
+                elif name in types and misfit_of(name, value, types[name]) is not None:
+                    # The answer of this call is in its place, and has another giver.
+                    unanswered = replace(record, answer=None, answered_by=None, answered_at=None)
+                    run.resumed.waiting[record.node_name] = unanswered
             run.answers = {**(record.answer or {}), **run.answers}
     ahead = standing.due | standing.asking | standing.pending
     for record in latest:
