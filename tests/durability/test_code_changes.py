@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.running import On, OnAsync, OnSync
 
 from hypergraph import (
     END,
@@ -22,6 +23,7 @@ from hypergraph import (
     SyncRunner,
     chain,
     ifelse,
+    interrupt,
     node,
 )
 from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer, WorkflowStatus
@@ -795,3 +797,49 @@ def test_a_paused_run_stays_paused_if_a_call_would_have_to_be_repeated(runner: S
         runner.run(build(is_new=True), ok=True, workflow_id="w")
     assert runner.checkpointer.workflow("w").status is WorkflowStatus.PAUSED
     assert runner.run(build(is_new=False), ok=True, workflow_id="w").completed
+
+
+@pytest.mark.parametrize("is_asked", [False, True], ids=["completed", "paused"])
+@pytest.mark.parametrize("shape", ["nested", "deeper", "mapped", "nested in a mapped one"])
+@pytest.mark.parametrize("kind", [OnSync, OnAsync], ids=["sync", "async"])
+def test_a_run_stays_as_it_is_if_a_call_inside_would_have_to_be_repeated(
+    kind: type[On], shape: str, is_asked: bool
+) -> None:
+    @node(output_name="paid", repeatable=False)
+    def charge(order: str) -> str:
+        return order
+
+    @node(output_name=("paid", "note"), repeatable=False)
+    def charge_and_note(order: str) -> tuple[str, str]:
+        raise AssertionError("it must not be repeated")
+
+    @node(output_name="report")
+    def report(note: Any) -> Any:
+        return note
+
+    @interrupt("approved")
+    def approve(paid: Any) -> bool | None:
+        return None
+
+    def program(inner: Any, *others: Any) -> Graph:
+        found = Graph([inner], name="pay").as_node()
+        if shape in ("deeper", "nested in a mapped one"):
+            found = Graph([found], name="middle").as_node()
+        if "mapped" in shape:
+            found = found.map_over("order")
+        return Graph([found, *([approve] if is_asked else []), *others], name="shop")
+
+    store = MemoryCheckpointer()
+    on = kind(checkpointer=store)
+    on.run(program(charge), {"order": ["tea"] if "mapped" in shape else "tea"}, workflow_id="w")
+    before = store.workflow("w").status
+    new = program(charge_and_note.with_name("charge"), report)
+    with (
+        pytest.warns(UserWarning, match="has changed"),
+        pytest.raises(GraphChangedError, match=r"must not be repeated \(repeatable=False\)"),
+    ):
+        on.run(new, {"approved": True} if is_asked else {}, workflow_id="w")
+    assert store.workflow("w").status is before
+    if is_asked:
+        (refused,) = migrate(store, new, accept=True, dry_run=True).refused
+        assert "must not be repeated" in (refused.reason or "")

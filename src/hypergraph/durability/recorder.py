@@ -91,6 +91,7 @@ from hypergraph.durability.resume import (
     recall,
     refuse_defaults,
     refuse_remade,
+    refuse_remaking_inside,
     refuse_unreadable,
     refuse_unreadable_inside,
     standing_of,
@@ -801,6 +802,8 @@ class WorkflowRecorder:
             asked_last = self.questions if is_same else self.store.questions(stored.workflow.id)
             warn_of_given_up(run, stored, asked_last, news, again)
         past = take_up(run, stored, given, outdated, self.store)
+        if _is_outermost(run):  # else the run around it has looked: nothing of it is written by then
+            refuse_remaking_inside(run, stored, self.store)
         refuse_defaults(run, stored)
         reopened = {run.plan.steps[index].name: past.entry for index in past.reopened}
         new = [n for n, takers in changes.new.items() if n not in anew and not set(takers) <= set(anew)]

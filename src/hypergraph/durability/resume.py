@@ -153,6 +153,15 @@ def refuse_unreadable_inside(run: Run, stored: Stored, store: Checkpointer, name
         refuse_unreadable(store, run.graph_inside(step), child, run.context, (run, name))
 
 
+def refuse_remaking_inside(run: Run, stored: Stored, store: Checkpointer) -> None:
+    """Raise GraphChangedError if a nested graph has to make more, or again, and cannot do so.
+
+    It would be refused once it runs, and the run around it would count as failed.
+    """
+    names = [step.name for step in run.resumed.remade if step.kind == "graph"]
+    refuse_unreadable_inside(run, stored, store, names)
+
+
 def refuse_unreadable(
     store: Checkpointer,
     graph: Graph,
@@ -192,6 +201,7 @@ def refuse_unreadable(
     ended = {record.node_name for record in stored.records if record.status is StepStatus.COMPLETED}
     nested = [step.name for step in run.plan.steps if step.kind == "graph" and step.name not in ended]
     refuse_unreadable_inside(run, stored, store, nested)
+    refuse_remaking_inside(run, stored, store)
 
 
 def recalled(store: Checkpointer, run: Run, step: Step, child: str) -> Run | MapRun | None:
