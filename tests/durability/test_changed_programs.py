@@ -15,6 +15,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from support import running
+from support.running import OnAsync, OnSync
 
 from hypergraph import END, AsyncRunner, Graph, SyncRunner, ifelse, interrupt, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer, StepStatus
@@ -371,3 +373,39 @@ def test_an_answer_whose_question_is_gone_is_warned_of(is_nested: bool) -> None:
     assert result.paused
     answer = {result.pause.response_key: False}
     assert runner.run(build("check"), answer, workflow_id="w")["paid"] == "False 5"
+
+
+@pytest.mark.parametrize("is_question", [True, False], ids=["renamed", "a node"])
+@pytest.mark.parametrize(
+    ("shape", "key"),
+    [
+        ("nested", "sub.ok"),
+        ("mapped", "sub.item-0.ok"),
+        ("deeper", "outer.sub.item-0.ok"),
+        ("map", "item-0.ok"),
+    ],
+)
+@pytest.mark.parametrize("kind", [OnSync, OnAsync], ids=["sync", "async"])
+def test_an_answer_whose_question_is_gone_inside_is_warned_of(
+    kind: type[running.On], shape: str, key: str, is_question: bool
+) -> None:
+    def run(graph: Graph) -> Any:
+        if shape == "map":
+            return on.map(graph, {"amount": [5]}, map_over="amount", workflow_id="w")
+        inner = graph.as_node(name="sub")
+        outer = Graph([inner if shape == "nested" else inner.map_over("amount")], name="around")
+        outer = Graph([outer.as_node(name="outer")], name="all") if shape == "deeper" else outer
+        return on.run(outer, {"amount": 5 if shape == "nested" else [5]}, workflow_id="w")
+
+    store = MemoryCheckpointer()
+    on = kind(checkpointer=store)
+    run(paying(ask))
+    store.answer("w", key, True)
+    with pytest.warns(UserWarning, match="is not used") as caught:
+        run(paying(ask.with_name("check") if is_question else agree.with_name("ask")))
+    found = [str(each.message) for each in caught if "is not used" in str(each.message)]
+    assert len(found) == 1
+    assert f"the answer to {key!r} is not used" in found[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(paying(ask.with_name("check") if is_question else agree.with_name("ask")))

@@ -637,18 +637,14 @@ def _outworn(
 _PLAIN = (bool, int, float, str, bytes, list, tuple, dict, set, frozenset, type(None))
 
 
-def warn_of_gone(run: Run, asked: Iterable[Question]) -> None:
-    """Warn of answers to questions whose node is not in the graph any more."""
-    gone = [
-        question
-        for question in asked
-        if question.step.answer is not None and question.head not in run.plan.index
-    ]
+def warn_of_gone(graph: Graph, workflow_id: str, asked: Iterable[Question]) -> None:
+    """Warn of answers to questions that no node asks any more, at any depth; an empty one is a deadline's."""
+    gone = [q for q in asked if q.step.answer and not q.inner and asking_node(graph, q) is None]
     if gone:
         keys = ", ".join(repr(key) for question in gone for key in question.keys)
         warn_caller(
-            f"Workflow {run.workflow_id!r}: the answer to {keys} is not used, because the node that asked "
-            "for it is not in the graph any more. If it was renamed, say so with "
+            f"Workflow {workflow_id!r}: the answer to {keys} is not used, because the node that asked "
+            "for it is not in the graph any more, or does not ask. If it was renamed, say so with "
             'Graph(..., formerly={"old": "new"}).'
         )
 

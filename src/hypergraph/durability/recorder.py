@@ -779,9 +779,7 @@ class WorkflowRecorder:
         if _is_outermost(run) and self.options.code_change != "rerun":  # else what has changed is made again
             inside = [name for name in sorted(changes.begun - changes.ended) if name not in anew]
             refuse_unreadable_inside(run, stored, self.store, inside)
-        if _is_outermost(run) and any(_asks_no_more(run, record) for record in stored.waiting):
-            warn_of_gone(run, self.store.questions(stored.workflow.id))
-        renewed = self._refuse_outworn(run, stored, news, again)
+        renewed = self._look_at_answers(run, stored, news, again)
         keys = [
             key for question in asked if not question.inner for key in question.keys if key not in renewed
         ]
@@ -832,17 +830,24 @@ class WorkflowRecorder:
             )
         return True
 
-    def _refuse_outworn(
+    def _look_at_answers(
         self, run: Run, stored: Stored, news: Collection[str], again: Changes | None
     ) -> set[str]:
-        """Refuse stored answers of another type than today's; return the keys of those given anew."""
+        """Refuse stored answers of another type than today's; return the keys of those given anew.
+
+        Warn of those that no node asks for any more.
+        """
         graph, workflow_id = run.admission.graph, stored.workflow.id
-        if not _is_outermost(run) or not graph.has_interrupts:
+        if not _is_outermost(run) or not (graph.has_interrupts or stored.waiting):
             return set()
-        asked = self.store.questions(workflow_id)
-        gone = {question.id for question in given_up_by(run, asked, news, again)}
+        asked, index = self.store.questions(workflow_id), run.plan.index
+        gone = {q.id for q in given_up_by(run, asked, news, again) if q.head in index}  # warned of as such
         left = [question for question in asked if question.id not in gone]
-        return refuse_outworn(self.store, graph, workflow_id, left, () if run.fixed else run.answers)
+        renewed = refuse_outworn(self.store, graph, workflow_id, left, () if run.fixed else run.answers)
+        # A nested graph that is gone is warned of once: from then on the run does not wait for it.
+        heads = {*index, *(record.node_name for record in stored.waiting)}
+        warn_of_gone(graph, workflow_id, [question for question in left if question.head in heads])
+        return renewed
 
     def receive(self, run: Run, step: Step, superstep: int) -> tuple[Any, ...]:
         """Return the next value that was sent under the signal of a node, nothing if there is none.
@@ -1151,7 +1156,8 @@ class MapRecorder:
         map_run.refuse_answers_to_no_item()
         asked: list[Question] = []
         changes = self._changes(map_run, items)
-        if stored is not None and parent is None and map_run.admission.graph.has_interrupts:
+        waits = stored is not None and stored.status is WorkflowStatus.PAUSED
+        if stored is not None and parent is None and (waits or map_run.admission.graph.has_interrupts):
             left = {f"item-{item.item}" for item in failed}
             asked = [q for q in self.store.questions(map_run.workflow_id) if q.head not in left]
             again = changes if self.options.code_change == "rerun" else {}
@@ -1336,6 +1342,7 @@ class MapRecorder:
             refuse_changes(graph, workflow_id, paths)
         renewed = refuse_outworn(self.store, graph, workflow_id, left, given)
         warn_of_kept(graph, workflow_id, paths)
+        warn_of_gone(graph, workflow_id, left)
         for news, questions in again.items():
             warn_of_questions(workflow_id, questions, news)
         return renewed

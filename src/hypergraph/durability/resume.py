@@ -565,8 +565,10 @@ def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer, wo
     """Leave questions open that nothing has answered or given up: they are not asked anew."""
     standing = run.standing
     for record in list(latest):
-        if record.node_name in run.plan.index:  # else its answer would count for another question
-            types = getattr(run.plan.steps[run.plan.index[record.node_name]].node, "answer_types", {})
+        index = run.plan.index.get(record.node_name)
+        # Else its answer would count for another question; the outermost run has warned of it.
+        if index is not None and run.plan.steps[index].kind == "interrupt":
+            types = run.plan.steps[index].node.answer_types
             for name, value in (record.answer or {}).items():
                 if name in types and name not in run.answers:
                     refuse_other_version_of_fields(workflow, name, value, types[name])
