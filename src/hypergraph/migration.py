@@ -18,13 +18,13 @@ from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.display import Block, Table, as_text, bounded, plural
 from hypergraph.durability.answers import refuse_outworn
 from hypergraph.durability.code_changes import (
-    node_hashes,
     refuse_other_graph,
     refuse_other_types,
     refuse_unanswered,
     structure_to_record,
     with_version,
 )
+from hypergraph.durability.code_hashes import node_hashes
 from hypergraph.durability.history import stored_in
 from hypergraph.durability.once_only import refuse_repetition
 from hypergraph.durability.resume import refuse_defaults, refuse_remaking_inside, take_up

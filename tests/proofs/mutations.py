@@ -15,7 +15,7 @@ from hypergraph.checkpointers.artifacts import files
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.sql import writes
 from hypergraph.checkpointers.sqlite.database import Connection, Database
-from hypergraph.durability import code_changes, history, journal, recorder, resume
+from hypergraph.durability import code_changes, code_hashes, history, journal, recorder, resume
 from hypergraph.durability.journal import Intents, Journal
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import CallWatch
@@ -86,13 +86,13 @@ def _wait_for_siblings() -> None:
 
 def _ignore_wiring() -> None:
     """Hash the code of a node without its inputs and outputs."""
-    plain = code_changes._code_hash
+    plain = code_hashes.code_hash
 
     def code_hash(node: Any, outputs: Any = None) -> str:
         parts = getattr(node, "code_parts", None)
-        return plain(node, outputs) if parts is None else code_changes.sha256(*parts)
+        return plain(node, outputs) if parts is None else code_hashes.sha256(*parts)
 
-    code_changes._code_hash = code_hash
+    code_hashes.code_hash = code_changes.code_hash = code_hash
 
 
 def _rerun_loops() -> None:

@@ -12,6 +12,7 @@ from hypergraph.checkpointers.questions import Question, began_by
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow, outermost
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import preview
+from hypergraph.durability.code_hashes import code_hash, declared_types, node_hashes
 from hypergraph.durability.history import Stored, continued_in, lacking, stored_in, unseen_nodes
 from hypergraph.durability.once_only import effects_in, has_turned, is_repeatable, once_only
 from hypergraph.engine.admission import ITEM, Admission, admit
@@ -29,14 +30,12 @@ from hypergraph.exceptions import (
 )
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.structure import structure_of, type_text
-from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.interrupt import InterruptNode
-from hypergraph.nodes.signature import sha256
 from hypergraph.scheduling import bits
 from hypergraph.structure import walk
-from hypergraph.values.classes import classes_in, fields_of, hint_text, version_of
+from hypergraph.values.classes import classes_in, fields_of, version_of
 from hypergraph.values.fitting import Misfit, misfit, namesake
 
 _SEVERAL, _AGAIN = "several", "again from "  # in place of the hash of what is inside a nested graph
@@ -306,7 +305,7 @@ def _makes_more(graph: Graph, stored: Stored, name: str, *, around: bool = False
     outputs = tuple(output for output in node.data_outputs if output in made)
     if isinstance(node, CallableNode) and len(outputs) == 1:  # what was the whole result is a part by now
         return False
-    return outputs != node.data_outputs and not _is_other(known, _code_hash(node, outputs), around=around)
+    return outputs != node.data_outputs and not _is_other(known, code_hash(node, outputs), around=around)
 
 
 def reopened_nodes(graph: Graph, stored: Stored) -> dict[str, int]:
@@ -466,7 +465,7 @@ def recorded_structure(graph: Graph) -> dict[str, Any]:
             "rules": RULES,
             "unrepeatable": [node.name for node in graph.iter_nodes() if not node.repeatable],
             "classes": fields_of(
-                (hint for node in graph.iter_nodes() for hint in _hints(node, node.data_outputs)),
+                (hint for node in graph.iter_nodes() for hint in declared_types(node, node.data_outputs)),
                 versions=True,
             ),
         }
@@ -539,42 +538,6 @@ def _difference(graph: Graph, stored: Stored, name: str) -> str:
         return "it has new nodes inside, or its code inside has changed"
     was, is_now = stored.workflow.node_hashes[name][:12], node_hashes(graph)[name][:12]
     return f"its source, or a class it names, has changed (hash {was} is now {is_now})"
-
-
-def node_hashes(graph: Graph) -> dict[str, str]:
-    """Return a hash of the code of every node, without captured values: they differ between processes."""
-    if "node_hashes" not in graph.memo:
-        graph.memo["node_hashes"] = {node.name: _code_hash(node) for node in graph.iter_nodes()}
-    return graph.memo["node_hashes"]  # type: ignore[no-any-return]  # set one line above
-
-
-def _code_hash(node: HyperNode, outputs: Sequence[str] | None = None) -> str:
-    """Return the hash of a node, or the one it had when it made only these outputs.
-
-    That of a nested graph has two parts: of the node around it, and of what is inside.
-    """
-    made = node.data_outputs if outputs is None else outputs
-    signals = node.outputs[len(node.data_outputs) :]
-    wiring = (*node.inputs, "->", *made, "and", *signals, "after", *node.wait_for)
-    if isinstance(node, CallableNode):
-        rules = map(str, getattr(node, "targets", ()))
-        hints = _hints(node, made)
-        forms = [
-            f"{name}({', '.join(map(': '.join, has.items()))})" for name, has in fields_of(hints).items()
-        ]
-        types = map(hint_text, node.signature.declared.values())  # an alias may mean another type by now
-        return sha256(*node.code_shape, *wiring, *rules, *forms, "types", *types)
-    if node.nested_graph is not None:
-        inside = (f"{name}:{known}" for name, known in sorted(node_hashes(node.nested_graph).items()))
-        return f"{sha256(*wiring, str(getattr(node, 'map_config', None)))}+{sha256(*inside)}"
-    return sha256(node.definition_hash, *wiring)
-
-
-def _hints(node: HyperNode, made: Sequence[str]) -> list[Any]:
-    """Return the declared types of what a node takes and makes."""
-    hints = [node.get_input_type(name) for name in node.inputs]
-    hints += [node.get_output_type(name) for name in made]
-    return [hint for hint in hints if hint is not None]
 
 
 def refuse_other_types(graph: Graph, workflow: Workflow, values: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.inner_steps import INDEX, ROOM, Opaque, content_of, inner_step_of, owner_of
 from hypergraph.checkpointers.records import Payload, Place
-from hypergraph.durability.code_changes import node_hashes
+from hypergraph.durability.code_hashes import node_hashes
 from hypergraph.durability.history import is_other
 from hypergraph.engine.inner_steps import Entry, Opened
 from hypergraph.engine.plan import Step

@@ -12,6 +12,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import began_by
 from hypergraph.checkpointers.records import Workflow
 from hypergraph.checkpointers.status import UNFINISHED, WorkflowStatus
+from hypergraph.durability.code_hashes import node_hashes
 from hypergraph.durability.history import Stored, stored_in
 from hypergraph.engine.admission import admit
 from hypergraph.engine.plan import graph_inside
@@ -306,8 +307,6 @@ def _refuse_inside(
 
 def _is_same(graph: Graph, workflow: Workflow) -> bool:
     """Say whether a run was recorded with these nodes, and nothing inside of them has changed."""
-    from hypergraph.durability.code_changes import node_hashes  # it imports this module
-
     return workflow.node_hashes == node_hashes(graph)
 
 

@@ -54,7 +54,6 @@ from hypergraph.durability.code_changes import (
     code_to_record,
     described,
     has_grown,
-    node_hashes,
     not_to_rerun,
     recorded_structure,
     refuse_changes,
@@ -69,6 +68,7 @@ from hypergraph.durability.code_changes import (
     warn_of_kept,
     with_version,
 )
+from hypergraph.durability.code_hashes import node_hashes
 from hypergraph.durability.history import Stored, active_time, inputs_in, is_other, produced, stored_in
 from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.live import live_of

@@ -16,7 +16,7 @@ from hypergraph.checkpointers.history import added_by
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import Block, Table, as_html, as_text, did_you_mean, first_line, plural, preview
-from hypergraph.durability.code_changes import node_hashes
+from hypergraph.durability.code_hashes import node_hashes
 from hypergraph.engine.kernel import HALTED, NOT_KNOWN
 from hypergraph.engine.options import RunOptions
 from hypergraph.exceptions import GraphConfigError, WorkflowNotFoundError

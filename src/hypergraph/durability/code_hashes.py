@@ -1,0 +1,48 @@
+"""Hashes of the code of nodes, by which a change is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypergraph.graph.graph import Graph
+from hypergraph.nodes.base import HyperNode
+from hypergraph.nodes.callable_node import CallableNode
+from hypergraph.nodes.signature import sha256
+from hypergraph.values.classes import fields_of, hint_text
+
+
+def node_hashes(graph: Graph) -> dict[str, str]:
+    """Return a hash of the code of every node, without captured values: they differ between processes."""
+    if "node_hashes" not in graph.memo:
+        graph.memo["node_hashes"] = {node.name: code_hash(node) for node in graph.iter_nodes()}
+    return graph.memo["node_hashes"]  # type: ignore[no-any-return]  # set one line above
+
+
+def code_hash(node: HyperNode, outputs: Sequence[str] | None = None) -> str:
+    """Return the hash of a node, or the one it had when it made only these outputs.
+
+    That of a nested graph has two parts: of the node around it, and of what is inside.
+    """
+    made = node.data_outputs if outputs is None else outputs
+    signals = node.outputs[len(node.data_outputs) :]
+    wiring = (*node.inputs, "->", *made, "and", *signals, "after", *node.wait_for)
+    if isinstance(node, CallableNode):
+        rules = map(str, getattr(node, "targets", ()))
+        hints = declared_types(node, made)
+        forms = [
+            f"{name}({', '.join(map(': '.join, has.items()))})" for name, has in fields_of(hints).items()
+        ]
+        types = map(hint_text, node.signature.declared.values())  # an alias may mean another type by now
+        return sha256(*node.code_shape, *wiring, *rules, *forms, "types", *types)
+    if node.nested_graph is not None:
+        inside = (f"{name}:{known}" for name, known in sorted(node_hashes(node.nested_graph).items()))
+        return f"{sha256(*wiring, str(getattr(node, 'map_config', None)))}+{sha256(*inside)}"
+    return sha256(node.definition_hash, *wiring)
+
+
+def declared_types(node: HyperNode, made: Sequence[str]) -> list[Any]:
+    """Return the declared types of what a node takes and makes."""
+    hints = [node.get_input_type(name) for name in node.inputs]
+    hints += [node.get_output_type(name) for name in made]
+    return [hint for hint in hints if hint is not None]
