@@ -313,7 +313,7 @@ def _how(question: AskedView) -> str:
             return f"answered{by}"
         case "completed", "expired":
             return "answered by its default"
-        case "completed", _:  # by its function, or by a value that was given before it could ask
+        case "completed", _:  # by its function
             return "answered without a pause"
     return question["status"]
 

@@ -593,7 +593,8 @@ def _kept_for(store: Checkpointer, question: Question, name: str) -> Any:
     if question.step.answer is not None:
         return question.step.answer.get(name, UNKNOWN)
     sent = next_signal(store, question.step)
-    return UNKNOWN if sent is None else sent.value
+    # The step says of an unreadable signal why that is, and whether it was forged.
+    return UNKNOWN if sent is None or isinstance(sent.value, Undecodable) else sent.value
 
 
 def asking_node(graph: Graph, question: Question) -> InterruptNode | None:
