@@ -38,6 +38,17 @@ class Effect:
         """What messages call it."""
         return f"node {self.path!r}" if self.step is None else f"step {self.step!r} of node {self.path!r}"
 
+    @property
+    def ended(self) -> str:
+        """How it ended, in messages."""
+        return "began without leaving a result" if self.is_open else "has completed"
+
+    def refusal(self, workflow: Workflow, text: str) -> AmbiguousStepError | GraphChangedError:
+        """Return the error for a run that would have it again."""
+        if self.is_open:
+            return AmbiguousStepError(text, workflow_id=workflow.id, node_name=self.path)
+        return GraphChangedError(text, workflow_id=workflow.id)
+
 
 def effects_in(
     store: Checkpointer, workflow: Workflow, names: Collection[str] | None = None
@@ -370,15 +381,12 @@ def refuse_new_inputs(
     """
     for effect in effects_in(store, stored.workflow, reached) if reached else ():
         if not _may_be_repeated(graph, effect):
-            ended = "began without leaving a result" if effect.is_open else "has completed"
             text = (
-                f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, {ended}, and would "
-                f"be called again for {', '.join(map(repr, given))}, which it was not given then. Finish the "
-                "run with the code that recorded it, or use another workflow_id."
+                f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, {effect.ended}, and "
+                f"would be called again for {', '.join(map(repr, given))}, which it was not given then. "
+                "Finish the run with the code that recorded it, or use another workflow_id."
             )
-            if effect.is_open:
-                raise AmbiguousStepError(text, workflow_id=stored.workflow.id, node_name=effect.path)
-            raise GraphChangedError(text, workflow_id=stored.workflow.id)
+            raise effect.refusal(stored.workflow, text)
 
 
 _HOW = 'If it was renamed, say so with Graph(..., formerly={"old": "new"}).'
@@ -390,35 +398,30 @@ def _without(
     is_there = effect.path.partition("/")[0] in graph.nodes
     text = (
         f"Workflow {workflow.id!r}: {effect.title} must not be repeated, "
-        f"{'began without leaving a result' if effect.is_open else 'has completed'}, and {why}. "
+        f"{effect.ended}, and {why}. "
         f"{'Finish' if is_there else f'{_HOW} Otherwise finish'} the run with the code that recorded it."
     )
-    if effect.is_open:
-        return AmbiguousStepError(text, workflow_id=workflow.id, node_name=effect.path)
-    return GraphChangedError(text, workflow_id=workflow.id)
+    return effect.refusal(workflow, text)
 
 
 def _repeated(
     graph: Graph, workflow: Workflow, effect: Effect, makers: Iterable[str]
 ) -> AmbiguousStepError | GraphChangedError:
     name, listed = effect.path.partition("/")[0], ", ".join(repr(_today(graph, maker)) for maker in makers)
-    ended = "began without leaving a result" if effect.is_open else "has completed"
     if name in graph.nodes and not _is_gone(graph, effect):
         text = (
-            f"Workflow {workflow.id!r}: {effect.title} {ended}, must not be repeated, and {listed}, "
+            f"Workflow {workflow.id!r}: {effect.title} {effect.ended}, must not be repeated, and {listed}, "
             "which is new, may do the same. Finish the run with the code that recorded it, or use another "
             "workflow_id."
         )
     else:
         gone = effect.path.rpartition("/")[2] if name in graph.nodes else name
         text = (
-            f"Workflow {workflow.id!r}: {effect.title} {ended}, must not be repeated, and is not in this "
-            f"graph, in which {listed} may do the same. {_HOW} If it was removed, and nothing does the same, "
-            f"pass formerly={{{gone!r}: None}}."
+            f"Workflow {workflow.id!r}: {effect.title} {effect.ended}, must not be repeated, and is not in "
+            f"this graph, in which {listed} may do the same. {_HOW} If it was removed, and nothing does the "
+            f"same, pass formerly={{{gone!r}: None}}."
         )
-    if effect.is_open:
-        return AmbiguousStepError(text, workflow_id=workflow.id, node_name=effect.path)
-    return GraphChangedError(text, workflow_id=workflow.id)
+    return effect.refusal(workflow, text)
 
 
 def _today(graph: Graph, name: str) -> str:
