@@ -10,6 +10,7 @@ from typing import Any
 
 from hypergraph import AsyncRunner, Graph
 from hypergraph.checkpointers import Checkpointer, Workflow
+from hypergraph.cli.execution import run_async
 from hypergraph.cli.output import say
 from hypergraph.cli.targets import graph_at, services_at, target_of
 from hypergraph.display import escape, first_line, jsonable
@@ -33,7 +34,7 @@ def run_due(
     clients = None if services is None else services_at(services)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return asyncio.run(_Due(store, graphs, clients).run(watch))
+        return run_async(_Due(store, graphs, clients).run(watch))
 
 
 class _Due:

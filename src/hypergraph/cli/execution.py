@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from hypergraph import AsyncRunner, Graph, MapResult, NodeError, RunResult, SyncRunner
 from hypergraph.checkpointers import Checkpointer, Workflow
@@ -34,6 +36,8 @@ from hypergraph.runs.log import failed_inside, failed_status, stats_table, step_
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.run import Failure, ItemView, Output, RunView, map_view, run_view
 from hypergraph.views.values import describe
+
+T = TypeVar("T")
 
 RUN_OPTIONS = (
     Option("--map-over", "run once for each item of this input", "KEY", many=True),
@@ -228,9 +232,46 @@ def _run(order: Order, store: Checkpointer | None) -> RunResult | MapResult:
     result: RunResult | MapResult = (
         start(graph, order.values, **options)
         if not waits
-        else asyncio.run(start(graph, order.values, **options))
+        else run_async(start(graph, order.values, **options))
     )
     return result
+
+
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on an event loop of its own; Ctrl-C cancels it, and a second one ends it at once.
+
+    asyncio.run cancels inside the signal handler, which may fall between two instructions of asyncio itself:
+    a callback then fails and prints a traceback. Here the loop cancels in its own time.
+
+    Raises:
+        KeyboardInterrupt: the coroutine was interrupted.
+    """
+    is_interrupted = False
+
+    async def cancellable() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.create_task(work)
+
+        def interrupt(number: int, frame: object) -> None:
+            nonlocal is_interrupted
+            is_interrupted = True
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            loop.call_soon_threadsafe(task.cancel)
+
+        if handles:
+            signal.signal(signal.SIGINT, interrupt)
+        return await task
+
+    is_usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    handles = is_usual and threading.current_thread() is threading.main_thread()
+    try:
+        return asyncio.run(cancellable())
+    except asyncio.CancelledError:
+        if is_interrupted:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        if handles:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _watchers(lines: bool) -> list[EventProcessor]:
