@@ -162,7 +162,14 @@ def test_nothing_new_begins_once_the_budget_is_spent(kind: type[On]) -> None:
     assert caught.value.values["n"] == 3
     assert kind().run(LOOP, n=0, budget={"cost": 10.5})["n"] == 10
     assert kind().run(Graph([spend]), x=1, budget={"cost": 1})["y"] == 1  # it is spent with the last node
-    assert kind().run(LOOP, n=0, budget={"tokens": 1})["n"] == 10
+
+
+@pytest.mark.parametrize("kind", [OnSync, OnAsync])
+def test_a_budget_for_what_is_recorded_under_another_name_is_reported(kind: type[On]) -> None:
+    with pytest.warns(UserWarning, match="limits 'tokens', of which nothing was recorded. .* limit: 'cost'"):
+        assert kind().run(LOOP, n=0, budget={"tokens": 1})["n"] == 10
+    with pytest.warns(UserWarning, match="limits 'costs'"):
+        kind().map(LOOP, n=[0, 0], map_over="n", budget={"costs": 1})
 
 
 def test_a_larger_budget_resumes_and_counts_what_was_spent(durable: On) -> None:

@@ -285,6 +285,8 @@ def test_select_restricts_what_is_returned(on: On) -> None:
     assert on.run(narrow, {"a": 1}, select="**").values == {"b": 2, "c": 3}
     with pytest.raises(GraphConfigError, match="Invalid select"):
         on.run(LINE, {"a": 1}, select="d")
+    with pytest.raises(GraphConfigError, match="it names no output"):
+        on.run(LINE, {"a": 1}, select=[])
 
 
 def test_missing_outputs_follow_the_policy(on: On) -> None:

@@ -895,6 +895,8 @@ class Checkpointer:
     def diff(self, a: str, b: str) -> Difference | None:
         """Return the first step where two workflows part, and the differences of paths, times and values.
 
+        None stands for a workflow that does not exist.
+
         Example:
             >>> from hypergraph import Graph, SyncRunner, node
             >>> from hypergraph.checkpointers import MemoryCheckpointer

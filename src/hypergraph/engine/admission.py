@@ -582,6 +582,8 @@ def _selected(graph: Graph, select: Any) -> tuple[str, ...] | None:
     if not isinstance(select, Iterable):
         raise TypeError(f"select takes the name of an output or a list of names, got {got(select)}")
     wanted = (select,) if isinstance(select, str) else tuple(select)
+    if not wanted:
+        raise GraphConfigError(finding("Invalid select: it names no output.", fix='use "**" for all.'))
     outputs = graph.wiring.data_producers
     for name in wanted:
         if name not in outputs:

@@ -27,6 +27,7 @@ from hypergraph.exceptions import (
     StopRequested,
     TransactionError,
     attach_evidence,
+    warn_caller,
 )
 from hypergraph.graph.graph import Graph
 from hypergraph.node_kinds import NODE_KINDS
@@ -71,6 +72,7 @@ class CallContext:
     services: Mapping[str, Any] = MappingProxyType({})  # what nodes ask for by name
     budget: Mapping[str, float] | None = None
     spent: dict[str, float] | None = None  # of what the budget limits, earlier runs of the workflow included
+    unlimited: frozenset[str] = frozenset()  # the names of recorded amounts that the budget does not limit
     begun: Callable[[], None] | None = None  # called once the run is in the store, for a handle that waits
     _awake: threading.Event | None = None
 
@@ -125,8 +127,19 @@ class CallContext:
             return
         with _SPENDING:
             self.spent = added(self.spent, {n: amount for n, amount in amounts.items() if n in self.budget})
+            self.unlimited |= amounts.keys() - self.budget.keys()
             if self.used_up() is not None:
                 self.halt_at = -NEVER
+
+    def check_budget(self) -> None:
+        """Warn if nothing was recorded under a name of the budget, but something under another one."""
+        unused = [name for name in self.budget or () if name not in (self.spent or ())]
+        if unused and self.unlimited:
+            recorded = ", ".join(map(repr, sorted(self.unlimited)))
+            warn_caller(
+                f"The budget limits {', '.join(map(repr, unused))}, of which nothing was recorded. "
+                f"Recorded without a limit: {recorded}."
+            )
 
     def used_up(self) -> str | None:
         """Return the name of what has been used up, None while there is something left of everything."""

@@ -268,7 +268,7 @@ class Graph(Frozen):
         return self._copy(_bound={name: value for name, value in self._bound.items() if name not in keys})
 
     def select(self, *names: str) -> Self:
-        """Return a graph whose runs return only these outputs.
+        """Return a graph whose runs return only these outputs; without names, all of them again.
 
         >>> count = FunctionNode(lambda words: (len(words), words[0]), "count", ("total", "first"))
         >>> SyncRunner().run(Graph([count]).select("total"), words=["a", "b"]).values

@@ -516,6 +516,8 @@ class BaseRunner(ABC):
     def _conclude(self, run: Run, error_handling: str) -> RunResult:
         """Return the result, or raise what the run ended with."""
         result = result_of(run)
+        if run.context.budget is not None:
+            run.context.check_budget()
         if run.failure is None:
             if not (run.fixed and run.context.options.on_missing == "ignore"):
                 report(run)
@@ -532,6 +534,8 @@ class BaseRunner(ABC):
 
     def _conclude_map(self, map_run: MapRun, error_handling: str) -> MapResult:
         result = map_result_of(map_run)
+        if map_run.context.budget is not None:
+            map_run.context.check_budget()
         bad = map_run.ended_badly
         is_raised = bad is not None and bad.error is not None and error_handling == "raise"
         lacking = report_map(map_run, answers_only=is_raised)
