@@ -287,6 +287,8 @@ class NodeError(ExecutionError):
         ...     print(NodeError.of(error), NodeError.of(error).inputs)
         node invert: execute: division by zero {'x': 0}
         """
+        if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
+            error = error.__cause__  # Python lets no StopIteration out of a coroutine
         try:
             evidence = error.__dict__[EVIDENCE]
         except Exception:  # an exception class can refuse attribute access

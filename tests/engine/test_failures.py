@@ -388,6 +388,10 @@ def test_stop_iteration_is_an_error_like_any_other(on: On) -> None:
     for graph in (plain, retried, Graph([plain.as_node(name="inner")])):
         result = on.run(graph, {"x": 1}, error_handling="continue")
         assert result.error is error
+        with pytest.raises((StopIteration, RuntimeError)) as caught:
+            on.run(graph, {"x": 1})
+        assert (evidence := NodeError.of(caught.value)) is not None
+        assert evidence.inputs == {"x": 1}
 
 
 # -- the classes ---------------------------------------------------------------------------------------
