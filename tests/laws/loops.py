@@ -200,7 +200,7 @@ class Shape:
     ) -> Level:
         finding = _Beginning(self, members, edges, given, unasked=unasked)
         begin, opened = finding.find(around & members)
-        opened &= begin.union(e.target for e in edges if e.kind == "control")
+        opened &= {*self.net.entrypoints, *(e.target for e in edges if e.kind == "control")}  # D13
         called = {n for n in opened if self.gates[n] - members} - set(self.net.entrypoints)
         heads = self.round_heads(begin, members, edges, given)
         heads = heads - (opened - begin) or heads  # D2

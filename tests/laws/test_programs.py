@@ -1643,3 +1643,43 @@ def test_a_gate_that_has_its_inputs_and_is_not_asked_is_a_warning(call: Call) ->
     graph = Graph([wanted, fix, done, think, other], name="desk")
     with pytest.warns(UserWarning, match="'done' has its inputs in graph 'desk' and did not run"):
         call(graph, task="t", state="s", on_internal_override="ignore")
+
+
+def test_a_gate_of_a_loop_that_only_a_router_outside_controls_has_to_be_chosen(call: Call) -> None:
+    @node(output_name="messages", append=True)
+    def listen(said: str) -> str:
+        return said
+
+    @route(targets=["answer", "moderate"])
+    def router(said: str) -> str:
+        return "moderate" if "!" in said else "answer"
+
+    @node(output_name="messages", append=True)
+    def answer(said: str) -> str:
+        return f"reply to {said}"
+
+    @route(targets=["answer", END])
+    def moderate(messages: list[str]) -> Any:
+        return END if "spam" in messages[-1] else "answer"
+
+    desk = Graph([listen, router, answer, moderate], name="desk")
+    assert sorted(course(call(desk, said="hi"))) == ["answer", "listen", "router"]
+    assert sorted(course(call(desk, said="spam!"))) == ["listen", "moderate", "router"]
+
+
+def test_a_choice_of_a_gate_that_has_decided_end_is_a_warning(call: Call) -> None:
+    @route(targets=["more", END])
+    def outer(n: int) -> str:
+        return "more"
+
+    @route(targets=["work", END], multi_target=True)
+    def more(n: int) -> list[Any]:
+        return ["work", END]
+
+    @node(output_name="n")
+    def work(n: int) -> int:
+        return n + 1
+
+    with pytest.warns(UserWarning, match="'outer' chose 'more' .* did not run: it has decided END"):
+        result = call(Graph([outer, more, work], name="desk"), n=0)
+    assert course(result) == ["outer", "more", "work", "outer"]

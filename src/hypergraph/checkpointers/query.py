@@ -351,10 +351,10 @@ def _is_on(given: Any) -> bool:
 
 
 def moment(given: Moment | None, name: str = "since") -> datetime | None:
-    """Return the moment meant by a datetime, a date in ISO format, or a time ago like "2h".
+    """Return the moment meant by a datetime, a date in ISO format, or a time ago: a timedelta, or "2h".
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: it is none of these, or the time ago is negative.
     """
     if given is None:
         return None
@@ -370,6 +370,8 @@ def _moment(given: Moment) -> datetime:
     if isinstance(given, datetime):
         return given.astimezone(UTC)
     if isinstance(given, timedelta):
+        if given < timedelta(0):
+            raise ValueError("an age is not negative")
         return now() - given
     ago = milliseconds(given)
     if ago is not None:

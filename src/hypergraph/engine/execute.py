@@ -685,10 +685,9 @@ def _left_undone(run: Run) -> list[str]:
     parts = standing.layout.parts
     unmet = [
         f"Gate {parts[gate].name!r} chose {parts[target].name!r} in graph {_name(run)}, which did not run: "
-        f"nothing made {_quoted(standing.lacks(target))}. Have it made on the way that was taken, give the "
-        f"parameter a default, or let {parts[gate].name!r} take it too, so that it waits for it."
+        + why
         for gate, target in (standing.unmet() if standing.owed else ())
-        if standing.lacks(target)
+        if (why := _not_run_because(standing, gate, target))
     ]
     unmet += [
         f"{parts[i].name!r} has its inputs in graph {_name(run)} and did not run: its loop began elsewhere "
@@ -712,6 +711,19 @@ def _left_undone(run: Run) -> list[str]:
     reasons = [_idle_because(standing, i) for i in bits(standing.layout.scope & standing.idle)]
     listed = "; ".join(filter(None, reasons))
     return [f"Nothing ran in graph {_name(run)}: {listed}. Give one of them what it lacks."] if listed else []
+
+
+def _not_run_because(standing: Standing, gate: int, target: int) -> str:
+    """Return why a node has not run that a gate has chosen, and what to do about it; empty if it is open."""
+    if lacks := standing.lacks(target):
+        name = repr(standing.layout.parts[gate].name)
+        return (
+            f"nothing made {_quoted(lacks)}. Have it made on the way that was taken, give the parameter a "
+            f"default, or let {name} take it too, so that it waits for it."
+        )
+    if standing.ended >> target & 1:
+        return "it has decided END, which is final until its loop is entered anew."
+    return ""
 
 
 def _idle_because(standing: Standing, index: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
@@ -199,7 +199,9 @@ class UpkeepTests:
             claim = opened(store, status.value)
             store.backend.write(store.encoding.commit(claim, status=status))
             store.backend.release(claim)
-        future = timedelta(days=-1)  # everything ended before tomorrow
+        future = datetime.now(UTC) + timedelta(days=1)  # everything ended before tomorrow
+        with pytest.raises(ValueError, match="Invalid older_than"):
+            store.prune(timedelta(days=-1))
         assert store.prune("1d") == []
         assert store.prune(future, keep_failed=True, dry_run=True) == ["w"]
         assert store.prune(future) == ["partial", "failed", "w"]
