@@ -137,7 +137,7 @@ def refuse_repetition(
         GraphChangedError: it has completed, and another node may make it again.
     """
     before, workflow = stored.workflow.node_hashes, stored.workflow
-    recorded = _recorded_nodes(workflow.graph)
+    recorded, once = _recorded_nodes(workflow.graph), recorded_once_only(workflow)
     makers = list(_makers(graph, stored, recorded, anew))
     nodes, begun = graph.nodes, None
     if upto is not None:
@@ -149,9 +149,7 @@ def refuse_repetition(
         others = [each for each in makers if each.name != name]
         is_turned = node is not None and has_turned(node, known, before[name])
         is_left_out = name in graph.removed or (begun is not None and name not in begun)
-        may_move = (
-            node is not None and not is_turned and _may_move(node, name in recorded_once_only(workflow))
-        )
+        may_move = node is not None and not is_turned and _may_move(node, name in once)
         if is_left_out or not (node is None or is_turned or others or may_move):
             continue
         for effect in effects_in(store, workflow, [name]):

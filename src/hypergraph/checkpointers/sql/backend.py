@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from hypergraph.checkpointers import fault_points
@@ -302,7 +302,7 @@ class SqlBackend(Backend):
 
     def _with_graph(self, workflow: Workflow) -> Workflow:
         # It was made for this call and is not shared yet; a copy would take as long as the rest.
-        object.__setattr__(workflow, "load_graph", lambda: self._read(reads.graph, workflow.id))
+        object.__setattr__(workflow, "load_graph", cache(lambda: self._read(reads.graph, workflow.id)))
         return workflow
 
     # --- writing ------------------------------------------------------------------------------
