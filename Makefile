@@ -13,7 +13,7 @@ RUN := .venv/bin/python
 INSTALL := PIP_DISABLE_PIP_VERSION_CHECK=1 $(RUN) -m pip install --quiet --no-compile --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs prove soak cluster chaos bench bench-quick pictures clean browser page lint types tests
+.PHONY: help demo test check docs prove soak cluster chaos bench bench-quick pictures clean browser page lint types tests collected
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -38,9 +38,13 @@ types: .venv/.dev
 
 # Tests start many processes, which would compile the package again and again without its bytecode. Three workers
 # keep two cores busy: many tests wait for a process, a browser or a timer.
-tests: .venv/.dev browser lint
+tests: .venv/.dev browser lint collected
 	@echo "==> tests: pytest"
 	@CHROMIUM="$(CHROMIUM)" PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -n 3 --dist worksteal -q
+
+# Every worker collects all tests. One process does so first: it compiles their modules for all workers.
+collected: .venv/.dev
+	@PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest --collect-only -qq >.venv/collected || { cat .venv/collected; exit 1; }
 
 # The modules of the web page: their types, which stand in comments, and tests of the parts that need no browser.
 # The page itself is served as it is; npm installs the type checker and the types of the libraries, and nothing else.

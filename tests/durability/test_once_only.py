@@ -6,6 +6,7 @@ effect twice in one workflow. A call may be refused; if all are, the code of bef
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import Counter
 from collections.abc import Collection
@@ -249,11 +250,11 @@ def upgraded(seed: int, kind: str, around: Any, fails_at: int) -> tuple[Any, int
     return (sorted(effects.done), result.values, result.status), effects.calls
 
 
-@pytest.mark.parametrize("block", range(2))
 @pytest.mark.parametrize("kind", ["sync", "async"])
 @pytest.mark.parametrize("around", ["flat", "nested"])
-def test_a_failure_under_new_code_changes_nothing(around: str, kind: str, block: int) -> None:
-    for seed in range(block * 8, block * 8 + 8):
+def test_a_failure_under_new_code_changes_nothing(around: str, kind: str) -> None:
+    first = 4 * int(os.environ.get("HYPERGRAPH_SEED", "0"))
+    for seed in range(first, first + 4):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:

@@ -51,7 +51,7 @@ D25 A graph inside is refused before anything runs, too (D5), if it could run an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -87,6 +87,7 @@ class Interpreter:
         self.parts, self.scope, self.lists = self.shape.parts, self.shape.scope, self.shape.lists
         self.heads, self.gates, self.into = self.shape.heads, self.shape.gates, self.shape.into
         self.path: dict[str, list[Level]] = {}  # the loops around each node
+        self.levels: list[Level] = []  # all of them
         self.clock, self.started = 0, False
         self.began = 0  # the first superstep of this turn
         self.written: dict[str, list[tuple[str, Any]]] = {}  # name -> (producer, value), the latest last
@@ -132,12 +133,13 @@ class Interpreter:
         try:
             handed = {x for x, writes in self.written.items() if any(n == GIVEN for n, _ in writes)}
             self.path = self.shape.paths(handed)
+            self.levels = list({id(x): x for path in self.path.values() for x in path[1:]}.values())
             self._refuse_inside(handed)
         except Refused as refusal:
             out.ended, out.places = "refused", sorted(refusal.args[0])
             return out
         self._run(out)
-        out.cycles = {n for level in self._levels() for n in level.tied}
+        out.cycles = {n for level in self.levels for n in level.tied}
         made = [x for p in self.net.parts for x in p.outputs if self.written.get(x)]
         out.values = {x: self.written[x][-1][1] for x in made}
         return out
@@ -203,9 +205,6 @@ class Interpreter:
         awaited = {e.name for e in self.into[n] if e.kind == "order"}
         there = all(self._value(n, x)[0] for x in self.parts[n].inputs)
         return there and n not in self.asked and all(self._awaited(n, name) for name in awaited)
-
-    def _levels(self) -> Iterable[Level]:
-        return {id(x): x for path in self.path.values() for x in path[1:]}.values()
 
     def _common(self, a: str, b: str) -> Level:
         """The innermost loop (or the whole graph) around both."""
@@ -349,12 +348,12 @@ class Interpreter:
 
     def _late(self, level: Level, due: set[str]) -> set[str]:
         """D12: what was chosen with the head of a loop around this one, and waits for the round of that."""
-        around = [x for x in self._levels() if x.members > level.members]
+        around = [x for x in self.levels if x.members > level.members]
         chosen = {t for t, others in self.beside.items() if any(others & x.heads for x in around)}
         return chosen & due & level.members & self._round_heads()
 
     def _round_heads(self) -> set[str]:
-        return {n for level in self._levels() for n in level.heads}
+        return {n for level in self.levels for n in level.heads}
 
     def _fed(self, level: Level, loop: Standing) -> set[str]:
         """D12: to what something came back, where rounds begin at the place itself."""
@@ -368,7 +367,7 @@ class Interpreter:
     def _advance(self, due: set[str]) -> list[frozenset[str]]:
         """R4: a round at rest gives way to the next. Returns the loops that go round."""
         found = []
-        for level in self._levels() if due else ():
+        for level in self.levels if due else ():
             late = self._late(level, due)
             pending = self._pending(level, due) - late
             at_rest = due & level.members <= pending | late
@@ -454,7 +453,7 @@ class Interpreter:
         self.decided[gate] = choice
         begun = {n for loop in self.loops.values() for n in loop.places}  # they run in this round
         self.opens = {(g, t): s for (g, t), s in self.opens.items() if g != gate or t in begun}
-        around = {n for level in self._levels() if gate in level.members for n in level.heads}
+        around = {n for level in self.levels if gate in level.members for n in level.heads}
         for t in choice if choice != END else ():
             self.opens[gate, t] = self.clock
             if t in self.heads:
@@ -487,7 +486,7 @@ class Interpreter:
         chosen = () if self.decided.get(n, END) == END else self.decided[n]
         control = [e for e in self.shape.edges if e[:3] in {(n, t, "control") for t in chosen}]
         signals = [e for e in self.shape.edges if e.source == n and e.kind == "order"]
-        for level in (x for x in self._levels() if n not in x.members):
+        for level in (x for x in self.levels if n not in x.members):
             coming = [e for e in (*sent, *control) if e.target in level.members]
             around = [self._common(n, e.target) for e in coming]
             if not self._begins_anew(level):
@@ -567,7 +566,7 @@ class Interpreter:
 
     def _able(self, handed: set[str]) -> set[str]:
         """Return what could run if every gate agreed."""
-        begins = {n for level in self._levels() for n in level.opened} | set(self.net.entrypoints)
+        begins = {n for level in self.levels for n in level.opened} | set(self.net.entrypoints)
         found: set[str] = set()
         while True:
             there = {x for n in found for x in (*self.parts[n].outputs, *self.parts[n].emit, f"<{n}>")}

@@ -572,7 +572,7 @@ def _looked_at(numbers: range) -> list[str | None]:
 def prove(scale: float = 1.0, seed: int = 0) -> Outcome:
     """Damage a store in every way and call every reading command; a slice takes every n-th way."""
     outcome, count = Outcome(NAME), len(cases())
-    every = max(1, count // scaled(count, min(scale, 1.0), least=24))
+    every = max(1, count // scaled(count, min(scale, 1.0), least=12))
     numbers = range(seed % every, count, every)
     with outcome.timed():
         for failure in everywhere(

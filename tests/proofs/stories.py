@@ -78,7 +78,7 @@ class Stories(Story):
     def prune(self, age: timedelta) -> None:
         limit = self.clock.time - age
         old = [n for n, w in self.model.items() if w["status"] in FINISHED and w["ended"] < limit]
-        same(sorted(self.store.prune(age)), sorted(old), "pruned")
+        same(sorted(self.store.prune(limit if age < timedelta(0) else age)), sorted(old), "pruned")
         for name in old:
             del self.model[name]
 

@@ -7,7 +7,7 @@ import pytest
 
 from proofs import on_postgres
 
-SLICE = 0.01
+SLICE = 0.003
 
 
 @pytest.mark.slow

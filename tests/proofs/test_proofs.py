@@ -10,7 +10,7 @@ from proofs import model
 from proofs.outcome import Outcome
 from proofs.stories import InMemory
 
-SLICE = 0.01
+SLICE = 0.004
 SUITES = prove.suites()
 
 

@@ -313,6 +313,16 @@ WAYS = [  # store, serializer, codecs
     *(("memory", serializer, "plain") for serializer in SERIALIZERS),
     *(("sqlite", serializer, codecs) for serializer in SERIALIZERS for codecs in CODECS),
 ]
+FEW_WAYS = [  # every store, serializer and codec once or twice; `make prove` goes all ways
+    ("sqlite", "json", "plain"),
+    ("memory", "json", "plain"),
+    ("sqlite", "msgpack", "zlib"),
+    ("memory", "msgpack", "plain"),
+    ("sqlite", "pickle", "zstd"),
+    ("sqlite", "json", "aes"),
+    ("sqlite", "msgpack", "zstd+aes"),
+    ("sqlite", "pickle", "plain"),
+]
 
 
 def kept(way: tuple[str, str, str], folder: Path, **options: Any) -> Checkpointer:
