@@ -7,6 +7,7 @@ on a source that breaks it.
 import ast
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -83,7 +84,7 @@ class Imports(ast.NodeVisitor):
         self.package = ["hypergraph", *PurePosixPath(path).parent.parts]
         self.functions: list[str] = []
         self.found: list[tuple[int, str, str | None]] = []
-        self.visit(ast.parse(source))
+        self.visit(parsed(source))
 
     def add(self, node: ast.AST, name: str) -> None:
         self.found.append((node.lineno, name, self.functions[-1] if self.functions else None))
@@ -115,6 +116,9 @@ class Imports(ast.NodeVisitor):
         self.functions.pop()
 
     visit_AsyncFunctionDef = visit_Lambda = visit_FunctionDef
+
+
+parsed = cache(ast.parse)  # each rule looks at every file
 
 
 def is_ours(name: str) -> bool:

@@ -709,7 +709,8 @@ class _Places:
         loop = self.loop
         loop.aside = _mask(self._aside())
         begins, opened = self._beginnings()
-        opened &= self.heads | set(bits(self.layout.named))  # gates outside open what only they control
+        # What only gates outside control is open when one has named it; a node may follow such a one.
+        opened &= self.heads | set(bits(_mask(begins) & ~self.layout.gates | self.layout.named))
         loop.begins = _mask(begins)
         loop.early = _mask(begins) | _mask(self._free_ways(begins))
         loop.opened = _mask(opened)

@@ -200,7 +200,8 @@ class Shape:
     ) -> Level:
         finding = _Beginning(self, members, edges, given, unasked=unasked)
         begin, opened = finding.find(around & members)
-        opened &= {*self.net.entrypoints, *(e.target for e in edges if e.kind == "control")}  # D13
+        follows = {n for n in begin if self.parts[n].kind != "gate"} | set(self.net.entrypoints)
+        opened &= follows.union(e.target for e in edges if e.kind == "control")  # D13
         called = {n for n in opened if self.gates[n] - members} - set(self.net.entrypoints)
         heads = self.round_heads(begin, members, edges, given)
         heads = heads - (opened - begin) or heads  # D2

@@ -15,8 +15,8 @@ D12 Heads that were chosen are pending until nothing else of their loop is due, 
     one of a loop inside of it, the inner one waits for the outer round.
 D13 A beginning that a gate outside of the loop controls, too, is open when a gate outside has named any node
     of the loop (R6): `start -> head d gate` does not begin when start chooses otherwise, and a corrective
-    loop that is entered at its repair goes on to its beginning. What no gate of its loop controls has to be
-    chosen itself (L2).
+    loop that is entered at its repair goes on to its beginning. A gate that no gate of its loop controls has
+    to be chosen itself (L2).
 D14 The place where a loop begins is due for "not yet run in this turn", and so is what has all it needs
     without the loop, that no gate controls and that is none: else it would never run if what leads to it does
     not (L8). Every other node of the loop becomes due when a node of the loop reaches it in this entry, an

@@ -90,7 +90,8 @@ def _broken(  # noqa: PLR0917 - a case, and how to try it
     case = subject.case
     runs = reference_runs(case)
     yield from law_breaks(case, runs, rnd.randrange(2**32))
-    yield from filter(None, (compared(subject, runner, runs, loop) for runner in RUNNERS))
+    both = RUNNERS if calls is None else [RUNNERS[case.seed % 2]]  # the other one is interrupted
+    yield from filter(None, (compared(subject, runner, runs, loop) for runner in both))
     yield from interrupted(subject, runs, rnd, calls, stores, loop)
     if elsewhere:
         with ThreadPoolExecutor(2) as pool:
@@ -129,7 +130,7 @@ def interrupted(  # noqa: PLR0917 - a case, and how to break it
         return
     total = sum(len(out.calls) for _, out in runs)
     for broken in sorted(rnd.sample(range(total), min(calls or 1, total))):
-        runner = RUNNERS[(subject.case.seed // 2 + broken) % 2]
+        runner = RUNNERS[(subject.case.seed + 1) % 2]
         what = _broken_at(subject, runs, runner, broken, stores, loop)
         if what is not None:
             yield f"{runner}: call {broken} of {total} failed: {what}"
