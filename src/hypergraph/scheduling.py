@@ -517,6 +517,16 @@ class Layout:
         """The nodes that may begin before a gate has chosen them."""
         return self.named | _union(loop.opened for loop in self.loops)
 
+    def beside(self, target: int) -> int:
+        """Return what its loops come to before any choice and may run beside a target.
+
+        A target at which rounds start waits for it.
+        """
+        loops = [self.loops[k] for k in self.home[target]]
+        if any(loop.gated and loop.cut >> target & 1 for loop in loops):
+            return 0
+        return _union(loop.early for loop in loops) & ~self.controlled
+
     @cached_property
     def contested(self) -> frozenset[str]:
         """The names that several nodes make, other than by appending."""

@@ -1683,3 +1683,31 @@ def test_a_choice_of_a_gate_that_has_decided_end_is_a_warning(call: Call) -> Non
     with pytest.warns(UserWarning, match="'outer' chose 'more' .* did not run: it has decided END"):
         result = call(Graph([outer, more, work], name="desk"), n=0)
     assert course(result) == ["outer", "more", "work", "outer"]
+
+
+def test_two_makers_of_a_name_that_may_run_side_by_side_are_refused(call: Call) -> None:
+    """`think` begins the loop, `note` follows it; `other` is chosen beside `note`, and both make `b`."""
+
+    @node(output_name="a")
+    def think(a: int) -> int:
+        return a
+
+    @node(output_name="a")
+    def again(b: int = 0) -> int:
+        return b
+
+    @node(output_name="b")
+    def note(a: int) -> int:
+        return a
+
+    @route(targets=["other", "again", END])
+    def gate(a: int) -> Any:
+        return "other"
+
+    @node(output_name="b")
+    def other(a: int) -> int:
+        return -a
+
+    for nodes in ([think, again, note, gate, other], [other, gate, note, again, think]):
+        with pytest.raises(GraphConfigError, match="Multiple nodes produce 'b'"):
+            call(Graph(nodes, name="desk"), a=1)

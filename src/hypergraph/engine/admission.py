@@ -290,8 +290,18 @@ def check_order(wiring: Wiring, layout: Layout, given: Collection[str]) -> None:
     def goes_first(one: str, other: str) -> bool:
         return bool(layout.before[layout.index[other]] >> layout.index[one] & 1)
 
-    unasked = layout.names_of(layout.unasked)
-    findings = list(map(str, rivals(wiring, goes_first, given, layout.scope_names, unasked)))
+    def begun(target: str) -> list[str]:
+        return layout.names_of(layout.beside(layout.index[target]))
+
+    found = rivals(
+        wiring,
+        goes_first,
+        given=given,
+        scope=layout.scope_names,
+        unasked=layout.names_of(layout.unasked),
+        begun=begun,
+    )
+    findings = list(map(str, found))
     if findings:
         raise GraphConfigError.from_findings(findings)
 

@@ -43,14 +43,17 @@ class Rivals(NamedTuple):
 def rivals(
     wiring: Wiring,
     goes_first: Callable[[str, str], bool] | None = None,
+    *,
     given: Collection[str] = (),
     scope: Collection[str] | None = None,
     unasked: Collection[str] = (),
+    begun: Callable[[str], Collection[str]] = lambda target: (),
 ) -> list[Rivals]:
     """Return the first rivals for each name, among the nodes of a scope.
 
     Which of two nodes goes first depends on what is given. Without `goes_first` only makers are looked at,
     and it is enough that a way leads from one to the other. Nodes in `unasked` begin whatever gates decide.
+    `begun` are the nodes that may run beside a target, before its gate has decided at all.
     """
     first = goes_first or (lambda a, b: leads(a, b, wiring.ways))
     nodes = wiring.nodes if scope is None else scope
@@ -61,7 +64,7 @@ def rivals(
             continue
         if (pair.name, pair.takes) in found or first(pair.maker, pair.other) or first(pair.other, pair.maker):
             continue
-        branches = branches or _Branches(wiring, given, nodes)
+        branches = branches or _Branches(wiring, given, nodes, begun)
         at_once = pair.maker in unasked and pair.other in unasked
         if at_once or not branches.divide(pair.maker, pair.other):
             found[pair.name, pair.takes] = pair
@@ -83,10 +86,17 @@ def _sharing(wiring: Wiring, first: Callable[[str, str], bool], scope: Collectio
 class _Branches:
     """What runs only if a gate has chosen one of its targets, and not another."""
 
-    def __init__(self, wiring: Wiring, given: Collection[str], scope: Collection[str]) -> None:
+    def __init__(
+        self,
+        wiring: Wiring,
+        given: Collection[str],
+        scope: Collection[str],
+        begun: Callable[[str], Collection[str]],
+    ) -> None:
         self.wiring = wiring
         self.given = given
         self.scope = scope
+        self.begun = begun
         self.loop_of = {name: loop for loop in map(set, wiring.cycles) for name in loop}
         self.gates: dict[str, set[str]] = {name: set() for name in scope}  # by node: what controls it
         for name, gate in wiring.gates.items():
@@ -126,6 +136,7 @@ class _Branches:
         # A way back to the gate or to another target leads to another decision.
         closed = {gate.name, *gate.target_names} - {target}
         left = set(walk([target], self.wiring.ways, without=closed)).intersection(self.scope)
+        left.difference_update(self.begun(target))
         free = set(self.scope) - left
         loop = self.loop_of.get(gate.name, set())
         while more := {name for name in left if self._runs(name, free, gate.name, target, loop)}:
