@@ -49,7 +49,7 @@ RUN_OPTIONS = (
     ),
     Option("--select", "return only this output", "NAME", many=True),
     Option("--entrypoint", "the node where a cycle starts", "NODE"),
-    Option("--max-iterations", "the most supersteps of a graph with cycles", "N", number),
+    Option("--max-iterations", "the most rounds of a loop", "N", number),
     Option(
         "--error-handling",
         "of a map: stop at the first failed item (raise, default), or continue",
