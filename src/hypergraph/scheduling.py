@@ -798,10 +798,13 @@ class _Places:
         last = direct | {head for head in self.heads if self._leads_freely(head, begins - direct, direct)}
         if not begins:  # a gate outside says where it begins
             last = set(self.heads)
-        chosen = {(gate, i) for gate, i in self.choices if i in last}
-        if chosen:
+        if chosen := {(gate, i) for gate, i in self.choices if i in last}:
             inner = self._inner(begins)
-            last = {i for gate, i in chosen if inner[gate] is None or inner[gate] != inner[i]} or last
+            apart = {(gate, i) for gate, i in self.choices if inner[gate] is None or inner[gate] != inner[i]}
+            # If all of them go round inside the loop, rounds start at the choices that lead past those.
+            heads = {i for _, i in apart}
+            past = {i for i in heads if self._leads_freely(i, begins - heads, heads=heads)}
+            last = {i for _, i in chosen & apart} or past or last
         gates = {gate for gate, i in self.choices if i in last}
         last |= {i for gate, i in self.choices if gate in gates}
         return {i for i in last if not any(self._stands_between(i, other) for other in last - {i})}
@@ -851,16 +854,23 @@ class _Places:
                     coming.append(j)
         return found
 
-    def _leads_freely(self, head: int, begins: Collection[int], without: Collection[int] = ()) -> bool:
+    def _leads_freely(
+        self,
+        head: int,
+        begins: Collection[int],
+        without: Collection[int] = (),
+        heads: Collection[int] | None = None,
+    ) -> bool:
         """Say whether a way leads from a head to the beginning without another choice of the loop."""
         if head in without:
             return False
+        others = self.heads if heads is None else heads
         found, coming = {head}, [head]
         while coming:
             for j in self.ways[coming.pop()]:
                 if j in begins:
                     return True
-                if j not in found and j not in self.heads:
+                if j not in found and j not in others:
                     found.add(j)
                     coming.append(j)
         return False

@@ -242,7 +242,10 @@ class Shape:
             or e.target in begin
             or reach([e.target], free, controlled - {e.target}) & (begin - controlled)
         }
-        heads = {e.target for e in last if not any({*e[:2]} <= c for c in inner)} or {e.target for e in last}
+        apart = {e for e in control if not any({*e[:2]} <= c for c in inner)}
+        outer = {e.target for e in apart}
+        past = {n for n in outer if reach([n], free, outer - {n}) & (begin - outer)}
+        heads = {e.target for e in last & apart} or past or {e.target for e in last}
         choosing = {e.source for e in control if e.target in heads}
         heads |= {e.target for e in control if e.source in choosing}
         between = {t for t in heads for h in heads - {t} if not reach([h], free, {t}) & (gates - {t})}

@@ -116,6 +116,9 @@ class Interpreter:
         first, self.started = not self.started, True
         anew = first or new_turn
         news = {x for x, v in given.items() if anew or x not in self.inputs or self.inputs[x] != v}
+        if news:  # Turns: a counter that should start at zero each turn is given
+            made = {x: writes[-1] for x, writes in self.written.items() if writes and writes[-1][0] != GIVEN}
+            news |= {x for x in given.keys() & made.keys() - self.lists if made[x][1] != given[x]}
         consumers = [n for n in self.scope if news & set(self.parts[n].inputs)]
         out.reached = set(self.scope) if first else reach(consumers, linked(self.shape.edges))
         out.places = [x for n in self.asked if n in out.reached for x in self.keys(n) if x in answers]

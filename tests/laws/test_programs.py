@@ -1711,3 +1711,64 @@ def test_two_makers_of_a_name_that_may_run_side_by_side_are_refused(call: Call) 
     for nodes in ([think, again, note, gate, other], [other, gate, note, again, think]):
         with pytest.raises(GraphConfigError, match="Multiple nodes produce 'b'"):
             call(Graph(nodes, name="desk"), a=1)
+
+
+def test_a_loop_behind_a_choice_begins_in_every_round(call: Call) -> None:
+    @ifelse(when_true="outline", when_false=END)
+    def more(i: int) -> bool:
+        return i < 2
+
+    @node(output_name="topic")
+    def outline(i: int) -> str:
+        return f"topic {i}"
+
+    @node(output_name="draft")
+    def write(topic: str) -> str:
+        return topic
+
+    @ifelse(when_true=END, when_false="write")
+    def good(draft: str) -> bool:
+        return True
+
+    @node(output_name="i")
+    def collect(draft: str, i: int) -> int:
+        return i + 1
+
+    for nodes in ([more, outline, write, good, collect], [collect, good, write, outline, more]):
+        result = call(Graph(nodes, name="book"), i=0)
+        done = course(result)
+        assert [name for name in done if name != "good"] == [
+            *["more", "outline", "write", "collect"] * 2,
+            "more",
+        ]
+        assert done.count("good") == 2
+        assert result["i"] == 2
+
+
+def test_a_counter_that_is_given_with_a_turn_starts_over(call: Call) -> None:
+    calls: list[tuple[str, int]] = []
+
+    @node(output_name=("reply", "attempt"))
+    def try_it(question: str, attempt: int) -> tuple[str, int]:
+        calls.append((question, attempt))
+        if question == "c" and len(calls) == 2:
+            raise ConnectionError
+        return f"{question}{attempt}", attempt + 1
+
+    @route(targets=["try_it", END])
+    def good(reply: str, attempt: int) -> Any:
+        return END if attempt >= 2 else "try_it"
+
+    graph = Graph([try_it, good], name="desk")
+    for question in "ab":
+        calls.clear()
+        assert call(graph, question=question, attempt=0, workflow_id="w")["reply"] == f"{question}1"
+        assert calls == [(question, 0), (question, 1)]
+    calls.clear()
+    assert call(graph, question="b", attempt=0, workflow_id="w")["reply"] == "b1"
+    assert calls == []
+    with pytest.raises(ConnectionError):
+        call(graph, question="c", attempt=0, workflow_id="w")
+    assert call(graph, question="c", attempt=0, workflow_id="w")["reply"] == "c1"  # the same turn continues
+    assert calls == [("c", 0), ("c", 1), ("c", 1)]
+    assert call(graph, question="d", workflow_id="w")["reply"] == "d2"  # it is remembered

@@ -623,6 +623,10 @@ class Stored:
         """Return the steps and turns as they are stored now; what changes here does not change there."""
         return replace(self, records=list(self.records), inputs={})
 
+    def has_remade(self, name: str, value: Any) -> bool:
+        """Say whether steps have made another value of an input since it was given."""
+        return name in self.inputs and name in self.state and is_other(self.state[name], value)
+
     def news(
         self, given: Mapping[str, Any], edits: Collection[str] = (), again: Iterable[str] = ()
     ) -> dict[str, int]:

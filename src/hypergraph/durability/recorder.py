@@ -707,8 +707,14 @@ class WorkflowRecorder:
         given |= {name: run.answers[name] for name in taken_as_inputs(run, stored)}
         if _is_outermost(run):
             given |= self.edits
-        again = self.named if self.options.new_turn and _is_outermost(run) else ()
-        return stored.news(given, self.edits if _is_outermost(run) else (), again)
+        if not _is_outermost(run):
+            return stored.news(given)
+        news = stored.news(given, self.edits, self.named if self.options.new_turn else ())
+        if news:  # a turn: what was given and has been made since starts over, as a counter does
+            lists = run.admission.graph.wiring.lists
+            started = {n for n in self.named - lists if n in given and stored.has_remade(n, given[n])}
+            news |= stored.news({n: given[n] for n in started}, again=started)
+        return news
 
     def _is_same_work(self, run: Run, stored: Stored, news: Collection[str]) -> bool:
         """Say whether values are new only because the code of today gives or takes others.
