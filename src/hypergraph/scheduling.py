@@ -517,7 +517,7 @@ class Layout:
         """The nodes that may begin before a gate has chosen them."""
         return self.named | _union(loop.opened for loop in self.loops)
 
-    def beside(self, target: int) -> int:
+    def begun_beside(self, target: int) -> int:
         """Return what its loops come to before any choice and may run beside a target.
 
         A target at which rounds start waits for it.

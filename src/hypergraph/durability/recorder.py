@@ -705,10 +705,9 @@ class WorkflowRecorder:
         """Return the given values that are new or changed, with the version they get."""
         given = {name: value for name, value in run.values.items() if name in run.admission.given}
         given |= {name: run.answers[name] for name in taken_as_inputs(run, stored)}
-        if _is_outermost(run):
-            given |= self.edits
         if not _is_outermost(run):
             return stored.news(given)
+        given |= self.edits
         news = stored.news(given, self.edits, self.named if self.options.new_turn else ())
         if news:  # a turn: what was given and has been made since starts over, as a counter does
             lists = run.admission.graph.wiring.lists

@@ -291,7 +291,7 @@ def check_order(wiring: Wiring, layout: Layout, given: Collection[str]) -> None:
         return bool(layout.before[layout.index[other]] >> layout.index[one] & 1)
 
     def begun(target: str) -> list[str]:
-        return layout.names_of(layout.beside(layout.index[target]))
+        return layout.names_of(layout.begun_beside(layout.index[target]))
 
     found = rivals(
         wiring,
