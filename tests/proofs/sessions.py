@@ -128,10 +128,13 @@ LOOP = Graph([count, more], name="loop")
 
 
 def session(seed: int) -> list[Call]:
-    """Return calls by chance: what is said to the desk, answers, maps of longer lists, loops with limits."""
+    """Return calls by chance: what is said to the desk, answers, maps of longer lists, loops with limits.
+
+    A loop starts over if its counter is given, and counts on if it is not.
+    """
     chance = random.Random(seed)
     calls: list[Call] = []
-    items, limit = 1, 2
+    items, limit, is_known = 1, 2, False
     for number in range(CALLS):
         kind = chance.choice(["say", "say", "map", "loop"])
         if kind == "say":
@@ -143,7 +146,9 @@ def session(seed: int) -> list[Call]:
             calls.append((kind, [f"item {item}" for item in range(items)]))
         else:
             limit += chance.randint(1, 8)
-            calls.append((kind, limit))
+            starts = {} if is_known and chance.random() < 0.5 else {"n": 0}
+            calls.append((kind, {**starts, "limit": limit}))
+            is_known = True
     return calls
 
 
@@ -215,7 +220,7 @@ def expected(calls: Sequence[Call]) -> tuple[list[Any], list[Any]]:
     def note(place: str, name: str, visit: int, values: Any, decision: str | None = None) -> None:
         history.append((place, name, visit, repr(decision), repr(values)))
 
-    desk, results, items, n, looks = Desk(note), [], 0, 0, 0
+    desk, results, items, n, counts, looks = Desk(note), [], 0, 0, 0, 0
     for kind, value in calls:
         if kind == "map":
             for item, word in enumerate(value[items:], items):
@@ -224,10 +229,11 @@ def expected(calls: Sequence[Call]) -> tuple[list[Any], list[Any]]:
             shown = [["completed", {"size": len(word), "points": 2 * len(word)}] for word in value]
             results.append([kind, shown])
         elif kind == "loop":
-            while n < value:
-                looks, n = looks + 1, n + 1
+            n = value.get("n", n)
+            while n < value["limit"]:
+                looks, counts, n = looks + 1, counts + 1, n + 1
                 note("loop", "more", looks, None, "count")
-                note("loop", "count", n, {"n": n})
+                note("loop", "count", counts, {"n": n})
             looks += 1
             note("loop", "more", looks, None, "END")
             results.append([kind, "completed", {"n": n}, []])
@@ -249,7 +255,7 @@ def made(on: On, call: Call, is_open: bool) -> Any:
     elif kind == "say":
         result = on.run(DESK, {"said": value}, workflow_id="desk")
     else:
-        result = on.run(LOOP, {"n": 0, "limit": value}, workflow_id="loop")
+        result = on.run(LOOP, value, workflow_id="loop")
     shown = [[pause.response_key, pause.value] for pause in result.pauses]
     return [kind, result.status.value, result.values, shown]
 
