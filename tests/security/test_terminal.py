@@ -256,4 +256,9 @@ def test_the_key_of_a_pause_is_quoted() -> None:
     assert shlex.split(answer) == ["hypergraph", "answer", SHELL, "a; touch owned=..."]
     store = MemoryCheckpointer()
     SyncRunner(checkpointer=store).run(Graph([node(abs, output_name="made")]), x=1, workflow_id=SHELL)
-    assert shlex.split(resuming(store, SHELL)) == ["hypergraph", "resume", SHELL, "MODULE:GRAPH"]
+    assert shlex.split(resuming(store, store.workflow(SHELL))) == [
+        "hypergraph",
+        "resume",
+        SHELL,
+        "MODULE:GRAPH",
+    ]

@@ -55,10 +55,10 @@ def test_every_question_of_a_loop_has_the_superstep_before_it() -> None:
     runner = SyncRunner(checkpointer=store)
     runner.run(CHAT, log=["user: go"], workflow_id="w")
     runner.run(CHAT, ok=False, workflow_id="w")
-    rows = asked(store, "w")
+    rows = asked(store, store.workflow("w"))
     assert [row["status"] for row in rows] == ["completed", "paused"]
     runner.run(CHAT, ok=False, workflow_id="w")
-    rows = asked(store, "w")
+    rows = asked(store, store.workflow("w"))
     steps = [step for step in store.steps("w") if step.node_name == "ask"]
     assert [row["superstep"] for row in rows] == [step.superstep for step in steps]
     assert [(row["node"], row["keys"], row["status"]) for row in rows] == [("ask", ["ok"], "completed")] * 2
@@ -79,7 +79,7 @@ def test_an_answer_is_given_used_or_made_without_a_pause() -> None:
     graph = Graph([ask, look], name="asking")
 
     def seen(workflow_id: str) -> Any:
-        (row,) = asked(store, workflow_id)
+        (row,) = asked(store, store.workflow(workflow_id))
         return row["status"], row["answer"], row["answered_by"]
 
     runner.run(graph, call="Rome", workflow_id="w")
@@ -96,7 +96,7 @@ def test_an_answer_is_given_used_or_made_without_a_pause() -> None:
 def test_a_question_in_the_first_superstep_has_none_before_it() -> None:
     store = MemoryCheckpointer()
     SyncRunner(checkpointer=store).run(Graph([ask], name="asking"), call="Rome", workflow_id="w")
-    (row,) = asked(store, "w")
+    (row,) = asked(store, store.workflow("w"))
     assert (row["superstep"], row["fork_at"], row["status"]) == (0, None, "paused")
 
 
@@ -111,7 +111,7 @@ def test_questions_of_nested_graphs_and_items_have_supersteps_of_the_workflow(ma
     store = MemoryCheckpointer()
     runner = SyncRunner(checkpointer=store)
     runner.run(graph, city=["Rome", "Oslo"] if mapped else "Rome", workflow_id="w")
-    rows = asked(store, "w")
+    rows = asked(store, store.workflow("w"))
     keys = ["act.item-0.ok", "act.item-1.ok"] if mapped else ["act.ok"]
     assert [key for row in rows for key in row["keys"]] == keys
     assert {pause.response_key for pause in runner.run(graph, workflow_id="w").pauses} == set(keys)
@@ -133,9 +133,9 @@ def test_of_many_questions_the_last_are_listed_and_a_graph_without_any_has_none(
     store = MemoryCheckpointer()
     runner = SyncRunner(checkpointer=store)
     runner.run(Graph([known, up, more], name="loop"), n=0, workflow_id="w")
-    rows = asked(store, "w")
+    rows = asked(store, store.workflow("w"))
     steps = [step.superstep for step in store.steps("w") if step.node_name == "ask"]
     assert len(steps) == ASKED + 5
     assert [row["superstep"] for row in rows] == steps[-ASKED:]
     runner.run(Graph([look], name="plain"), call="a", workflow_id="plain")
-    assert asked(store, "plain") == []
+    assert asked(store, store.workflow("plain")) == []

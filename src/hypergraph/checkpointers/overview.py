@@ -70,7 +70,9 @@ def _overview(store: Checkpointer, workflow_id: str, steps: int) -> Overview | N
         0 if workflow.status in _BROKEN else store.backend.count_failed([workflow_id]).get(workflow_id, 0)
     )
     error = _first_error(store, workflow_id, tallies)
-    at = None if error is None else store.backend.read_workflow(error.workflow_id)
+    at: Workflow | None = None if error is None else workflow
+    if error is not None and error.workflow_id != workflow_id:
+        at = store.backend.read_workflow(error.workflow_id)
     errors = {child.id: _first_error(store, child.id) for child in children if child.status in _BROKEN}
     return Overview(
         workflow=workflow,
@@ -91,7 +93,7 @@ def _overview(store: Checkpointer, workflow_id: str, steps: int) -> Overview | N
         signals=[sent for sent in store.signals(workflow_id) if sent.received_by is None],
         next=() if is_map else _next(store, workflow, tallies),
         forks=[fork.id for fork in forks],
-        usage=store.usage(workflow_id),
+        usage=store.backend.total_usage([workflow_id]).get(workflow_id, {}),
         node_usage=_by_node(store.backend.read_usage(workflow_id)),
         progress=store.progress(workflow_id) if workflow.status is WorkflowStatus.ACTIVE else [],
     )
@@ -133,7 +135,8 @@ def some_children(store: Checkpointer, workflow_id: str) -> tuple[list[Workflow]
     """Return some children, and how many there are by status."""
     counts: dict[str, int] = {}
     listed: list[Workflow] = []
-    for status in _STATUSES:
+    has_children = bool(store.backend.ids(Query(parent=workflow_id, limit=1)))
+    for status in _STATUSES if has_children else ():
         query = Query(frozenset({WorkflowStatus(status)}), parent=workflow_id, limit=CHILDREN)
         page, count, _ = store.backend.find(query)
         if count:

@@ -59,13 +59,12 @@ def tags_of(store: Checkpointer, found: Workflow) -> Mapping[str, str]:
     return found.tags if parent is None or parent.parent_id is not None else parent.tags
 
 
-def resuming(store: Checkpointer, workflow_id: str, options: Sequence[str] = ()) -> str:
+def resuming(store: Checkpointer, found: Workflow, options: Sequence[str] = ()) -> str:
     """Return the command that continues a workflow, or the one that it runs inside of.
 
     The graph is to be named unless the one that the workflow remembers is taken. While a process runs the
     workflow, it is the command that follows it.
     """
-    found = store.workflow(workflow_id)
     whole = around(store, found)
     owners = store.backend.read_owners({found.id, whole.id})
     for run in (found, whole):

@@ -134,29 +134,30 @@ class StepDetail(Step):
 def shown_step(step: StepRecord, *, failure: bool = False) -> Step:
     """Return a stored step as answers show it; `failure` adds the whole error and its traceback."""
     ended = step.completed_at or step.created_at  # a step is recorded when it ends
-    shown: Step = {
-        "workflow": jsonable(step.workflow_id),
+    shown = {
+        "workflow": step.workflow_id,
         "index": step.index,
         "superstep": step.superstep,
-        "node": jsonable(step.node_name),
+        "node": step.node_name,
         "status": step.status.value,
         "duration_ms": step.duration_ms,
         "started_at": iso(ended - timedelta(milliseconds=step.duration_ms or 0)),
-        "decision": jsonable(step.decision),
+        "decision": step.decision,
         "cached": step.cached,
         "replayed": step.replayed,
         "attempt": step.attempt,
         "visit": step.visit,
-        "error": None if step.error is None else jsonable(bounded(step.error, _ERROR)),
-        "error_type": jsonable(step.error_type),
-        "child": jsonable(step.child_workflow_id),
+        "error": None if step.error is None else bounded(step.error, _ERROR),
+        "error_type": step.error_type,
+        "child": step.child_workflow_id,
         "partial": step.partial,
         "answer": answer_state(step),
-        "answered_by": jsonable(step.answered_by),
+        "answered_by": step.answered_by,
     }
     if failure:
-        shown["error"], shown["traceback"] = jsonable(step.error or ""), jsonable(step.traceback)
-    return shown
+        shown["error"], shown["traceback"] = step.error or "", step.traceback
+    found: Step = jsonable(shown)
+    return found
 
 
 def unresolved_nodes(found: Iterable[tuple[str, str]]) -> list[UnresolvedNode]:

@@ -135,7 +135,12 @@ def workflow(store: Checkpointer, wf: str) -> WorkflowDetail:
     Raises:
         Problem: the workflow does not exist.
     """
-    return store.snapshot(lambda view: workflow_view(overview(view, wf, steps=0), asked(view, wf)))
+    return store.snapshot(lambda view: _detail(view, wf))
+
+
+def _detail(store: Checkpointer, wf: str) -> WorkflowDetail:
+    found = overview(store, wf, steps=0)
+    return workflow_view(found, asked(store, found.workflow))
 
 
 def overview(store: Checkpointer, wf: str, *, steps: int) -> Overview:
@@ -151,13 +156,12 @@ def _asking(found: Overview) -> list[Question]:
     return [q for q in found.questions if q.step.answer is None and q.pause.reason != "timer"]
 
 
-def asked(store: Checkpointer, wf: str) -> list[AskedView]:
+def asked(store: Checkpointer, found: Workflow) -> list[AskedView]:
     """List the last questions that a workflow has asked, those of nested runs and items included."""
-    found = store.backend.read_workflow(wf)
-    graph = None if found is None else readable_graph(found.graph)
+    graph = readable_graph(found.graph)
     if graph is None:
         return []
-    rows = sorted(_asked(store, wf, graph, (), None), key=lambda row: row["superstep"])
+    rows = sorted(_asked(store, found.id, graph, (), None), key=lambda row: row["superstep"])
     return rows[-ASKED:]
 
 
@@ -212,7 +216,7 @@ def workflow_view(found: Overview, asked: Sequence[AskedView] = ()) -> WorkflowD
         "schema": "hypergraph.workflow/1",
         "alive": found.owner is not None and found.owner.alive if active else None,
         "counts": _by_status(found.tallies),
-        "nodes": list(_node_rows(found.tallies or found.item_tallies, found.node_usage)),
+        "nodes": jsonable(list(_node_rows(found.tallies or found.item_tallies, found.node_usage))),
         "outdated": [jsonable(run) for run in found.outdated],
         "first_error": None if found.first_error is None else shown_step(found.first_error, failure=True),
         "unresolved": unresolved_nodes(found.unresolved),
@@ -293,11 +297,11 @@ def _node_rows(tallies: Sequence[StepTally], usage: Mapping[str, Mapping[str, fl
         own = [tally for tally in tallies if tally.node == node]
         runs, total = sum(tally.steps for tally in own), sum(tally.total_ms for tally in own)
         yield {
-            "node": jsonable(node),
+            "node": node,
             "runs": runs,
             "total_ms": total,
             "avg_ms": total / runs,
             "errors": sum(tally.steps for tally in own if tally.status is StepStatus.FAILED),
             "cached": sum(tally.steps for tally in own if tally.cached),
-            "usage": jsonable(usage.get(node, {})),
+            "usage": dict(usage.get(node, {})),
         }

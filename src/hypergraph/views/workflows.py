@@ -141,23 +141,26 @@ def has_failed(fields: dict[str, Any]) -> bool:
 
 
 def _summary(fields: dict[str, Any], failed: int = 0) -> WorkflowSummary:
-    return {
-        "id": jsonable(fields["id"]),
-        "status": getattr(fields["status"], "value", fields["status"]),
-        "alive": None,
-        "graph": jsonable(fields["graph_name"]),
-        "created_at": iso(fields["created_at"]) or "",
-        "completed_at": iso(fields["completed_at"]),
-        "duration_ms": fields["duration_ms"],
-        "steps": fields["step_count"],
-        "parent": jsonable(fields["parent_id"]),
-        "node": jsonable(fields["node_name"]),
-        "item": fields["item"],
-        "forked_from": jsonable(fields["forked_from"]),
-        "forked_at": fields["forked_at"],
-        "tags": jsonable(fields["tags"]),
-        "due": iso(fields["due"]),
-        "version": jsonable(fields["version"]),
-        "failed_inside": failed,
-        "usage": {},
-    }
+    shown: WorkflowSummary = jsonable(
+        {
+            "id": fields["id"],
+            "status": getattr(fields["status"], "value", fields["status"]),
+            "alive": None,
+            "graph": fields["graph_name"],
+            "created_at": iso(fields["created_at"]) or "",
+            "completed_at": iso(fields["completed_at"]),
+            "duration_ms": fields["duration_ms"],
+            "steps": fields["step_count"],
+            "parent": fields["parent_id"],
+            "node": fields["node_name"],
+            "item": fields["item"],
+            "forked_from": fields["forked_from"],
+            "forked_at": fields["forked_at"],
+            "tags": fields["tags"],
+            "due": iso(fields["due"]),
+            "version": fields["version"],
+            "failed_inside": failed,
+            "usage": {},
+        }
+    )
+    return shown

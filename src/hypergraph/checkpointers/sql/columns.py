@@ -208,3 +208,8 @@ def mapping_of(found: Any, kind: type) -> Any:
     if type(found) is not dict or not set(map(type, found.values())) <= {kind}:
         raise ValueError(f"not a mapping to {kind.__name__}")
     return found
+
+
+def mappings_of(found: Iterable[Any], kind: type) -> list[Any]:
+    """Return mappings whose values have this type. Raises ValueError for anything else."""
+    return [mapping_of(each, kind) for each in found]

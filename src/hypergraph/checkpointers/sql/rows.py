@@ -40,6 +40,7 @@ from hypergraph.checkpointers.sql.columns import (
     check_types,
     decoded,
     mapping_of,
+    mappings_of,
     micros,
     or_corrupt,
 )
@@ -274,7 +275,7 @@ _LONG = 1e9  # milliseconds that are no reason to look closer
 
 def versions_in(text: str) -> list[dict[str, int]]:
     """Return the versions of what a step took, and made. Raises ValueError for anything else."""
-    return [mapping_of(versions, int) for versions in parsed(text)]
+    return mappings_of(parsed(text), int)
 
 
 _EXTRA_KINDS: dict[str, tuple[type, ...]] = {

@@ -67,7 +67,7 @@ def answer(call: Call) -> Reply:
     }
     left = [question for question in after if not question["answered"]]
     header = [f"Workflow: {workflow_id}", plural(len(given), "answer"), plural(len(left), "open question")]
-    following = [resuming(store, workflow_id)]
+    following = [resuming(store, store.workflow(workflow_id))]
     return Reply(document, lambda: [question_lines(left)] if left else [], header, following)
 
 

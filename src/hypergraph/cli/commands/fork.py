@@ -103,7 +103,7 @@ def _only_created(store: Checkpointer, point: tuple[str, int | None], new: str, 
         plural(made.step_count, "step"),
         f"forked from {point[0]}",
     ]
-    again = resuming(store, new)
+    again = resuming(store, made)
     return Reply(
         document,
         lambda: ["Nothing has run in it yet; resume runs it."],

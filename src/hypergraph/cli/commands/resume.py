@@ -82,7 +82,7 @@ def _refuse_part(store: Checkpointer, stored: Workflow, graph: Graph | None) -> 
     if is_item and graph is not None and graph.name not in {whole.graph_name} - {stored.graph_name}:
         return  # the runner compares it with what is recorded
     alone = f" To run this item by itself, name its graph: {suggested('resume', stored.id, 'MODULE:GRAPH')}"
-    hint = f"To do so: {resuming(store, stored.id)}{f'.{alone}' if is_item else ''}"
+    hint = f"To do so: {resuming(store, stored)}{f'.{alone}' if is_item else ''}"
     raise Problem(REFUSED, f"Workflow {stored.id!r} runs inside {whole.id!r}: resume that", hint)
 
 

@@ -48,7 +48,7 @@ def send(call: Call) -> Reply:
         "name": jsonable(name),
         "signals": kept,
     }
-    following = [resuming(store, workflow_id)]
+    following = [resuming(store, store.workflow(workflow_id))]
     return Reply(
         document, lambda: [signal_lines(kept)] if kept else [], [f"Workflow: {workflow_id}"], following
     )

@@ -80,9 +80,9 @@ def _read(
     read = overview(store, wf, steps=ROWS)
     steps, plain = [*map(shown_step, read.steps)], store.view(artifacts=False)
     add_inner(plain, wf, steps)
-    said, questions = conversations(store, wf, limit=_SAID), asked(store, wf)
+    said, questions = conversations(store, wf, limit=_SAID), asked(store, read.workflow)
     is_lacking = read.failed_inside and read.workflow.status is WorkflowStatus.COMPLETED and not read.outdated
-    again = resuming(store, wf, ("--restart", "node") if is_lacking else ())
+    again = resuming(store, read.workflow, ("--restart", "node") if is_lacking else ())
     return read, steps, unfinished(plain, wf), said, questions, again
 
 
