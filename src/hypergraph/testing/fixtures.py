@@ -185,8 +185,8 @@ def _replacement(
         if fitting:  # a value that is not stored may be any: a record that has all is the better one
             return _result(node, max(fitting, key=lambda call: len(call[0].keys() & given.keys()))[1])
         raise NotRecordedError(
-            f"Node {path!r} was not recorded with {_shown(given)}; there are {plural(len(calls), 'record')} "
-            "of it. Record a run with these inputs, or replace the node with a function of your own."
+            f"Node {path!r} was not recorded with {_shown(given)}; it has {plural(len(calls), 'record')}. "
+            "Record a run with these inputs, or replace the node with a function of your own."
         )
 
     async def answer_later(*args: Any, **keywords: Any) -> Any:
