@@ -59,6 +59,12 @@ def first_line(value: object, limit: int = 120) -> str:
     return escape(safe_text(value).strip().split("\n", 1)[0].rstrip())[:limit]
 
 
+def typed_error(error_type: str | None, message: str) -> str:
+    """Return the type of an error and its first line."""
+    kind = f"{error_type.removeprefix('builtins.')}: " if error_type else ""
+    return f"{kind}{first_line(message)}"
+
+
 def columns(text: str) -> int:
     """Return the width of a text in a terminal: wide characters take two columns, combining marks none."""
     return len(text) if text.isascii() else sum(map(_columns_of, text))

@@ -13,6 +13,7 @@ from hypergraph import END, AsyncRunner, Graph, Replace, SyncRunner, ifelse, int
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.checkpointers.history import History
 from hypergraph.cli.main import main
+from hypergraph.views.problems import Problem
 from hypergraph.views.step import step, step_value
 from hypergraph.views.timeline import longest_chain
 from hypergraph.views.why import WhyValue, why
@@ -287,3 +288,29 @@ def test_a_gate_that_was_added_later_has_chosen_nothing_before(store: Checkpoint
     made = next(step for step in history.steps if step.node_name == "price")
     assert "is_known" in {step.node_name for step in history.steps}
     assert history.gate(made) is None
+
+
+def test_a_value_that_was_not_made_is_explained_by_the_step_before_it(store: Checkpointer) -> None:
+    fetch = node(output_name="docs")(lambda query: [query]).with_name("fetch")
+    send = node(output_name="mail")(lambda answer: answer).with_name("send")
+    keep = route(targets=["archive", END])(lambda docs: END).with_name("keep")
+    archive = node(output_name="box")(lambda docs: docs).with_name("archive")
+    approve = interrupt("approved")(lambda docs: None).with_name("approve")
+
+    @node(output_name="answer")
+    def ask(docs: list[str]) -> str:
+        raise ConnectionError("model is down\nand out")
+
+    graph = Graph([fetch, ask, send, keep, archive, approve], name="desk")
+    SyncRunner(checkpointer=store).run(graph, query="x", workflow_id="w 1", error_handling="continue")
+
+    def hint(key: str) -> str:
+        with pytest.raises(Problem) as caught:
+            why(store, "w 1", key)
+        return caught.value.hint
+
+    for key in ("answer", "mail"):
+        assert hint(key) == "Node 'ask' failed: ConnectionError: model is down; hypergraph step 'w 1' 1"
+    assert hint("box") == "Node 'archive' makes it, and did not run: 'keep' chose END"
+    assert hint("approved") == "Node 'approve' waits for an answer"
+    assert hint("boxes") == "Its values:"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hypergraph.cli.output import duration, status, until
-from hypergraph.display import Table, bounded, execution_time, first_line, plural, run_time
+from hypergraph.display import Table, bounded, execution_time, first_line, plural, run_time, typed_error
 from hypergraph.runs.log import after, failed_status, with_usage
 from hypergraph.views.inner import InnerStepView
 from hypergraph.views.step import NO_RESULT, QuestionView, Step, StepValue, UnresolvedNode
@@ -211,7 +211,7 @@ def added_text(added: Sequence[str] | None) -> str:
 
 def error_lines(step: Step, most: int | None = None) -> list[str]:
     """Return a failed step with the last `most` lines of its traceback, without frames of this package."""
-    what = typed(step["error_type"], step["error"] or "")
+    what = typed_error(step["error_type"], step["error"] or "")
     head = f"{step['workflow']}, step {step['index']}, {step['node']}: {what}"
     return [head, *trace_lines(_of_user(step.get("traceback")), most)]
 
@@ -234,12 +234,6 @@ def unresolved_lines(nodes: Sequence[UnresolvedNode]) -> list[str]:
         "  A node with repeatable=False is not called again. Find out what it did, and resume with its "
         "on_ambiguous set.",
     ]
-
-
-def typed(error_type: str | None, message: str) -> str:
-    """Return the type of an error and its first line."""
-    kind = f"{error_type.removeprefix('builtins.')}: " if error_type else ""
-    return f"{kind}{first_line(message)}"
 
 
 def trace_lines(traceback: str | None, most: int | None = None) -> list[str]:

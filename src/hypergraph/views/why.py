@@ -7,13 +7,15 @@ that has added to it: a source has those of its turn that did so since the step 
 
 from __future__ import annotations
 
+import shlex
 from bisect import bisect_left, bisect_right
 from collections import deque
 from typing import NamedTuple, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow
 from hypergraph.checkpointers.history import History
-from hypergraph.display import closest, jsonable
+from hypergraph.display import closest, jsonable, typed_error
+from hypergraph.structure import StoredGraph, readable_graph
 from hypergraph.views.inner import call_text, has_value
 from hypergraph.views.lookup import last_superstep, map_hint, require_workflow
 from hypergraph.views.problems import NOT_FOUND, Problem
@@ -108,10 +110,41 @@ def _unknown(history: History, workflow: Workflow, key: str, at: int | None) -> 
     near = closest(key, names)
     when = "" if at is None else f" at superstep {at}"
     message = f"{workflow.id!r} has no value {key!r}{when}"
+    graph = readable_graph(workflow.graph)
+    if graph is not None and key in graph.producers:
+        return Problem(NOT_FOUND, message, _unmade(history, graph, key))
     if near is not None:
         return Problem(NOT_FOUND, message, f"Did you mean {near!r}?")
     hint = "Its values:" if names else "It has no values"
     return Problem(NOT_FOUND, message, hint, names[:_LISTED])
+
+
+def _unmade(history: History, graph: StoredGraph, key: str) -> str:
+    """Say why a value was not made: the nearest step before it that failed or waits, or what did not run."""
+    last = {step.node_name: step for step in history.steps}
+    there, seen, coming = set(history.names()), {key}, deque([key])
+    while coming:
+        for name in graph.producers.get(coming.popleft(), ()):
+            step = last.get(name)
+            if step is not None and step.status is StepStatus.FAILED:
+                asking = shlex.join(("hypergraph", "step", history.workflow_id, str(step.index)))
+                return f"Node {name!r} failed: {typed_error(step.error_type, step.error or '')}; {asking}"
+            if step is not None and step.status is StepStatus.PAUSED:
+                return f"Node {name!r} waits for an answer"
+            missing = [each for each in graph.nodes[name].inputs if each not in there and each not in seen]
+            seen.update(missing)
+            coming.extend(missing)
+    name = graph.producers[key][0]
+    gates = [edge.source for edge in graph.edges if edge.type == "control" and edge.target == name]
+    if gates:
+        chosen = {gate: last[gate].decision for gate in gates if gate in last}
+        decided = "; ".join(f"{gate!r} chose {_choice(choice)}" for gate, choice in chosen.items())
+        return f"Node {name!r} makes it, and did not run: {decided or 'its gate was not asked'}"
+    return f"Node {name!r} makes it, and did not run"
+
+
+def _choice(decision: object) -> str:
+    return ", ".join(map(str, decision)) if isinstance(decision, list | tuple) else str(decision)
 
 
 class _Descent:

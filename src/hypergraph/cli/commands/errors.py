@@ -6,8 +6,7 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import suggested, when
 from hypergraph.cli.stores import WF, asked, opened
-from hypergraph.cli.tables import typed
-from hypergraph.display import Table, plural
+from hypergraph.display import Table, plural, typed_error
 from hypergraph.views.errors import ErrorPage
 from hypergraph.views.errors import errors as grouped_errors
 
@@ -40,7 +39,7 @@ def _table(page: ErrorPage) -> Table:
     rows = [
         (
             *(group["node"], group["count"], when(group["last_at"]), group["workflows"][0]),
-            typed(group["error_type"], group["message"]),
+            typed_error(group["error_type"], group["message"]),
         )
         for group in page["items"]
     ]

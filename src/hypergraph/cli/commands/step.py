@@ -8,8 +8,8 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import suggested, when
 from hypergraph.cli.stores import WF, answer
-from hypergraph.cli.tables import decision, inner_table, step_status, step_values, trace_lines, typed
-from hypergraph.display import Block, execution_time, first_line
+from hypergraph.cli.tables import decision, inner_table, step_status, step_values, trace_lines
+from hypergraph.display import Block, execution_time, first_line, typed_error
 from hypergraph.runs.log import amount_heading, amount_text
 from hypergraph.views.step import StepDetail
 from hypergraph.views.step import step as one_step
@@ -55,7 +55,8 @@ def _blocks(found: StepDetail) -> Iterator[Block]:
     yield from ([f"attempt {n} failed: {first_line(e)}"] for n, e in enumerate(found["attempt_errors"], 1))
     if found["error"] is not None:
         attributes = [f"  {name} = {value!r}" for name, value in found["error_attributes"].items()]
-        yield [typed(found["error_type"], found["error"]), *attributes, *trace_lines(found.get("traceback"))]
+        error = typed_error(found["error_type"], found["error"])
+        yield [error, *attributes, *trace_lines(found.get("traceback"))]
     if found["pause"] is not None:
         asked, prompt = found["pause"], found["pause"]["prompt"]
         keys = ", ".join(asked["response_keys"].values())
