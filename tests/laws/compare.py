@@ -222,6 +222,8 @@ def compared(
                 )
             elif _stalled(case, out) and not any("did not run" in text or "Nothing" in text for text in told):
                 difference = ("a stall in silence", out.stalled or out.overlooked or out.course, told)
+            elif out.ended == "completed" and (lost := _unfollowed(steps, result.log.steps)) and not told:
+                difference = ("a choice in silence", lost, told)
             elif out.ended == "paused" and _questions(result) != set(out.questions):
                 difference = ("questions", set(out.questions), _questions(result))
         if difference is not None:
@@ -246,6 +248,18 @@ def _stalled(case: Case, out: Outcome) -> bool:
     idle = all(kinds[n] == "gate" for n in out.course) and not any(c == "END" for _, c in out.decisions)
     others = any(kinds[n] != "gate" for n in out.reached)
     return out.ended == "completed" and (bool(out.stalled or out.overlooked) or (idle and others))
+
+
+def _unfollowed(decisions: list[Any], steps: Iterable[Any]) -> list[tuple[str, str]]:
+    """L8 without the reference: the last choice of a gate that no run of its target has followed."""
+    last = {step.node_name: step for step in decisions}
+    ran = {(step.node_name, step.superstep) for step in steps}
+    return [
+        (gate, target)
+        for gate, step in last.items()
+        for target in ([step.decision] if isinstance(step.decision, str) else step.decision)
+        if str(target) != "END" and not any(n == target and at > step.superstep for n, at in ran)
+    ]
 
 
 def _is_output(case: Case, name: str) -> bool:
