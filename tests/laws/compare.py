@@ -220,10 +220,8 @@ def compared(
                     {x: out.values.get(x) for x in odd},
                     {x: values_found.get(x) for x in odd},
                 )
-            elif _stalled(case, out) and not any("did not run" in text or "Nothing" in text for text in told):
-                difference = ("a stall in silence", out.stalled or out.overlooked or out.course, told)
-            elif out.ended == "completed" and (lost := _unfollowed(steps, result.log.steps)) and not told:
-                difference = ("a choice in silence", lost, told)
+            elif silent := _in_silence(case, out, told, _unfollowed(steps, result.log.steps)):
+                difference = ("a stall in silence", silent, told)
             elif out.ended == "paused" and _questions(result) != set(out.questions):
                 difference = ("questions", set(out.questions), _questions(result))
         if difference is not None:
@@ -242,12 +240,14 @@ def _of_the_loop(
     return None if expected == found else (expected, found)
 
 
-def _stalled(case: Case, out: Outcome) -> bool:
+def _in_silence(case: Case, out: Outcome, told: list[str], unfollowed: list[Any]) -> list[Any]:
     """L8: a gate chose what could not run, nothing led to what could, or nothing but gates ran."""
+    if out.ended != "completed" or any("did not run" in text or "Nothing" in text for text in told):
+        return []
     kinds = {p.name: p.kind for p in case.net.parts}
     idle = all(kinds[n] == "gate" for n in out.course) and not any(c == "END" for _, c in out.decisions)
-    others = any(kinds[n] != "gate" for n in out.reached)
-    return out.ended == "completed" and (bool(out.stalled or out.overlooked) or (idle and others))
+    only_gates = out.course if idle and any(kinds[n] != "gate" for n in out.reached) else []
+    return out.stalled or out.overlooked or only_gates or (unfollowed if not told else [])
 
 
 def _unfollowed(decisions: list[Any], steps: Iterable[Any]) -> list[tuple[str, str]]:
