@@ -220,7 +220,7 @@ def compared(
                     {x: out.values.get(x) for x in odd},
                     {x: values_found.get(x) for x in odd},
                 )
-            elif silent := _in_silence(case, out, told, _unfollowed(steps, result.log.steps)):
+            elif silent := _in_silence(case, out, told, _unfollowed(result.log.steps)):
                 difference = ("a stall in silence", silent, told)
             elif out.ended == "paused" and _questions(result) != set(out.questions):
                 difference = ("questions", set(out.questions), _questions(result))
@@ -250,9 +250,9 @@ def _in_silence(case: Case, out: Outcome, told: list[str], unfollowed: list[Any]
     return out.stalled or out.overlooked or only_gates or (unfollowed if not told else [])
 
 
-def _unfollowed(decisions: list[Any], steps: Iterable[Any]) -> list[tuple[str, str]]:
+def _unfollowed(steps: Iterable[Any]) -> list[tuple[str, str]]:
     """L8 without the reference: the last choice of a gate that no run of its target has followed."""
-    last = {step.node_name: step for step in decisions}
+    last = {step.node_name: step for step in steps if step.decision is not None}
     ran = {(step.node_name, step.superstep) for step in steps}
     return [
         (gate, target)
