@@ -1094,6 +1094,7 @@ class Standing:
         "held",
         "idle",
         "layout",
+        "lost",
         "open",
         "owed",
         "partial",
@@ -1116,6 +1117,9 @@ class Standing:
         self.decisions: dict[int, int] = {}  # by gate: what it has opened
         self.said: dict[int, int] = {}  # by gate: what its last decision named, until it loses that
         self.owed = 0  # what a decision named that has not started since
+        self.lost = (
+            0  # what a gate chose and could not run before the next decision; it has not started since
+        )
         self.ended = 0  # gates that have decided END
         self.held = [0] * len(layout.loops)  # by loop: heads chosen for its next round
         self.unrun = [loop.cut for loop in layout.loops]  # by loop: its heads that have not run in this entry
@@ -1145,6 +1149,7 @@ class Standing:
             self.entered,
             self.ended,
             self.owed,
+            self.lost,
             self.running,
             self.idle,
             self.placed,
@@ -1263,6 +1268,7 @@ class Standing:
         self.idle &= ~bit
         self.due &= ~bit
         self.owed &= ~bit
+        self.lost &= ~bit
         self.running |= bit
         self.round |= bit
         if layout.heads & bit:  # open for one run
@@ -1407,7 +1413,7 @@ class Standing:
         kept &= self.decisions[gate] & layout.heads
         dropped = self.decisions[gate] & ~kept
         self.decisions[gate] = kept
-        self.owed &= ~dropped | _union(self.decisions.values())
+        self._give_up(dropped)
         for k in layout.home[gate] if dropped & layout.heads else ():
             loop = layout.loops[k]
             if loop.gated and not loop.whole:  # else they are held for what came back to them
@@ -1419,6 +1425,12 @@ class Standing:
                 self.entered &= ~layout.loops[k].opened | layout.loops[k].unaided
         self._reopen(dropped)
         return dropped
+
+    def _give_up(self, dropped: int) -> None:
+        """Owe nodes no longer that only this gate had named; note those that could not run."""
+        given_up = self.owed & dropped & ~_union(self.decisions.values())
+        self.owed &= ~given_up
+        self.lost |= _mask(i for i in bits(given_up) if self._missing(i))
 
     def _is_called(self, loop: Loop) -> bool:
         """Say whether a gate outside stands with a decision that names a node of the loop."""
@@ -1435,7 +1447,7 @@ class Standing:
             if stays := decided & self.placed & ~loop.members:  # a round around this loop has begun with them
                 self.decisions[gate] = stays
             concerned |= decided & ~stays
-        self.owed &= ~concerned | _union(self.decisions.values())
+        self._give_up(concerned)
         self.ended &= ~loop.members
         self.entered &= ~loop.members | loop.around
         self.idle |= loop.members

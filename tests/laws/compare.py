@@ -220,7 +220,7 @@ def compared(
                     {x: out.values.get(x) for x in odd},
                     {x: values_found.get(x) for x in odd},
                 )
-            elif silent := _in_silence(case, out, told, _unfollowed(result.log.steps)):
+            elif silent := _in_silence(case, out, told, _unfollowed(case, result)):
                 difference = ("a stall in silence", silent, told)
             elif out.ended == "paused" and _questions(result) != set(out.questions):
                 difference = ("questions", set(out.questions), _questions(result))
@@ -250,15 +250,24 @@ def _in_silence(case: Case, out: Outcome, told: list[str], unfollowed: list[Any]
     return out.stalled or out.overlooked or only_gates or (unfollowed if not told else [])
 
 
-def _unfollowed(steps: Iterable[Any]) -> list[tuple[str, str]]:
-    """L8 without the reference: the last choice of a gate that no run of its target has followed."""
-    last = {step.node_name: step for step in steps if step.decision is not None}
-    ran = {(step.node_name, step.superstep) for step in steps}
+def _unfollowed(case: Case, result: Any) -> list[tuple[str, str]]:
+    """L8 without the reference: what a gate chose that has not run since.
+
+    Of earlier decisions only what lacks an input to the end: the last decision of a gate counts.
+    """
+    steps = result.log.steps
+    ran = {step.node_name: step.superstep for step in sorted(steps, key=lambda step: step.superstep)}
+    last = {step.node_name: step.superstep for step in steps if step.decision is not None}
+    there = {*result.values, *case.net.bound, *(name for turn in case.turns for name in turn)}
+    parts = {p.name: p for p in case.net.parts}
     return [
-        (gate, target)
-        for gate, step in last.items()
+        (step.node_name, str(target))
+        for step in steps
+        if step.decision is not None
         for target in ([step.decision] if isinstance(step.decision, str) else step.decision)
-        if str(target) != "END" and not any(n == target and at > step.superstep for n, at in ran)
+        if str(target) != "END" and ran.get(str(target), -1) <= step.superstep
+        if step.superstep == last[step.node_name]
+        or {*parts[str(target)].inputs} - {*parts[str(target)].defaults} - there
     ]
 
 

@@ -1272,6 +1272,45 @@ def test_the_last_decision_of_a_gate_counts(call: Call, reverse: bool) -> None:
     assert result["text"] == "t+long."
 
 
+@pytest.mark.parametrize("lacks", ["style", "styled"])
+def test_a_choice_that_could_not_run_before_the_next_decision_is_named(call: Call, lacks: str) -> None:
+    """The other choice of the same decision starts the next round, in which the gate decides anew."""
+
+    @node(output_name="text")
+    def write(topic: str, note: str = "", more: str = "") -> str:
+        return topic + note + more
+
+    @route(targets=["polish", "shorten", END], multi_target=True)
+    def decide(text: str) -> Any:
+        return [END] if "+" in text else ["polish", "shorten"]
+
+    @node(output_name="note")
+    def shorten(text: str) -> str:
+        return "+"
+
+    def polish(text: str, style: str) -> str:
+        return style
+
+    def polish_later(text: str) -> str:
+        return text
+
+    @route(targets=["restyle", END])
+    def fashion(topic: str) -> Any:
+        return END
+
+    @node(output_name="style", emit="styled")
+    def restyle(topic: str) -> str:
+        return topic
+
+    late = node(output_name="more", wait_for="styled")(polish_later).with_name("polish")
+    polishing = node(output_name="more")(polish) if lacks == "style" else late
+    graph = Graph([write, decide, shorten, polishing, fashion, restyle], name="essay")
+    advice = "Have it made" if lacks == "style" else "Choose the node that gives the signal"
+    with pytest.warns(UserWarning, match=f"'polish'.*did not run.*nothing made '{lacks}'. {advice}"):
+        result = call(graph, topic="t", workflow_id="w")
+    assert result["text"] == "t+"
+
+
 @pytest.mark.parametrize("at_once", [False, True])
 def test_what_failed_beside_a_question_runs_in_the_next_call(call: Call, at_once: bool) -> None:
     """Both begin the next round of a loop; the question stays open meanwhile."""

@@ -689,6 +689,12 @@ def _left_undone(run: Run) -> list[str]:
         for gate, target in (standing.unmet() if standing.owed else ())
         if (why := _not_run_because(standing, gate, target))
     ]
+    for i in bits(standing.lost & ~standing.owed):
+        by = _quoted(parts[gate].name for gate in standing.layout.controllers[i])
+        unmet.append(
+            f"{by} chose {parts[i].name!r} in graph {_name(run)}, which did not run before the next "
+            f"decision: {_lacking(standing, i, by)}"
+        )
     unmet += [
         f"{parts[i].name!r} has its inputs in graph {_name(run)} and did not run: its loop began elsewhere "
         f"and did not lead to it. Let the loop begin there: with_entrypoint({parts[i].name!r})."
@@ -715,15 +721,21 @@ def _left_undone(run: Run) -> list[str]:
 
 def _not_run_because(standing: Standing, gate: int, target: int) -> str:
     """Return why a node has not run that a gate has chosen, and what to do about it; empty if it is open."""
-    if lacks := standing.lacks(target):
-        name = repr(standing.layout.parts[gate].name)
-        return (
-            f"nothing made {_quoted(lacks)}. Have it made on the way that was taken, give the parameter a "
-            f"default, or let {name} take it too, so that it waits for it."
-        )
+    if standing.lacks(target):
+        return _lacking(standing, target, repr(standing.layout.parts[gate].name))
     if standing.ended >> target & 1:
         return "it has decided END, which is final until its loop is entered anew."
     return ""
+
+
+def _lacking(standing: Standing, index: int, gates: str) -> str:
+    """Return what a node lacks that gates have chosen, and what to do about it."""
+    lacks, takes = standing.lacks(index), standing.layout.parts[index].takes
+    if any(name in takes for name in lacks):
+        advice = "Have it made on the way that was taken, give the parameter a default"
+    else:
+        advice = "Choose the node that gives the signal as well, leave out wait_for="
+    return f"nothing made {_quoted(lacks)}. {advice}, or let {gates} wait for it, too."
 
 
 def _idle_because(standing: Standing, index: int) -> str:
