@@ -317,3 +317,13 @@ def test_at_every_point_of_a_run_it_is_what_the_engine_did(seed: int, rng: Rando
         if crashed:
             missing = tuple(step.node_name for step in following if step not in crashed)
             assert not missing or ready_nodes(shape, [*so_far, *crashed], turns) == missing
+
+
+def test_a_checkpoint_leaves_out_what_is_not_stored_rather_than_show_what_was_given_before() -> None:
+    double = node(output_name="y", persist=False)(lambda x: x * 2).with_name("double")
+    count = node(output_name="z")(lambda y: y + 1).with_name("count")
+    store, graph = MemoryCheckpointer(), Graph([double, count], name="sums")
+    runner = OnSync(checkpointer=store)
+    for values in ({"x": 1}, {"y": 100}, {"x": 7}):
+        runner.run(graph, values, workflow_id="w")
+    assert store.checkpoint("w").values == {"z": 15, "x": 7}  # y was 14
