@@ -6,13 +6,15 @@ keywords that `schema_of` writes and pydantic writes for usual models; other key
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import json
 import math
+import operator
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import partial
@@ -58,12 +60,6 @@ _TEXTS = {  # how a text is written, by the name of the type
     "DecimalType": "decimal",
     "BytesType": "base64",
 }
-_FORMATS: dict[str, Callable[[str], Any]] = {
-    "date-time": datetime.fromisoformat,
-    "date": date.fromisoformat,
-    "uuid": UUID,
-    "decimal": Decimal,
-}
 _WRITTEN: dict[str, type | tuple[type, ...]] = {  # what a text of this format stands for
     "date-time": datetime,
     "date": date,
@@ -101,7 +97,8 @@ def schema_of(declared: Any) -> Schema | None:
 
     found: Schema | None
     try:
-        found = _schema(inspect.type_info(wanted), _DEEPEST)
+        by_hand = _has_other_enum(wanted)
+        found = _described(wanted, _DEEPEST) if by_hand else _schema(inspect.type_info(wanted), _DEEPEST)
     except Exception:  # a class that nothing is known of: any answer is left to the graph
         found = _of_model(wanted)
     return found or None
@@ -160,22 +157,201 @@ def _inside(keyword: str, schema: Schema) -> Schema:
 
 
 def _of_enum(kind: type[enum.Enum]) -> Schema:
-    members = list(kind)
-    if not all(isinstance(member.value, (str, int)) for member in members):
-        return {}
-    names = {"x-names": [member.name for member in members]}
-    return {"title": kind.__name__, "enum": [member.value for member in members], **names}
+    choices = _choices(kind)
+    names = {"x-names": list(choices)}
+    return {"title": kind.__name__, "enum": list(choices.values()), **names} if choices else {}
+
+
+def _choices(kind: type[enum.Enum]) -> dict[str, Any]:
+    """Return what stands for each member in an answer, by name: its value, else the name.
+
+    The name is for a value that JSON has not, or has as no single value. If it could be taken for the value
+    of another member, names stand for all of them.
+    """
+    values = {member.name: member.value for member in kind}
+    held = {name: value for name, value in values.items() if _is_single(value)}
+    is_clear = not any(name in held.values() for name in values.keys() - held.keys())
+    return {name: held[name] if name in held and is_clear else name for name in values}
+
+
+def _is_single(value: Any) -> bool:
+    return type(value) in (str, int, bool) or (type(value) is float and math.isfinite(value))
 
 
 def _of_fields(info: Any, depth: int) -> Schema:
-    fields = {field.encode_name: _schema(field.type, depth - 1) for field in info.fields}
+    fields = [(field.encode_name, _schema(field.type, depth - 1), field.required) for field in info.fields]
+    return _object(info.cls, fields)
+
+
+def _object(kind: type, fields: list[tuple[str, Schema, bool]]) -> Schema:
     return {
-        "title": info.cls.__name__,
+        "title": kind.__name__,
         "type": "object",
-        "properties": fields,
-        "required": [field.encode_name for field in info.fields if field.required],
+        "properties": {name: schema for name, schema, _ in fields},
+        "required": [name for name, _, is_required in fields if is_required],
         "additionalProperties": False,
     }
+
+
+# msgspec refuses a type with an Enum inside whose values are neither all texts nor all whole numbers. What
+# is around such an Enum is taken apart here; msgspec has the parts without one.
+
+_LISTS = (list, tuple, set, frozenset)
+_WRAPPED = (typing.Annotated, typing.Required, typing.NotRequired)
+
+
+def _is_other_enum(kind: Any) -> bool:
+    if not (isinstance(kind, type) and issubclass(kind, enum.Enum)):
+        return False
+    return {type(member.value) for member in kind} not in ({str}, {int})
+
+
+def _has_other_enum(declared: Any) -> bool:
+    """Say whether a type has an Enum inside that msgspec does not know; pydantic models read their own."""
+    waiting: list[Any] = [declared]
+    seen: list[Any] = []
+    while waiting:
+        part = waiting.pop()
+        if _is_other_enum(part):
+            return True
+        if not any(part is one for one in seen):  # a class may contain itself
+            seen.append(part)
+            bare = _bare(part)
+            waiting += typing.get_args(part) if bare is part else [bare]
+            waiting += [field.type for field in _fields(part) or ()]
+    return False
+
+
+def _bare(declared: Any) -> Any:
+    """Return what an alias, a NewType or an annotated type stands for."""
+    if typing.get_origin(declared) in _WRAPPED:
+        return typing.get_args(declared)[0]
+    if isinstance(declared, typing.NewType):
+        return declared.__supertype__
+    return declared.__value__ if type(declared).__name__ == "TypeAliasType" else declared
+
+
+class _Field(typing.NamedTuple):
+    name: str
+    written: str  # its name in an answer
+    type: Any
+    required: bool
+
+
+def _fields(kind: Any) -> list[_Field] | None:
+    """Return the fields of a dataclass, a Struct or a TypedDict, None for anything else."""
+    import msgspec  # as below
+
+    if not isinstance(kind, type):
+        return None
+    if issubclass(kind, msgspec.Struct):
+        return [_Field(f.name, f.encode_name, f.type, f.required) for f in msgspec.structs.fields(kind)]
+    is_dict = typing.is_typeddict(kind)
+    if not (is_dict or dataclasses.is_dataclass(kind)):
+        return None
+    hints = typing.get_type_hints(kind, include_extras=True)
+    if is_dict:
+        needed: Set[str] = kind.__required_keys__  # type: ignore[attr-defined]  # of a TypedDict
+        # It knows nothing of marks in annotations that were texts.
+        marks = {typing.Required: True, typing.NotRequired: False}
+        return [
+            _Field(name, name, hint, marks.get(typing.get_origin(hint), name in needed))
+            for name, hint in hints.items()
+        ]
+    none = dataclasses.MISSING
+    return [
+        _Field(f.name, f.name, hints[f.name], f.default is none and f.default_factory is none)
+        for f in dataclasses.fields(typing.cast(Any, kind))
+        if f.init
+    ]
+
+
+def _described(declared: Any, depth: int) -> Schema:
+    """Return the schema of a type, part by part."""
+    from msgspec import inspect
+
+    if depth == 0:
+        return {}
+    bare = _bare(declared)
+    if not _has_other_enum(declared):
+        is_field = typing.get_origin(declared) in (typing.Required, typing.NotRequired)
+        return _schema(inspect.type_info(bare if is_field else declared), depth)
+    if bare is not declared:
+        return _described(bare, depth)
+    if _is_other_enum(declared):
+        return _of_enum(declared)
+    if (fields := _fields(declared)) is not None:
+        return _object(declared, [(f.written, _described(f.type, depth - 1), f.required) for f in fields])
+    kind, parts = _around(declared)
+    inside = [_described(part, depth - 1) for part in parts]
+    if kind == "union":
+        return {"anyOf": inside} if all(inside) else {}
+    if kind == "tuple":
+        return {"type": "array", "prefixItems": inside, "minItems": len(inside), "maxItems": len(inside)}
+    if kind == "list":
+        return {"type": "array", **_inside("items", inside[0])}
+    return {"type": "object", **_inside("additionalProperties", inside[1])} if kind == "dict" else {}
+
+
+def _around(declared: Any) -> tuple[str, list[Any]]:
+    """Return what kind of type is around others, and these; "" for one that says nothing about an answer."""
+    origin, parts = typing.get_origin(declared), list(typing.get_args(declared))
+    if origin in (typing.Union, types.UnionType):
+        return "union", parts
+    if origin is tuple and parts[-1] is not ...:
+        return "tuple", parts
+    if isinstance(origin, type) and issubclass(dict, origin) and len(parts) == 2:
+        return "dict", parts
+    if isinstance(origin, type) and any(issubclass(kind, origin) for kind in _LISTS):
+        return "list", parts[:1]
+    return "", []
+
+
+def _made(value: Any, declared: Any) -> Any:
+    """Return a plain value, which fits, as its type. Raises what msgspec raises."""
+    import msgspec  # as below
+
+    bare = _bare(declared)
+    if not _has_other_enum(declared):
+        is_field = typing.get_origin(declared) in (typing.Required, typing.NotRequired)
+        wanted = bare if is_field else declared
+        return msgspec.convert(value, wanted, dec_hook=_built, str_keys=True)
+    if bare is not declared:
+        return _made(value, bare)
+    if _is_other_enum(declared):
+        return next(declared[name] for name, one in _choices(declared).items() if _is_choice(value, one))
+    if (fields := _fields(declared)) is not None:
+        is_dict = typing.is_typeddict(declared)
+        given = [field for field in fields if field.written in value]
+        return declared(**{f.written if is_dict else f.name: _made(value[f.written], f.type) for f in given})
+    kind, parts = _around(declared)
+    if kind == "union":
+        in_order = sorted(parts, key=lambda part: not _is_other_enum(_bare(part)))  # a text may be a choice
+        fitting = (p for p in in_order if not any(_problems(value, _described(p, _DEEPEST), "")))
+        return _made(value, next(fitting))
+    if kind == "tuple":
+        return tuple(_made(one, part) for one, part in zip(value, parts, strict=True))
+    if kind == "list":
+        made = [_made(one, parts[0]) for one in value]
+        origin = typing.get_origin(declared)
+        return made if issubclass(list, origin) else next(k for k in _LISTS if issubclass(k, origin))(made)
+    if kind == "dict":
+        return {_key(name, parts[0]): _made(one, parts[1]) for name, one in value.items()}
+    return value
+
+
+def _key(name: Any, declared: Any) -> Any:
+    """Return a key of a mapping as its type. Raises ValueError for one that does not fit."""
+    import msgspec  # as below
+
+    if not _has_other_enum(declared):
+        (found,) = msgspec.convert({name: None}, dict[declared, None], dec_hook=_built, str_keys=True)
+        return found
+    schema = _described(declared, _DEEPEST)
+    read = _from_text(name, schema) if isinstance(name, str) else name  # JSON has texts as keys
+    for _, problem in _problems(read, schema, ""):
+        raise ValueError(f"a key {problem}")
+    return _made(read, declared)
 
 
 def _of_model(kind: Any) -> Any:
@@ -267,7 +443,7 @@ def check(key: str, value: Any, schema: Schema | None) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: fields of objects by name, members of an Enum as their values.
+    """Return a value as JSON has it: fields of objects by name, members of an Enum as what stands for them.
 
     Dates, bytes and the like stay what they are: as texts they would fit where a text is asked for.
     """
@@ -276,9 +452,32 @@ def plain(value: Any) -> Any:
     import msgspec  # loaded on first use: most graphs ask nothing
 
     try:
-        return msgspec.to_builtins(value, enc_hook=_dumped, builtin_types=_KEPT)
+        return msgspec.to_builtins(_with_choices(value), enc_hook=_dumped, builtin_types=_KEPT)
     except Exception:  # a class of the user's own, which fits no schema
         return value
+
+
+def _with_choices(value: Any) -> Any:
+    """Return a value with what stands for members of an Enum, where that is not what msgspec makes of them.
+
+    What has no such member inside is returned as it is.
+    """
+    if isinstance(value, enum.Enum):
+        return _choices(type(value)).get(value.name, value) if _is_other_enum(type(value)) else value
+    if isinstance(value, _LISTS):
+        parts = [_with_choices(part) for part in value]
+        return value if all(map(operator.is_, parts, value)) else parts
+    if isinstance(value, dict):
+        pairs = [(_with_choices(key), _with_choices(part)) for key, part in value.items()]
+        is_same = all(
+            pair[0] is key and pair[1] is value[key] for pair, key in zip(pairs, value, strict=True)
+        )
+        return value if is_same else dict(pairs)
+    if (fields := _fields(type(value))) is None:
+        return value
+    held = {field.written: getattr(value, field.name) for field in fields}
+    told = {name: _with_choices(part) for name, part in held.items()}
+    return value if all(told[name] is part for name, part in held.items()) else told
 
 
 def _dumped(value: Any) -> Any:
@@ -299,7 +498,7 @@ def _problems(value: Any, schema: Schema, place: str) -> Iterator[tuple[str, str
         return
     if "const" in schema or "enum" in schema:
         known = schema["enum"] if "enum" in schema else [schema["const"]]
-        if not any(type(value) is type(one) and value == one for one in known):
+        if not any(_is_choice(value, one) for one in known):
             yield place, f"must be {described(schema)}, not {shown}"
         return
     kind = schema.get("type")
@@ -314,6 +513,11 @@ def _problems(value: Any, schema: Schema, place: str) -> Iterator[tuple[str, str
         yield from _wrong_object(value, schema, place)
     elif isinstance(value, (list, tuple)):
         yield from _wrong_list(value, schema, place)
+
+
+def _is_choice(value: Any, one: Any) -> bool:
+    """Say whether a value is one of those that are listed; JSON may have 2.0 as 2."""
+    return (type(value) is type(one) or (type(value) is int and type(one) is float)) and value == one
 
 
 def _is_of(value: Any, kind: str) -> bool:
@@ -342,12 +546,79 @@ def _wrong_text(value: str, schema: Schema, shown: str) -> Iterator[str]:
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and not _may_match(pattern, value):
         yield f"must match {pattern!r}, not {shown}"
-    read = _FORMATS.get(schema.get("format", ""))
-    if read is not None:
+    kind = schema.get("format", "")
+    if kind in _READ:
         try:
-            read(value)
+            _as_written(value, kind)
         except (ValueError, ArithmeticError):
-            yield f"must be a {schema['format']}, not {shown}"
+            yield f"must be {_FORMS.get(kind, f'a {kind}')}, not {shown}"
+
+
+_DURATION = re.compile(r"(-?)(?:(\d{1,9}) days?,? )?(\d{1,9}):(\d\d)(?::(\d\d)(\.\d{1,6})?)?", re.ASCII)
+
+
+def _duration(text: str) -> timedelta:
+    """Return a duration that is written as Python shows it, where the sign is that of the days."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    sign, days, hours, minutes, seconds, rest = found.groups()
+    whole = timedelta(int(days or 0))
+    clock = timedelta(hours=int(hours), minutes=int(minutes), seconds=float((seconds or "0") + (rest or "")))
+    if not sign:
+        return whole + clock
+    return clock - whole if days else -clock
+
+
+# What a text of a format stands for, as msgspec reads it. Some more ways to write it are read as well: a page
+# gives a date-time without seconds, and pydantic takes a duration as Python shows it.
+_READ: dict[str, tuple[type, Callable[[str], Any] | None]] = {
+    "date-time": (datetime, datetime.fromisoformat),
+    "date": (date, date.fromisoformat),
+    "time": (time, time.fromisoformat),
+    "duration": (timedelta, _duration),
+    "uuid": (UUID, UUID),
+    "decimal": (Decimal, Decimal),
+    "base64": (bytes, None),
+}
+_FORMS = {"base64": "bytes in Base64", "duration": "a duration such as 'P1DT2H' or '26:00:00'"}
+
+
+def _as_written(text: str, kind: str) -> Any:
+    """Return what a text of a format stands for. Raises ValueError or ArithmeticError."""
+    import msgspec  # as above
+
+    wanted, other = _READ[kind]
+    try:
+        return msgspec.convert(text, wanted)
+    except msgspec.ValidationError:
+        if other is None:
+            raise
+    return other(text)
+
+
+def _with_read(value: Any, schema: Schema) -> Any:
+    """Return a plain value, which fits, with what its texts stand for in place of those that have a format.
+
+    So the run takes all that the check has accepted. Bytes are left to what reads them: to read Base64 twice
+    would change it.
+    """
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if choices:
+        fitting = (choice for choice in choices if not any(_problems(value, choice, "")))
+        return _with_read(value, next(fitting, {}))
+    kind = schema.get("format")
+    if isinstance(value, str):
+        is_read = schema.get("type") == "string" and kind in _READ and kind != "base64"
+        return _as_written(value, str(kind)) if is_read else value
+    if isinstance(value, Mapping):
+        fields, more = schema.get("properties", {}), schema.get("additionalProperties")
+        rest = more if isinstance(more, dict) else {}
+        return {name: _with_read(part, fields.get(name, rest)) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        first, rest = schema.get("prefixItems", ()), schema.get("items") or {}
+        return [_with_read(p, first[at] if at < len(first) else rest) for at, p in enumerate(value)]
+    return value
 
 
 def _may_match(pattern: str, value: str) -> bool:
@@ -466,12 +737,17 @@ def _from_text(text: str, schema: Schema) -> Any:
     if "enum" in schema or "const" in schema:
         known = schema["enum"] if "enum" in schema else [schema["const"]]
         named = dict(zip(schema.get("x-names", ()), known, strict=False))
-        return named.get(text, next((one for one in known if text in (one, _text(one))), text))
+        if text in named:
+            return named[text]
+        read = _loaded(text)  # 2 may stand for 2.0
+        return next((one for one in known if text in (one, _text(one)) or _is_choice(read, one)), text)
     kind = schema.get("type")
     if kind == "boolean":
         return WORDS.get(text.strip().lower(), text)
-    if kind == "string":
-        return text
+    return text if kind == "string" else _loaded(text)
+
+
+def _loaded(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -503,7 +779,7 @@ def converted(key: str, value: Any, declared: Any) -> Any:
     try:
         if validate is not None:
             return value if isinstance(value, wanted) else validate(plain(value))
-        return msgspec.convert(plain(value), wanted, dec_hook=_built, str_keys=True)
+        return _made(_with_read(plain(value), schema), wanted)
     except (msgspec.ValidationError, ValueError) as error:
         text = " ".join(str(error).split())
         raise InvalidAnswerError(f"{key!r} does not fit: {text}", key=key, field=key) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import sqlite3
 import warnings
 from contextlib import closing
@@ -109,6 +110,24 @@ def test_another_field_of_a_class_is_a_change(runner: SyncRunner) -> None:
         runner.run(graph("number"), workflow_id="w", code_change="error")
     with pytest.raises(GraphChangedError, match="a class it names"):
         runner.run(graph("reference"), workflow_id="w", code_change="error")
+
+
+def test_another_value_of_an_enum_is_a_change(runner: SyncRunner) -> None:
+    def graph(**members: Any) -> Graph:
+        def make(x):  # type: ignore[no-untyped-def]
+            return x
+
+        make.__annotations__ = {"return": list[enum.Enum("Color", members)]}  # type: ignore[misc]
+        return Graph([FunctionNode(make, "make", "colors")], name="g")
+
+    first = {"RED": 1, "BOTH": (1, "x"), "OTHER": object()}
+    runner.run(graph(**first), x=[], workflow_id="w")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        runner.run(graph(**first | {"OTHER": object()}), workflow_id="w", code_change="error")
+    for change in ({"RED": 2}, {"RED": "1"}, {"BOTH": (1, "y")}, {"GREEN": 3}):
+        with pytest.raises(GraphChangedError, match="a class it names"):
+            runner.run(graph(**first | change), workflow_id="w", code_change="error")
 
 
 def one_more(n: int) -> int:

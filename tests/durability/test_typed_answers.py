@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass, make_dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Required, TypedDict
 from uuid import UUID
 
 import msgspec
@@ -18,6 +18,8 @@ from support.durable import On, OnSync, durable, store
 from hypergraph import Graph, InvalidAnswerError, SyncRunner, interrupt, node, receive
 from hypergraph.answers import check, described, from_text, schema_of
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
+from hypergraph.checkpointers.questions import record_answers
+from hypergraph.checkpointers.records import EncodedAnswer
 from hypergraph.exceptions import WorkflowError
 from hypergraph.migration import migrate
 from hypergraph.values import register
@@ -28,6 +30,39 @@ __all__ = ["durable", "store"]  # fixtures
 class Size(enum.Enum):
     SMALL = "s"
     LARGE = "l"
+
+
+class Rate(enum.Enum):
+    LOW = 1.5
+    HIGH = 2.0
+
+
+class Shape(enum.Enum):
+    POINT = "p"
+    WIDE = (3, 1)
+    NONE = None
+
+
+class Swapped(enum.Enum):
+    A = "B"
+    B = (1,)
+
+
+@dataclass
+class Offer:
+    rate: Rate
+    shapes: list[Shape]
+    until: datetime | None = None
+
+
+class Priced(msgspec.Struct, rename="camel"):
+    the_rate: Rate
+    count: int = 1
+
+
+class Listed(TypedDict, total=False):
+    rate: Required[Rate]
+    count: int
 
 
 @dataclass
@@ -80,6 +115,38 @@ ACCEPTED = [
     (list[Refund], [{"amount": 1}, {"amount": 2}], [Refund(1), Refund(2)]),
     (list[Invoice], [{"total": 1.5}], [Invoice(total=1.5)]),
     (bool | str, "later", "later"),
+    (Rate, 1.5, Rate.LOW),
+    (Rate, 2, Rate.HIGH),  # as JSON may have it
+    (Rate | None, Rate.LOW, Rate.LOW),
+    (Shape, "p", Shape.POINT),
+    (Shape, "WIDE", Shape.WIDE),
+    (Shape, Shape.WIDE, Shape.WIDE),
+    (Shape, Shape.NONE, Shape.NONE),
+    (Swapped, "B", Swapped.B),
+    (Swapped, Swapped.A, Swapped.A),
+    (list[Rate], [1.5, Rate.HIGH], [Rate.LOW, Rate.HIGH]),
+    (set[Shape], ["WIDE"], {Shape.WIDE}),
+    (tuple[Rate, int], [1.5, 3], (Rate.LOW, 3)),
+    (tuple[Rate, ...], [1.5, 2.0], (Rate.LOW, Rate.HIGH)),
+    (dict[str, Shape], {"a": "WIDE", "b": Shape.POINT}, {"a": Shape.WIDE, "b": Shape.POINT}),
+    (dict[Rate, int], {"1.5": 1, "HIGH": 2}, {Rate.LOW: 1, Rate.HIGH: 2}),
+    (Rate | str, "other", "other"),
+    (Shape | str, "WIDE", Shape.WIDE),
+    (Rate | Shape, Shape.WIDE, Shape.WIDE),
+    (Offer, {"rate": 1.5, "shapes": ["WIDE"]}, Offer(Rate.LOW, [Shape.WIDE])),
+    (Offer, Offer(Rate.LOW, [Shape.WIDE]), Offer(Rate.LOW, [Shape.WIDE])),
+    (list[Offer], [Offer(Rate.LOW, [Shape.WIDE])], [Offer(Rate.LOW, [Shape.WIDE])]),
+    (Priced, {"theRate": 2.0, "count": 4}, Priced(Rate.HIGH, 4)),
+    (Listed, {"rate": 1.5, "count": 2}, {"rate": Rate.LOW, "count": 2}),
+    (datetime, "2020-01-02", datetime(2020, 1, 2)),
+    (datetime, "2020-01-02T10:30", datetime(2020, 1, 2, 10, 30)),
+    (datetime, "2020-01-02T10:30:00Z", datetime(2020, 1, 2, 10, 30, tzinfo=UTC)),
+    (list[date], ["20200102"], [date(2020, 1, 2)]),
+    (timedelta, "PT90S", timedelta(seconds=90)),
+    (timedelta, "-1 day, 0:01:30", timedelta(-1, 90)),
+    (timedelta, "-0:01:30", timedelta(seconds=-90)),
+    (bytes, "dGVh", b"tea"),
+    (UUID, f"{{{UUID(int=3)}}}", UUID(int=3)),
 ]
 REFUSED = [
     (bool, "no", "'answer' must be true or false, not 'no'"),
@@ -99,6 +166,19 @@ REFUSED = [
     (list[Refund], [{"amount": 1}, {"amount": "2"}], r"'answer\[1\].amount' must be a whole number, not '2'"),
     (list[int], 3, "'answer' must be a list, not 3"),
     (bool | str, 3, "'answer' must be true or false or a text, not 3"),
+    (Rate, "nonsense", "'answer' must be one of 1.5, 2.0, not 'nonsense'"),
+    (Rate, 3, "'answer' must be one of 1.5, 2.0, not 3"),
+    (Shape, (3, 1), r"'answer' must be one of 'p', 'WIDE', 'NONE', not \(3, 1\)"),
+    (Swapped, "C", "'answer' must be one of 'A', 'B', not 'C'"),
+    (list[Rate], [1.5, "x"], r"'answer\[1\]' must be one of 1.5, 2.0, not 'x'"),
+    (dict[str, Rate], {"a": True}, "'answer.a' must be one of 1.5, 2.0, not True"),
+    (Rate | bool, "x", "'answer' must be one of 1.5, 2.0 or true or false, not 'x'"),
+    (Offer, {"rate": "x", "shapes": []}, "'answer.rate' must be one of 1.5, 2.0, not 'x'"),
+    (Offer, {"rate": 1.5, "shapes": [], "by": 1}, "'answer.by' is not a field"),
+    (Listed, {"count": 2}, "'answer.rate' is missing"),
+    (datetime, "soon", "'answer' must be a date-time, not 'soon'"),
+    (timedelta, "long", "'answer' must be a duration such as 'P1DT2H' or '26:00:00', not 'long'"),
+    (bytes, "abc", "'answer' must be bytes in Base64, not 'abc'"),
 ]
 
 
@@ -271,6 +351,55 @@ def test_an_answer_of_today_s_type_takes_the_place_of_one_of_another_type(
     assert (step.answer, step.answered_by, step.answered_at is not None) == (None, None, True)
     with pytest.raises(WorkflowError, match="has been answered already"):
         run_as(durable, shape, asking(int), {SHAPES[shape]: 4})
+
+
+def kept_unchecked(store: Checkpointer, value: Any) -> None:
+    """Keep an answer as a release did that checked less."""
+    (question,) = store.questions("w")
+    store.backend.put_answers([store.encoding.answer(question.step, {"answer": value}, "ann")])
+
+
+def test_an_answer_that_cannot_be_used_may_be_replaced(durable: On, store: Checkpointer) -> None:
+    durable.run(asking(bytes), {"draft": "tea"}, workflow_id="w")
+    kept_unchecked(store, "abc")
+    with pytest.raises(InvalidAnswerError) as refused:
+        durable.run(asking(bytes), workflow_id="w")
+    assert str(refused.value) == (
+        "Workflow 'w': 'answer' must be bytes in Base64, not 'abc'. The answer by 'ann' is stored, and "
+        "cannot be used as the bytes that node 'ask' asks for.\n"
+        "Nothing ran, and it is kept. How to fix: answer again: pass {'answer': ...} to this call."
+    )
+    with pytest.raises(InvalidAnswerError, match="must be bytes in Base64, not 'x'"):
+        store.answer("w", "answer", "x")
+    store.answer("w", "answer", "dGVh", by="bob")
+    assert store.questions("w")[0].step.answered_by == "bob"
+    store.answer("w", "answer", "dGVh")
+    with pytest.raises(WorkflowError, match="has been answered already, with another value"):
+        store.answer("w", "answer", "bWlsaw==")
+    assert durable.run(asking(bytes), workflow_id="w")["got"] == b"tea"
+
+
+def test_of_two_answers_in_place_of_one_that_cannot_be_used_one_counts(store: Checkpointer) -> None:
+    SyncRunner(checkpointer=store).run(asking(bytes), draft="tea", workflow_id="w")
+    kept_unchecked(store, "abc")
+    (question,) = store.questions("w")  # as both see it
+    for value in ("dGVh", "bWlsaw=="):
+        record, payload, _ = store.encoding.answer(question.step, {"answer": value}, None)
+        better = EncodedAnswer(record, payload._replace(version=1), replaces=True)
+        if value == "dGVh":
+            store.backend.put_answers([better])
+    with pytest.raises(WorkflowError, match="has been answered already"):
+        store.backend.put_answers([better])
+    assert store.questions("w")[0].step.answer == {"answer": "dGVh"}
+
+
+def test_an_answer_that_code_of_today_has_taken_is_not_replaced(store: Checkpointer) -> None:
+    runner = SyncRunner(checkpointer=store)
+    runner.run(asking(int), draft="tea", workflow_id="w")
+    record_answers(store, "w", {"answer": "plenty"}, is_checked=True)  # before the run of it ended
+    with pytest.raises(WorkflowError, match="has been answered already"):
+        store.answer("w", "answer", 3)
+    assert runner.run(asking(str), workflow_id="w")["got"] == "plenty"
 
 
 def test_an_answer_of_another_type_is_not_refused_where_its_question_is_given_up(

@@ -212,19 +212,17 @@ class MemoryBackend(Backend):
         """Add answers to steps that wait for one; see `Backend.put_answers`."""
         with self._lock:
             for is_checked in (False, True):
-                for record, payload in answers:
+                for record, payload, replaces in answers:
                     row, at = self._rows.get(record.workflow_id), (record.superstep, record.node_name)
                     step = None if row is None else row.steps.get(at)
-                    asks = step is not None and step.record.status is StepStatus.PAUSED
-                    if (
-                        row is None
-                        or step is None
-                        or not asks
-                        or any(p.name == ANSWER for p in step.payloads)
-                    ):
+                    if row is None or step is None or step.record.status is not StepStatus.PAUSED:
+                        raise not_asking(record)
+                    found = [p.version for p in step.payloads if p.name == ANSWER]
+                    if found != ([0] if replaces else []):
                         raise not_asking(record)
                     if is_checked:
-                        row.steps[at] = step._replace(payloads=[*step.payloads, payload])
+                        others = [p for p in step.payloads if p.name != ANSWER]
+                        row.steps[at] = step._replace(payloads=[*others, payload])
 
     def put_signal(self, workflow_id: str, payload: Payload) -> bool:
         """Keep a value that was sent; see `Backend.put_signal`."""

@@ -316,16 +316,31 @@ def record_answers(
                 workflow_id=workflow_id,
             )
         own, schemas = question.own(answers), {} if is_checked else question.pause.schemas or {}
-        if question.step.answer is None:
+        is_replaced = not is_checked and _is_unusable(question)
+        if question.step.answer is None or is_replaced:
             _refuse_late(workflow_id, question, given[0])
         for name, key in question.pause.response_keys.items():
             check(key, answers[key], schemas.get(name))
-        if question.step.answer is None:
-            written.append(store.encoding.answer(question.step, own, by))
+        if question.step.answer is None or is_replaced:
+            answer = store.encoding.answer(question.step, own, by)
+            kept = answer.payload._replace(version=int(is_checked or is_replaced))
+            written.append(answer._replace(payload=kept, replaces=is_replaced))
         elif any(_is_unlike(store, question.step.answer.get(n), value) for n, value in own.items()):
             raise answered(store, workflow_id, given[0])
     if written:
         store.backend.put_answers(written)
+
+
+def _is_unusable(question: Question) -> bool:
+    """Say whether a question has an answer of another type than it asks for: an older release took it."""
+    given, schemas = question.step.answer or {}, question.pause.schemas or {}
+    try:
+        for name, value in given.items():
+            if not isinstance(value, Undecodable):  # which code that knows the class may read
+                check(name, value, schemas.get(name))
+    except InvalidAnswerError:
+        return True
+    return False
 
 
 def _only(id: str, questions: list[Question], workflow_id: str, keys: Iterable[str]) -> list[Question]:

@@ -510,10 +510,14 @@ class Place(NamedTuple):
 
 
 class EncodedAnswer(NamedTuple):
-    """An answer ready to be written: the step that asks, and the payload."""
+    """An answer ready to be written: the step that asks, and the payload.
+
+    The version of the payload is 1 for one that stays: it was checked by the code, or replaces another one.
+    """
 
     record: StepRecord
     payload: Payload
+    replaces: bool = False  # an answer of version 0, which cannot be used
 
 
 class EncodedStep(NamedTuple):

@@ -13,6 +13,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
 
+from hypergraph.answers import stored_schema
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.questions import (
     UNKNOWN,
@@ -582,7 +583,9 @@ def refuse_outworn(
             if value is UNKNOWN or (wrong := misfit_of(key, value, declared)) is None:
                 continue
             if key not in given:
-                raise _outworn(workflow_id, question, value, declared, wrong)
+                asked_for = (question.pause.schemas or {}).get(name)
+                is_changed = asked_for != stored_schema(node.answer_schemas.get(name))
+                raise _outworn(workflow_id, question, value, declared, wrong, is_changed=is_changed)
             if question.step.answer is not None:
                 found.update(question.keys)
     return found
@@ -616,9 +619,18 @@ def asking_node(graph: Graph, question: Question) -> InterruptNode | None:
 
 
 def _outworn(
-    workflow_id: str, question: Question, value: Any, declared: Any, wrong: InvalidAnswerError
+    workflow_id: str,
+    question: Question,
+    value: Any,
+    declared: Any,
+    wrong: InvalidAnswerError,
+    *,
+    is_changed: bool,
 ) -> InvalidAnswerError:
-    """Return the error for what is stored as an answer, and is not of the type that is asked for today."""
+    """Return the error for what is stored as an answer, and is not of the type that is asked for today.
+
+    Without a change of the type, it was wrong from the start: there is no other type to accept.
+    """
     wanted, is_lost = type_text(declared) or "anything", isinstance(value, Undecodable)
     what = f"The signal {question.pause.signal!r}" if question.step.answer is None else "The answer"
     ways = [] if is_lost else [f"accept both types in the code, as in {wanted} | {type(value).__name__}"]
@@ -626,9 +638,12 @@ def _outworn(
         known = is_lost and "add: register(" in value.reason
         ways.append("add the line above" if known else "register the class with version=... and upgrade=...")
     ways.append(f"answer again with a value of today's type: pass {{{wrong.key!r}: ...}} to this call")
+    then = f"node {question.pause.node_name!r} asks for {wanted} now"
+    if not (is_changed or is_lost):
+        ways = [f"answer again: pass {{{wrong.key!r}: ...}} to this call"]
+        then = f"cannot be used as the {wanted} that node {question.pause.node_name!r} asks for"
     return InvalidAnswerError(
-        f"Workflow {workflow_id!r}: {wrong}. {what}{_by(question)} is stored, and node "
-        f"{question.pause.node_name!r} asks for {wanted} now.\n"
+        f"Workflow {workflow_id!r}: {wrong}. {what}{_by(question)} is stored, and {then}.\n"
         f"Nothing ran, and it is kept. How to fix: {'; or '.join(ways)}.",
         key=wrong.key,
         field=wrong.field,

@@ -261,9 +261,10 @@ def hints_of(cls: type[Any]) -> dict[str, Any]:
 def fields_of(annotations: Iterable[Any], *, versions: bool = False) -> dict[str, dict[str, str]]:
     """Return the fields and their types of the classes in annotations, and of the classes of their fields.
 
-    Inherited fields are among them, the keys of TypedDicts, and what a NewType stands for. Classes have their
-    names without the module: that of a script differs between processes. Of classes with one name, the fields
-    are joined. With `versions`, the version of a class is under "", if it was registered with one.
+    Inherited fields are among them, the keys of TypedDicts, the members of an Enum with their values, and
+    what a NewType stands for. Classes have their names without the module: that of a script differs between
+    processes. Of classes with one name, the fields are joined. With `versions`, the version of a class is
+    under "", if it was registered with one.
     """
     waiting = [cls for annotation in annotations for cls in classes_in(annotation, dicts=True)]
     found: dict[type[Any], dict[str, str]] = {}
@@ -275,7 +276,7 @@ def fields_of(annotations: Iterable[Any], *, versions: bool = False) -> dict[str
                 continue
             hints = hints_of(cls)
             if issubclass(cls, enum.Enum):
-                found[cls] = dict.fromkeys(cls.__members__, "")
+                found[cls] = {name: _value_text(one._value_) for name, one in cls.__members__.items()}
             else:
                 written: dict[str, Any] = {}
                 for base in reversed(cls.__mro__):
@@ -291,6 +292,12 @@ def fields_of(annotations: Iterable[Any], *, versions: bool = False) -> dict[str
         for name, text in fields.items():
             others[name] = f"{others[name]}; {text}" if name in others else text
     return joined
+
+
+def _value_text(value: Any) -> str:
+    """Return the value of a member of an enum as a text, empty if it may differ between processes."""
+    is_plain = type(value) in _PLAIN or (type(value) is tuple and all(map(_value_text, value)))
+    return repr(value) if is_plain else ""
 
 
 def hint_text(hint: Any) -> str:

@@ -1,4 +1,4 @@
-"""Answers on the command line that name no item, or come after what the last answer has led to."""
+"""Answers on the command line: that name no item, come too late, or are of a type with choices and forms."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from hypergraph import SyncRunner
 from hypergraph.checkpointers import SqliteCheckpointer
 
 AGENT = """
+import enum
+
 from hypergraph import END, Graph, ifelse, interrupt, node, route
 
 
@@ -60,6 +62,23 @@ def dispatch(call: str):
     return "allow" if call else END
 
 
+class Rate(enum.Enum):
+    LOW = 1.5
+    HIGH = 2.0
+    BOTH = (1.5, 2.0)
+
+
+@interrupt(("rate", "key"))
+def choose(said: str) -> tuple[Rate, bytes] | None:
+    return None
+
+
+@node(output_name="chosen")
+def keep(rate: Rate, key: bytes) -> str:
+    return f"{rate.name} {key!r}"
+
+
+choice = Graph([choose, keep], name="choice")
 single = Graph([plan, dispatch, allow, is_allowed, pay, refuse], name="single")
 """
 
@@ -102,3 +121,19 @@ def test_a_fork_after_the_gate_says_where_to_fork(agent: Cli) -> None:
     assert refused.err.endswith(f"before the question: hypergraph --db {agent.database} {again}")
     assert "paid" not in refused.out
     assert "refused milk" in agent(*fork, str(at - 2)).out
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"), [("HIGH", "HIGH"), ("2", "HIGH"), ("1.5", "LOW"), ("BOTH", "BOTH")]
+)
+def test_a_member_of_any_enum_is_given_by_its_name_or_value(agent: Cli, typed: str, name: str) -> None:
+    import agent_graphs
+
+    with SqliteCheckpointer(agent.database) as store:
+        SyncRunner(checkpointer=store).run(agent_graphs.choice, said="x", workflow_id="w")
+    refused = agent("answer", "w", "rate=nonsense", "key=dGVh", code=2).err
+    assert "'rate' must be one of 1.5, 2.0, 'BOTH', not 'nonsense'" in refused
+    refused = agent("answer", "w", f"rate={typed}", "key=abc", code=2).err
+    assert "'key' must be bytes in Base64, not 'abc'" in refused
+    agent("answer", "w", f"rate={typed}", "key=dGVh")
+    assert f"{name} b'tea'" in agent("resume", "w", "agent_graphs:choice").out

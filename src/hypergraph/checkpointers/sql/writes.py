@@ -44,6 +44,7 @@ from hypergraph.checkpointers.sql.columns import (
     MICROSECOND,
     STEP_COLUMNS,
     VALUE_COLUMNS,
+    VALUE_KEY,
     Row,
     micros,
     or_corrupt,
@@ -465,13 +466,15 @@ def put(connection: Connection, database: Database, step: EncodedStep, encoding:
 
 
 def put_answers(connection: Connection, answers: Iterable[EncodedAnswer]) -> None:
-    """Add answers to steps that wait for one and have none."""
-    for record, payload in answers:
+    """Add answers to steps that wait for one and have none, or one that is replaced."""
+    for record, payload, replaces in answers:
         key = reads.key_of(connection, record.workflow_id)
         place = (key, record.superstep, record.node_name)
         waits = connection.execute(_STILL_PAUSED, place).rowcount  # the row stays so until the end
         row = (*place[:1], OTHER, ANSWER, record.superstep, record.index, record.node_name)
-        more = (0, text(payload.format), payload.checksum, payload.data, payload.base)
+        more = (payload.version, text(payload.format), payload.checksum, payload.data, payload.base)
+        if replaces and connection.execute(_NOT_ANSWERED, row).rowcount != 1:
+            raise not_asking(record)
         if waits != 1 or connection.execute(_ANSWERED, (*row, *more)).rowcount != 1:
             raise not_asking(record)
 
@@ -541,6 +544,7 @@ _STILL_PAUSED = (
     "UPDATE steps SET status = status WHERE workflow = ? AND superstep = ? AND node = ? AND status = 'paused'"
 )
 _ANSWERED = f"{inserting('vals', VALUE_COLUMNS)} ON CONFLICT DO NOTHING"
+_NOT_ANSWERED = f"DELETE FROM vals WHERE {' AND '.join(f'{name} = ?' for name in VALUE_KEY)} AND version = 0"  # noqa: S608 - fixed names
 _BATCH = 500  # ids in one statement
 _ROWS = 5000  # per table and transaction
 _PARTS = (

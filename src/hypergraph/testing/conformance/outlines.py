@@ -239,6 +239,14 @@ class OverviewTests:
         with pytest.raises(WorkflowError, match="answered already"):
             store.backend.put_answers(again)
         assert [question.step.answer for question in store.questions("w")] == [asked["ask"].answer, None]
+        better = store.encoding.answer(asked["ask"], {"answer": 4}, "bob")
+        better = better._replace(payload=better.payload._replace(version=1), replaces=True)
+        store.backend.put_answers([better])  # in place of one that cannot be used
+        with pytest.raises(WorkflowError, match="answered already"):
+            store.backend.put_answers([better])
+        with pytest.raises(WorkflowError, match="answered already"):  # there is none to be replaced
+            store.backend.put_answers([better._replace(record=asked["sign"])])
+        assert [question.step.answer for question in store.questions("w")] == [{"answer": 4}, None]
         store.backend.write(store.encoding.commit(claim, status=WorkflowStatus.PAUSED))
         store.backend.release(claim)
         assert store.state("w") == {}
