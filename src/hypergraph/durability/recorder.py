@@ -69,7 +69,15 @@ from hypergraph.durability.code_changes import (
     with_version,
 )
 from hypergraph.durability.code_hashes import node_hashes
-from hypergraph.durability.history import Stored, active_time, inputs_in, is_other, produced, stored_in
+from hypergraph.durability.history import (
+    Stored,
+    active_time,
+    incomparable,
+    inputs_in,
+    is_other,
+    produced,
+    stored_in,
+)
 from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.live import live_of
 from hypergraph.durability.once_only import (
@@ -117,7 +125,7 @@ from hypergraph.exceptions import (
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.base import HyperNode
 from hypergraph.records import RunStatus
-from hypergraph.values.undecodable import Undecodable, public_text
+from hypergraph.values.undecodable import OPEN_OTHERWISE, Undecodable, public_text
 
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))  # values that every serializer stores
 _LONG, _MANY = 256, 4  # characters of a text and items of a collection that nested runs do not copy
@@ -257,6 +265,9 @@ class WorkflowRecorder:
         self.edits = {
             n: v for n, v in given.items() if n in recorded and n not in inputs and not is_answer(graph, n)
         }
+        source = workflow_id if self.origin is None else self.origin.workflow_id or workflow_id
+        plain = {n: v for n, v in given.items() if n not in self.edits and not is_answer(graph, n)}
+        self._refuse_incomparable(source, known, plain)
         unmade = set(graph.outputs).difference(recorded)  # given in place of what would have made it
         # What cannot be read is among them: a step that needs it must not get the default instead. An answer
         # that was taken as an input is not: it does not answer the next question.
@@ -293,6 +304,28 @@ class WorkflowRecorder:
             f"{said}another value than the run began with. What has completed keeps its results, what is "
             "left takes the new value. Pass new_turn=True to run all that takes it."
         )
+
+    def _refuse_incomparable(
+        self, workflow_id: str, known: Mapping[str, tuple[int, Any]], given: Mapping[str, Any]
+    ) -> None:
+        """Raise ValueUnreadableError for a value that cannot be compared with the stored input.
+
+        Were it taken to be the same, it would be mixed with results of the old value. For a fork it is new,
+        unless a store with other settings could compare it.
+        """
+        if self.options.new_turn:
+            return
+        for name, value in incomparable(known, given).items():
+            if self.options.forks and not value.is_foreign:
+                continue
+            how = f"{OPEN_OTHERWISE}; or " if value.is_foreign else ""
+            raise ValueUnreadableError(
+                f"The input {name!r} of workflow {workflow_id!r} cannot be compared with the value that is "
+                f"given now: {value.reason}.\nHow to fix: {how}pass new_turn=True to run all that takes it, "
+                "or leave it out to continue with the results there are.",
+                workflow_id=workflow_id,
+                name=name,
+            )
 
     def _refuse_name_alone(
         self, graph: Graph, given: Mapping[str, Any], known: Mapping[str, tuple[int, Any]]
@@ -708,7 +741,9 @@ class WorkflowRecorder:
         if not _is_outermost(run):
             return stored.news(given)
         given |= self.edits
-        news = stored.news(given, self.edits, self.named if self.options.new_turn else ())
+        # What is given to a fork of a known workflow is news, unless it is surely what that was given.
+        surely = self.named if self.origin is not None and self.origin.is_known else ()
+        news = stored.news(given, self.edits, self.named if self.options.new_turn else (), surely)
         if news:  # a turn: what was given and has been made since starts over, as a counter does
             lists = run.admission.graph.wiring.lists
             started = {n for n in self.named - lists if n in given and stored.has_remade(n, given[n])}
