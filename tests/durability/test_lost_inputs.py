@@ -24,7 +24,7 @@ from hypergraph.checkpointers import (
     SqliteCheckpointer,
     ZlibCodec,
 )
-from hypergraph.exceptions import ValueUnreadableError
+from hypergraph.exceptions import ItemChangedError, ValueUnreadableError
 
 __all__ = ["bodies", "on"]  # fixtures
 
@@ -138,6 +138,42 @@ def test_an_edit_of_what_cannot_be_read_counts(on: On, tmp_path: Path, bodies: B
     assert runner.run(graph, text=OLD, workflow_id="w")["first"] == OLD[:3]
     assert runner.run(graph, text="another", workflow_id="w")["first"] == "ano"
     assert bodies.take() == ["write"]
+
+
+@pytest.mark.parametrize("over", ["o", "n"])
+@pytest.mark.parametrize("kind", ["json", "encrypted"])
+def test_items_are_compared_with_inputs_that_cannot_be_read(
+    on: On, tmp_path: Path, kind: str, over: str
+) -> None:
+    ran: list[int] = []
+
+    @node(output_name="size")
+    def measure(o: str, n: int) -> int:
+        ran.append(n)
+        return len(o)
+
+    path, graph = tmp_path / "runs.db", Graph([measure], name="measuring")
+    runner = type(on)(checkpointer=SqliteCheckpointer(path, **SETTINGS[kind]))
+
+    def mapped(value: str, **options: Any) -> list[int]:
+        given: dict[str, Any] = {"o": [value], "n": 1} if over == "o" else {"o": value, "n": [1, 2]}
+        damage(path, "gone")
+        ran.clear()
+        sizes: list[int] = runner.map(graph, given, map_over=over, **options)["size"]
+        return sizes
+
+    count = 1 if over == "o" else 2
+    mapped(OLD, workflow_id="m")
+    mapped(OLD, workflow_id="k", key="n")
+    with pytest.raises(ItemChangedError):
+        mapped(NEW, workflow_id="m")
+    if kind == "json":
+        assert (mapped(OLD, workflow_id="m"), ran) == ([len(OLD)] * count, [])
+    else:
+        with pytest.raises(ItemChangedError, match="cannot be compared"):
+            mapped(OLD, workflow_id="m")
+    assert mapped(NEW, workflow_id="k", key="n") == [len(NEW)] * count
+    assert len(ran) == count
 
 
 # -- forks -------------------------------------------------------------------------------------------------

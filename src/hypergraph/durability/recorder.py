@@ -739,7 +739,9 @@ class WorkflowRecorder:
         given = {name: value for name, value in run.values.items() if name in run.admission.given}
         given |= {name: run.answers[name] for name in taken_as_inputs(run, stored)}
         if not _is_outermost(run):
-            return stored.news(given)
+            # An item with a key may have other values than before; those inside of another run are that's.
+            has_key = run.map_run is not None and self.maps.keys.get(run.map_run) is not None
+            return stored.news(given, surely=incomparable(stored.inputs, given) if has_key else ())
         given |= self.edits
         # What is given to a fork of a known workflow is news, unless it is surely what that was given.
         surely = self.named if self.origin is not None and self.origin.is_known else ()
@@ -1237,7 +1239,7 @@ class MapRecorder:
         if existing is not None and parent is None:
             refuse_other_version(map_run.admission.graph, existing)  # another process may have begun since
         if existing is not None and shared:  # of other values than those of the first call are copies
-            changed = inputs_in(self.store, existing).news(shared)
+            changed = inputs_in(self.store, existing).news(shared, surely=shared)
             shared = {name: value for name, value in shared.items() if name not in changed}
         self.shared[map_run] = {name: Reference(1, name, 1, _length(value)) for name, value in shared.items()}
         if existing is None:
@@ -1395,7 +1397,8 @@ class MapRecorder:
             return (), ()
         admission = map_run.admission
         given = {name: value for name, value in values[item.item].items() if name in admission.given}
-        news = inputs_in(self.store, item).news(given)
+        stored = inputs_in(self.store, item)
+        news = stored.news(given, surely=incomparable(stored.inputs, given))
         reached = admission.layout.reached_from(news)
         return news, [name for name, index in admission.plan.index.items() if reached >> index & 1]
 
@@ -1448,7 +1451,7 @@ class MapRecorder:
             given = {name: value for name, value in map_run.items[item.item].items() if name in known}
             stored = inputs_in(self.store, item)
             changed = stored.news(given)
-            self._refuse_unknown(map_run, item, stored)
+            self._refuse_unknown(map_run, item, stored, given)
             if map_run.parent is not None:  # an item that was corrected by itself keeps its inputs
                 corrected = {n: stored.inputs[n][1] for n in changed if stored.given.get(n, 0) > 1}
                 map_run.items[item.item] |= corrected
@@ -1473,16 +1476,25 @@ class MapRecorder:
             )
 
     @staticmethod
-    def _refuse_unknown(map_run: MapRun, item: Workflow, stored: Stored) -> None:
-        """Raise ItemChangedError for an item that was not stored: it cannot be compared with a new one."""
-        for name in map_run.map_over:
-            value = stored.inputs.get(name, (0, None))[1]
-            if isinstance(value, Undecodable) and value.is_form_of(None) is None:
-                raise ItemChangedError(
-                    f"Item {item.item} of {map_run.workflow_id!r} cannot be compared with the recorded one: "
-                    f"its {name!r} is {value.reason}. {_remedy(map_run, item, is_known=False)}",
-                    workflow_id=item.id,
-                )
+    def _refuse_unknown(map_run: MapRun, item: Workflow, stored: Stored, given: Mapping[str, Any]) -> None:
+        """Raise ItemChangedError for an item that cannot be compared with the recorded one.
+
+        What all items take counts as unchanged if it could not be stored, as in a run.
+        """
+        known = {name: value for name, (_, value) in stored.inputs.items() if name in map_run.map_over}
+        unknown = {
+            name: value
+            for name, value in known.items()
+            if isinstance(value, Undecodable) and value.is_form_of(given.get(name)) is None
+        }
+        if map_run.parent is None:
+            unknown |= incomparable(stored.inputs, given)
+        for name, value in unknown.items():
+            raise ItemChangedError(
+                f"Item {item.item} of {map_run.workflow_id!r} cannot be compared with the recorded one: "
+                f"its {name!r} is {value.reason}. {_remedy(map_run, item, is_known=False)}",
+                workflow_id=item.id,
+            )
 
     def _is_complete(self, map_run: MapRun, stored: Workflow, items: Sequence[Workflow]) -> bool:
         """Say whether every item was recorded as completed, so that there is nothing to write."""
