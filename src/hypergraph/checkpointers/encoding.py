@@ -20,6 +20,7 @@ from hypergraph.checkpointers.deltas import LEAST, Added, Grown, Growth, Stands,
 from hypergraph.checkpointers.records import (
     ANSWER,
     APART,
+    DROPPED,
     ERROR,
     PAUSE,
     STREAM,
@@ -40,7 +41,7 @@ from hypergraph.checkpointers.references import REFERENCE, Found, Reference
 from hypergraph.checkpointers.sql.columns import check_length
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.clock import now
-from hypergraph.exceptions import CheckpointError, DecryptionError, warn_caller
+from hypergraph.exceptions import ArtifactMissingError, CheckpointError, DecryptionError, warn_caller
 from hypergraph.records import PauseInfo
 from hypergraph.values.codecs import CodecChain
 from hypergraph.values.graphs import with_types_of
@@ -412,7 +413,8 @@ class Encoding:
         """Return the value, or an `Undecodable` that says why there is none."""
         data = payload.data
         if data is None:
-            return Undecodable(f"not stored: {payload.format[1:]}").summed_as(payload.checksum)
+            missing = Undecodable(f"not stored: {payload.format[1:]}")
+            return missing if payload.format == DROPPED else missing.summed_as(payload.checksum)
         try:
             if payload.format == self.tag == self.format and payload.base is None:  # as most values are
                 if crc32(data) != payload.checksum:
@@ -436,7 +438,39 @@ class Encoding:
             found = Undecodable(str(error) if ours else f"{type(error).__name__}: {error}")
             found.rows = tuple((row.format, row.data) for row in (*payload.parts, payload))
             found.is_foreign = is_of_settings(error)
-            return found
+            return found.compared_by(partial(self._is_same, workflow_id, payload))
+
+    def _is_same(self, workflow_id: str, payload: Payload, value: Any) -> bool | None:
+        """Return whether a value is one that cannot be read, None if that is not known.
+
+        The checksum of its bytes tells, also if they are damaged or gone. That others are those of another
+        value is only sure where equal values have equal bytes: not behind codecs, nor of pickles.
+        """
+        written = payload.format.removesuffix("@")
+        tag, _, codecs = written.partition("+")
+        if _PRINT in tag:
+            return self.is_redacted(payload, value)
+        serializer = self._reader(_tag(written))
+        if serializer is None or payload.base is not None or codecs not in ("", self.chain.format):
+            return None
+        is_sure = not codecs and isinstance(serializer, values.JsonSerializer | values.MsgpackSerializer)
+        try:
+            data = serializer.without_types().serialize(value)
+            if codecs:
+                data = self.chain.encode(
+                    data, self._identity(workflow_id, payload.name, payload, tag, version=payload.version)
+                )
+        except Exception:  # a value that cannot be stored, in contrast to this one
+            return False
+        if written == payload.format:
+            is_equal = payload.data == data or payload.checksum == crc32(data)
+        else:
+            try:
+                known = ArtifactRef.from_text((payload.data or b"").decode())
+            except (ArtifactMissingError, ValueError):  # the reference is damaged
+                return None
+            is_equal = known.key == ArtifactRef.of(data, storage="any", content_type="any/any").key
+        return True if is_equal else False if is_sure else None
 
     def _referred(self, workflow_id: str, payload: Payload) -> Any:
         """Return a value of the workflow around this one.

@@ -628,23 +628,38 @@ class Stored:
         return name in self.inputs and name in self.state and is_other(self.state[name], value)
 
     def news(
-        self, given: Mapping[str, Any], edits: Collection[str] = (), again: Iterable[str] = ()
+        self,
+        given: Mapping[str, Any],
+        edits: Collection[str] = (),
+        again: Collection[str] = (),
+        surely: Collection[str] = (),
     ) -> dict[str, int]:
         """Return which of the given values are new or changed, with the version they get.
 
-        An input as it was given last is not new, nor is an edit of what it is now. What could not be stored
-        (a warning said so) is taken to be what it was. Those in `again` count as new in any case.
+        An input as it was given last is not new, nor is an edit of what it is now. Those in `again` count as
+        new in any case, those in `surely` and edits unless they are known to be what is stored. Others that
+        cannot be compared are taken to be what they were.
         """
         news = {}
         for name, value in given.items():
             version, before = self.inputs.get(name, (0, None))
-            as_stored = version > 0 and (
-                not is_other(before, value) or (self.is_hidden is not None and self.is_hidden(name, value))
+            as_stored = version > 0 and self._is_kept(
+                name, before, value, is_sure=name in surely or name in edits
             )
             as_now = name in edits and name in self.state and not is_other(self.state[name], value)
             if name in again or not (as_stored or as_now):
                 news[name] = _next_version(self, name)
         return news
+
+    def _is_kept(self, name: str, before: Any, value: Any, *, is_sure: bool) -> bool:
+        """Say whether an input is given as it is stored; what cannot be compared is, unless `is_sure`."""
+        if self.is_hidden is not None and self.is_hidden(name, value):
+            return True
+        if not is_other(before, value):
+            return True
+        if not isinstance(before, Undecodable) or before.is_form_of(value) is not None:
+            return False
+        return before.may_be(value) or not is_sure
 
 
 def stored_in(
@@ -809,18 +824,33 @@ def is_other(stored: Any, given: Any) -> bool:
     """Say whether a given value is another than the stored one.
 
     What was read is never the same object; where `==` does not tell, as for NaN, arrays and tables, the
-    stored form does. So does it for a value that cannot be read; what was not stored at all is not another.
+    stored form does. So does it for a value that cannot be read; what cannot be compared is another.
     """
     if stored is given:
         return False
     if isinstance(stored, Undecodable):
-        return stored.is_form_of(given) is False
+        return not (isinstance(given, Undecodable) or stored.is_form_of(given))  # nobody gives one by hand
     if not differs(stored, given):
         return False
     try:
         return _as_stored(stored) != _as_stored(given)
     except Exception:  # it has no such form
         return True
+
+
+def incomparable(inputs: Mapping[str, tuple[int, Any]], given: Mapping[str, Any]) -> dict[str, Undecodable]:
+    """Return the stored inputs that cannot be read, nor be compared with what is given for them.
+
+    Those that could not be stored at all are not among them: a warning said so.
+    """
+    known = {name: inputs[name][1] for name in given if name in inputs}
+    return {
+        name: value
+        for name, value in known.items()
+        if isinstance(value, Undecodable)
+        and not value.is_unstorable
+        and value.is_form_of(given[name]) is None
+    }
 
 
 def is_about_others(

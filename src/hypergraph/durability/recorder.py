@@ -69,7 +69,15 @@ from hypergraph.durability.code_changes import (
     with_version,
 )
 from hypergraph.durability.code_hashes import node_hashes
-from hypergraph.durability.history import Stored, active_time, inputs_in, is_other, produced, stored_in
+from hypergraph.durability.history import (
+    Stored,
+    active_time,
+    incomparable,
+    inputs_in,
+    is_other,
+    produced,
+    stored_in,
+)
 from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.live import live_of
 from hypergraph.durability.once_only import (
@@ -117,7 +125,7 @@ from hypergraph.exceptions import (
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.base import HyperNode
 from hypergraph.records import RunStatus
-from hypergraph.values.undecodable import Undecodable, public_text
+from hypergraph.values.undecodable import OPEN_OTHERWISE, Undecodable, public_text
 
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))  # values that every serializer stores
 _LONG, _MANY = 256, 4  # characters of a text and items of a collection that nested runs do not copy
@@ -257,6 +265,9 @@ class WorkflowRecorder:
         self.edits = {
             n: v for n, v in given.items() if n in recorded and n not in inputs and not is_answer(graph, n)
         }
+        source = workflow_id if self.origin is None else self.origin.workflow_id or workflow_id
+        plain = {n: v for n, v in given.items() if n not in self.edits and not is_answer(graph, n)}
+        self._refuse_incomparable(source, known, plain)
         unmade = set(graph.outputs).difference(recorded)  # given in place of what would have made it
         # What cannot be read is among them: a step that needs it must not get the default instead. An answer
         # that was taken as an input is not: it does not answer the next question.
@@ -293,6 +304,28 @@ class WorkflowRecorder:
             f"{said}another value than the run began with. What has completed keeps its results, what is "
             "left takes the new value. Pass new_turn=True to run all that takes it."
         )
+
+    def _refuse_incomparable(
+        self, workflow_id: str, known: Mapping[str, tuple[int, Any]], given: Mapping[str, Any]
+    ) -> None:
+        """Raise ValueUnreadableError for a value that cannot be compared with the stored input.
+
+        Were it taken to be the same, it would be mixed with results of the old value. For a fork it is new,
+        unless a store with other settings could compare it.
+        """
+        if self.options.new_turn:
+            return
+        for name, value in incomparable(known, given).items():
+            if self.options.forks and not value.is_foreign:
+                continue
+            how = f"{OPEN_OTHERWISE}; or " if value.is_foreign else ""
+            raise ValueUnreadableError(
+                f"The input {name!r} of workflow {workflow_id!r} cannot be compared with the value that is "
+                f"given now: {value.reason}.\nHow to fix: {how}pass new_turn=True to run all that takes it, "
+                "or leave it out to continue with the results there are.",
+                workflow_id=workflow_id,
+                name=name,
+            )
 
     def _refuse_name_alone(
         self, graph: Graph, given: Mapping[str, Any], known: Mapping[str, tuple[int, Any]]
@@ -706,9 +739,13 @@ class WorkflowRecorder:
         given = {name: value for name, value in run.values.items() if name in run.admission.given}
         given |= {name: run.answers[name] for name in taken_as_inputs(run, stored)}
         if not _is_outermost(run):
-            return stored.news(given)
+            # An item with a key may have other values than before; those inside of another run are that's.
+            has_key = run.map_run is not None and self.maps.keys.get(run.map_run) is not None
+            return stored.news(given, surely=incomparable(stored.inputs, given) if has_key else ())
         given |= self.edits
-        news = stored.news(given, self.edits, self.named if self.options.new_turn else ())
+        # What is given to a fork of a known workflow is news, unless it is surely what that was given.
+        surely = self.named if self.origin is not None and self.origin.is_known else ()
+        news = stored.news(given, self.edits, self.named if self.options.new_turn else (), surely)
         if news:  # a turn: what was given and has been made since starts over, as a counter does
             lists = run.admission.graph.wiring.lists
             started = {n for n in self.named - lists if n in given and stored.has_remade(n, given[n])}
@@ -1202,7 +1239,7 @@ class MapRecorder:
         if existing is not None and parent is None:
             refuse_other_version(map_run.admission.graph, existing)  # another process may have begun since
         if existing is not None and shared:  # of other values than those of the first call are copies
-            changed = inputs_in(self.store, existing).news(shared)
+            changed = inputs_in(self.store, existing).news(shared, surely=shared)
             shared = {name: value for name, value in shared.items() if name not in changed}
         self.shared[map_run] = {name: Reference(1, name, 1, _length(value)) for name, value in shared.items()}
         if existing is None:
@@ -1360,7 +1397,8 @@ class MapRecorder:
             return (), ()
         admission = map_run.admission
         given = {name: value for name, value in values[item.item].items() if name in admission.given}
-        news = inputs_in(self.store, item).news(given)
+        stored = inputs_in(self.store, item)
+        news = stored.news(given, surely=incomparable(stored.inputs, given))
         reached = admission.layout.reached_from(news)
         return news, [name for name, index in admission.plan.index.items() if reached >> index & 1]
 
@@ -1413,7 +1451,7 @@ class MapRecorder:
             given = {name: value for name, value in map_run.items[item.item].items() if name in known}
             stored = inputs_in(self.store, item)
             changed = stored.news(given)
-            self._refuse_unknown(map_run, item, stored)
+            self._refuse_unknown(map_run, item, stored, given)
             if map_run.parent is not None:  # an item that was corrected by itself keeps its inputs
                 corrected = {n: stored.inputs[n][1] for n in changed if stored.given.get(n, 0) > 1}
                 map_run.items[item.item] |= corrected
@@ -1438,16 +1476,25 @@ class MapRecorder:
             )
 
     @staticmethod
-    def _refuse_unknown(map_run: MapRun, item: Workflow, stored: Stored) -> None:
-        """Raise ItemChangedError for an item that was not stored: it cannot be compared with a new one."""
-        for name in map_run.map_over:
-            value = stored.inputs.get(name, (0, None))[1]
-            if isinstance(value, Undecodable) and value.is_form_of(None) is None:
-                raise ItemChangedError(
-                    f"Item {item.item} of {map_run.workflow_id!r} cannot be compared with the recorded one: "
-                    f"its {name!r} is {value.reason}. {_remedy(map_run, item, is_known=False)}",
-                    workflow_id=item.id,
-                )
+    def _refuse_unknown(map_run: MapRun, item: Workflow, stored: Stored, given: Mapping[str, Any]) -> None:
+        """Raise ItemChangedError for an item that cannot be compared with the recorded one.
+
+        What all items take counts as unchanged if it could not be stored, as in a run.
+        """
+        known = {name: value for name, (_, value) in stored.inputs.items() if name in map_run.map_over}
+        unknown = {
+            name: value
+            for name, value in known.items()
+            if isinstance(value, Undecodable) and value.is_form_of(given.get(name)) is None
+        }
+        if map_run.parent is None:
+            unknown |= incomparable(stored.inputs, given)
+        for name, value in unknown.items():
+            raise ItemChangedError(
+                f"Item {item.item} of {map_run.workflow_id!r} cannot be compared with the recorded one: "
+                f"its {name!r} is {value.reason}. {_remedy(map_run, item, is_known=False)}",
+                workflow_id=item.id,
+            )
 
     def _is_complete(self, map_run: MapRun, stored: Workflow, items: Sequence[Workflow]) -> bool:
         """Say whether every item was recorded as completed, so that there is nothing to write."""

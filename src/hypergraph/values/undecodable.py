@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
@@ -58,7 +59,10 @@ class Undecodable:
     """
 
     # A damaged value may hold very many.
-    __slots__ = ("_checksum", "_form", "classes", "data", "is_foreign", "of", "reason", "rows")
+    __slots__ = (
+        *("_checksum", "_form", "_is_same", "classes", "data", "is_foreign", "is_unstorable", "of"),
+        *("reason", "rows"),
+    )
 
     def __init__(self, reason: str, data: Any = None, of: str | None = None) -> None:
         self.reason = reason  # the cause and its remedy
@@ -68,7 +72,9 @@ class Undecodable:
         self.is_foreign: bool = False  # whether a store with other settings reads it
         # Formats and bytes that no serializer reads here.
         self.rows: tuple[tuple[str, bytes | None], ...] = ()
+        self.is_unstorable: bool = False  # whether it was never stored, because it could not be
         self._form: tuple[bytes, Serializer] | None = None
+        self._is_same: Callable[[Any], bool | None] | None = None
         self._checksum = 0  # of a value that was not stored, if it has one
 
     def stored_as(self, raw: bytes, serializer: Serializer) -> Undecodable:
@@ -77,8 +83,13 @@ class Undecodable:
         return self
 
     def summed_as(self, checksum: int) -> Undecodable:
-        """Keep the checksum of a value that was not stored, for a comparison with another value."""
-        self._checksum = checksum
+        """Keep the checksum of a value that could not be stored, for a comparison with another value."""
+        self.is_unstorable, self._checksum = True, checksum
+        return self
+
+    def compared_by(self, is_same: Callable[[Any], bool | None]) -> Undecodable:
+        """Keep what compares a value with the stored one, whose bytes are gone or damaged."""
+        self._is_same = is_same
         return self
 
     @property
@@ -96,7 +107,7 @@ class Undecodable:
         The name of its class may differ in the module, where the bytes are of a script or are read by one.
         """
         if self._form is None:
-            return None
+            return None if self._is_same is None else self._is_same(value)
         raw, serializer = self._form
         plain = serializer.without_types()
         try:
@@ -110,6 +121,10 @@ class Undecodable:
     def is_replaced_by(self, value: Any) -> bool:
         """Say whether a value differs from this one, which was not stored; False if that is not known."""
         return bool(self._checksum) and checksum_of(value) not in (0, self._checksum)
+
+    def may_be(self, value: Any) -> bool:
+        """Say whether nothing tells a value from this one, which could not be stored."""
+        return self.is_unstorable and checksum_of(value) == self._checksum
 
     def __repr__(self) -> str:
         known = "" if self.data is None else f", {preview(self.data, _LEVELS, _readable)}"
