@@ -369,6 +369,70 @@ def test_an_ambiguous_call_is_made_again_where_that_is_said(store: Checkpointer,
 # -- what is refused ----------------------------------------------------------------------------------------
 
 
+NOT_STORED: list[tuple[dict[str, Any], bool, str]] = [
+    ({"granularity": "none"}, False, "granularity='none' does not store .* Use granularity='step'"),
+    ({"granularity": "none"}, True, "granularity='none' does not store .* Use granularity='step'"),
+    ({"granularity": "top-level"}, True, "granularity='top-level' does not .* Use granularity='step'"),
+    ({"durability": "best-effort"}, False, "durability='best-effort' .* Use durability='sync'"),
+    ({"durability": "best-effort"}, True, "durability='best-effort' .* Use durability='sync'"),
+]
+
+
+@pytest.mark.parametrize("runner", [OnSync, OnAsync])
+@pytest.mark.parametrize(("policy", "is_nested", "text"), NOT_STORED)
+@pytest.mark.parametrize("is_mapped", [False, True])
+def test_a_call_that_must_not_be_repeated_is_refused_where_it_is_not_stored(  # noqa: PLR0917 - all cases
+    runner: type[On], policy: dict[str, Any], is_nested: bool, text: str, is_mapped: bool, tools: Tools
+) -> None:
+    def body(ctx: NodeContext) -> Any:
+        ctx.step("plain", tools.use, 1)
+        return ctx.step("pay", tools.use, 2, repeatable=False)
+
+    graph, on = agent_of(body), runner(checkpointer=MemoryCheckpointer(policy=CheckpointPolicy(**policy)))
+    inside = graph.as_node(name="inner")
+    if is_nested:
+        graph = Graph([inside.map_over("x") if is_mapped else inside])
+    given: dict[str, Any] = {"x": [1] if is_mapped else 1}
+    is_map = is_mapped and not is_nested
+    with pytest.raises(StepUsageError, match=rf"'pay'\) with repeatable=False, .*{text}, or leave out"):
+        _ = on.map(graph, given, map_over="x") if is_map else on.run(graph, given)
+    assert tools.calls == [1]
+
+
+@pytest.mark.parametrize("runner", [OnSync, OnAsync])
+@pytest.mark.parametrize("policy", [None, {}, {"granularity": "top-level"}, {"durability": "best-effort"}])
+def test_an_atomic_graph_keeps_calls_that_must_not_be_repeated_in_memory(
+    runner: type[On], policy: dict[str, Any] | None, tools: Tools
+) -> None:
+    store = None if policy is None else MemoryCheckpointer(policy=CheckpointPolicy(**policy))
+    graph = agent_of(lambda ctx: ctx.step("pay", tools.use, 1, repeatable=False))
+    around = Graph([graph.as_node(name="inner")], name="around").as_node(name="outer", durability="atomic")
+    assert runner(checkpointer=store).run(Graph([around]), x=1)["out"] == {"made": 1}
+    if policy is None or "durability" not in policy:  # the outermost graph has its steps
+        assert runner(checkpointer=store).run(graph, x=1)["out"] == {"made": 1}
+
+
+@pytest.mark.parametrize(
+    ("on_ambiguous", "text"),
+    [
+        (None, "it must not be repeated, so that a resume that needs it raises AmbiguousStepError"),
+        ("rerun", "its call is made again on resume"),
+        (lambda path, key, inputs: 1, "a resume that needs it asks on_ambiguous"),
+    ],
+    ids=["fail", "rerun", "function"],
+)
+def test_the_warning_of_a_lost_result_says_what_a_resume_does(
+    store: Checkpointer, on_ambiguous: Any, text: str
+) -> None:
+    once: dict[str, Any] = {"repeatable": False, "on_ambiguous": on_ambiguous}
+    graph = agent_of(lambda ctx: ctx.step("lock", threading.Lock, **once) and 1 // 0)
+    with pytest.warns(UserWarning, match=rf"'lock' cannot be stored .*; {text}\. "):
+        SyncRunner(checkpointer=store).run(graph, x=1, workflow_id="w", error_handling="continue")
+    if on_ambiguous is None:
+        with pytest.raises(AmbiguousStepError):
+            SyncRunner(checkpointer=store).run(graph, workflow_id="w")
+
+
 def test_other_arguments_under_a_recorded_key_are_refused_and_both_shown(durable: On, tools: Tools) -> None:
     given = [1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 from support.durable import Bodies, bodies
 from support.running import RUNNERS, On, OnAsync, OnSync
 
-from hypergraph import Graph, SyncRunner, node
+from hypergraph import Graph, NodeContext, SyncRunner, node
 from hypergraph.checkpointers import (
     AesGcmCodec,
     Checkpointer,
@@ -20,7 +21,7 @@ from hypergraph.checkpointers import (
     ZlibCodec,
 )
 from hypergraph.checkpointers.memory import MemoryBackend
-from hypergraph.exceptions import ItemChangedError
+from hypergraph.exceptions import AmbiguousStepError, ItemChangedError
 
 __all__ = ["bodies"]  # fixtures
 
@@ -107,6 +108,114 @@ def test_a_restart_must_not_repeat_what_must_not_be_repeated(on: On, bodies: Bod
     assert bodies.take() == []
     with pytest.raises(ValueError, match="Invalid restart"):
         on.map(Graph([pay]), {"x": [1]}, map_over="x", workflow_id="w", restart="all")
+
+
+def paying(bodies: Bodies, charge: Callable[[int], int], **options: Any) -> Graph:
+    """Return a graph whose node fails after an inner step."""
+
+    @node(output_name="z")
+    def pay(x: int, ctx: NodeContext) -> int:
+        ctx.step("c", charge, x, **options)
+        bodies.enter("pay")
+        raise OSError("after the charge")
+
+    return Graph([pay], name="paying")
+
+
+ONCE: dict[str, Any] = {"repeatable": False}
+INNER = r"step 'c' of node '.*pay' has completed, must not be repeated, and restart='item' runs"
+
+
+def charging(bodies: Bodies) -> Callable[[int], int]:
+    def charge(x: int) -> int:
+        bodies.enter("charge")
+        return x
+
+    return charge
+
+
+@pytest.mark.parametrize("options", [ONCE, {**ONCE, "on_ambiguous": "rerun"}], ids=["fail", "rerun"])
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_restart_must_not_repeat_an_inner_step(
+    on: On, store: Any, bodies: Bodies, options: Any, is_nested: bool
+) -> None:
+    graph = paying(bodies, charging(bodies), **options)
+    graph = Graph([graph.as_node(name="inner")], name="outer") if is_nested else graph
+    given: dict[str, Any] = {"map_over": "x", "workflow_id": "w", "error_handling": "continue"}
+    on.map(graph, {"x": [1]}, **given)
+    assert bodies.take() == ["charge", "pay"]
+    before = store.workflow("w")
+    with pytest.raises(ValueError, match=rf"Workflow 'w/item-0': {INNER}"):
+        on.map(graph, {"x": [1]}, restart="item", **given)
+    assert (bodies.take(), store.workflow("w")) == ([], before)
+    on.map(graph, {"x": [1]}, **given)
+    assert bodies.take() == ["pay"]
+
+
+@pytest.mark.parametrize("handling", ["raise", "continue"])
+def test_a_restart_of_items_inside_must_not_repeat_an_inner_step(
+    on: On, bodies: Bodies, handling: Any
+) -> None:
+    each = paying(bodies, charging(bodies), **ONCE).as_node(name="each")
+    graph = Graph([each.map_over("x", error_handling=handling)], name="outer")
+    given: dict[str, Any] = {"workflow_id": "w", "error_handling": "continue"}
+    on.run(graph, {"x": [1]}, **given)
+    assert bodies.take() == ["charge", "pay"]
+    found = on.run(graph, restart="item", **given)
+    assert isinstance(found.error, ValueError)
+    assert re.search(INNER, str(found.error))
+    assert bodies.take() == []
+    on.run(graph, restart="node", **given)
+    assert bodies.take() == ["pay"]
+
+
+def test_a_restart_must_not_repeat_an_ambiguous_inner_step(on: On, bodies: Bodies) -> None:
+    def charge(x: int) -> int:
+        bodies.enter("charge")
+        raise KeyboardInterrupt
+
+    graph = paying(bodies, charge, **ONCE)
+    given: dict[str, Any] = {"map_over": "x", "workflow_id": "w", "error_handling": "continue"}
+    with pytest.raises(KeyboardInterrupt):
+        on.map(graph, {"x": [1]}, **given)
+    assert bodies.take() == ["charge"]
+    assert isinstance(on.map(graph, {"x": [1]}, **given)[0].error, AmbiguousStepError)
+    with pytest.raises(ValueError, match=r"step 'c' of node 'pay' began without leaving a result, must not"):
+        on.map(graph, {"x": [1]}, restart="item", **given)
+    assert bodies.take() == []
+
+
+def test_a_restart_repeats_inner_steps_that_may_be_repeated(on: On, bodies: Bodies) -> None:
+    given: dict[str, Any] = {"map_over": "x", "workflow_id": "w", "error_handling": "continue"}
+    for _ in range(2):
+        on.map(paying(bodies, charging(bodies)), {"x": [1]}, restart="item", **given)
+        assert bodies.take() == ["charge", "pay"]
+
+
+def test_a_restart_repeats_an_inner_step_that_failed_as_a_resume_does(on: On, bodies: Bodies) -> None:
+    graph = paying(bodies, charging(bodies), **ONCE)
+    given: dict[str, Any] = {"map_over": "x", "workflow_id": "w", "error_handling": "continue"}
+    bodies.failing["charge"] = OSError("refused")
+    on.map(graph, {"x": [1]}, **given)
+    bodies.failing.clear()
+    on.map(graph, {"x": [1]}, restart="item", **given)
+    assert bodies.take() == ["charge", "pay"]
+
+
+def test_a_restart_is_refused_if_the_record_of_an_inner_step_cannot_be_read(
+    tmp_path: Path, bodies: Bodies
+) -> None:
+    graph = paying(bodies, charging(bodies), **ONCE)
+    given: dict[str, Any] = {"map_over": "x", "workflow_id": "w", "error_handling": "continue"}
+    for codec, options in ((AesGcmCodec(bytes(32)), {}), (AesGcmCodec(b"x" * 32), {"restart": "item"})):
+        with SqliteCheckpointer(tmp_path / "w.db", codec=codec) as store:
+            if not options:
+                SyncRunner(checkpointer=store).map(graph, x=[1], **given)
+                assert bodies.take() == ["charge", "pay"]
+            else:
+                with pytest.raises(ValueError, match="cannot be read, may be one not to be repeated"):
+                    SyncRunner(checkpointer=store).map(graph, x=[1], **given, **options)
+    assert bodies.take() == []
 
 
 # -- items that cannot be stored ------------------------------------------------------------------------

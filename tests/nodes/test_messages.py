@@ -15,6 +15,7 @@ from hypergraph import (
     ifelse,
     node,
 )
+from hypergraph.exceptions import AmbiguousStepError
 
 
 def message(error: type[Exception], call: Any) -> str:
@@ -56,6 +57,34 @@ def test_a_value_that_cannot_be_stored_names_the_consequence(tmp_path: Any) -> N
         "TypeError: JsonSerializer cannot store builtins.object: "
         "return plain data instead, or make its class a dataclass"
     )
+
+
+@pytest.mark.parametrize(
+    ("on_ambiguous", "text"),
+    [
+        (None, "it must not be repeated, so that a resume that needs it raises AmbiguousStepError"),
+        ("rerun", "this step will run again on resume"),
+        (lambda path, key, inputs: 1, "a resume that needs it asks on_ambiguous"),
+    ],
+    ids=["fail", "rerun", "function"],
+)
+def test_a_lost_value_of_a_node_that_must_not_be_repeated_names_the_consequence(
+    tmp_path: Any, on_ambiguous: Any, text: str
+) -> None:
+    @node(output_name="lock", repeatable=False, on_ambiguous=on_ambiguous)
+    def make(x):
+        return object()
+
+    @node(output_name="y")
+    def use(lock):
+        raise OSError
+
+    runner = SyncRunner(checkpointer=SqliteCheckpointer(tmp_path / "runs.db"))
+    with pytest.warns(UserWarning, match=rf"node 'make'\); {text}\. TypeError"):
+        runner.run(Graph([make, use]), x=1, workflow_id="w", error_handling="continue")
+    if on_ambiguous is None:
+        with pytest.raises(AmbiguousStepError):
+            runner.run(Graph([make, use]), workflow_id="w")
 
 
 def test_an_undeclared_target_can_be_added() -> None:

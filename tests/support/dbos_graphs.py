@@ -234,6 +234,12 @@ def send_once(x: int) -> float:
     return 1 / x
 
 
+@node(output_name="sent")
+def send_inside(x: int, ctx: NodeContext) -> float:
+    """A node with an inner step that must not be repeated."""
+    return 1 / ctx.step("send", int, x, repeatable=False)
+
+
 looping_apart = Graph([Graph([grow], name="growing").as_node(remote=True), again], name="looping_apart")
 locks_apart = Graph([lock, Graph([use], name="using").as_node(remote=True)], name="locks_apart")
 short = Graph([_link(0), _link(1)], name="short")
@@ -252,11 +258,13 @@ trying_apart = Graph(
     name="trying_apart",
 )
 sending = Graph([send_once], name="sending")
+sending_inside = Graph([send_inside], name="sending_inside")
 graphs = [
     trying,
     trying_inside,
     trying_apart,
     sending,
+    sending_inside,
     awaited,
     apart,
     asking_apart,

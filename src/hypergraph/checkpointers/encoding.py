@@ -230,10 +230,12 @@ class Encoding:
         growth: Growth | None = None,
         artifact: bool | None = None,
         is_usual: bool = False,
+        on_ambiguous: Any = None,
     ) -> EncodedStep:
         """Return the step with its values encoded; warn of each that cannot be.
 
-        A record `is_usual` if the caller knows that it has no fields but those that every step has.
+        A record `is_usual` if the caller knows that it has no fields but those that every step has. The
+        warning tells what `on_ambiguous` of the node, which is None if that may be repeated, makes of it.
         """
         if growth is None and artifact is None and self.is_plain:
             plain = self._plain(record, is_usual)  # as most steps are
@@ -243,7 +245,8 @@ class Encoding:
         if record.status is not StepStatus.COMPLETED:
             growth = None  # only results are extended
         if record.values or lost or record.pause or record.answer is not None or record.error_attributes:
-            place = Place(record.workflow_id, record.superstep, record.index, record.node_name, artifact)
+            where = (record.workflow_id, record.superstep, record.index, record.node_name)
+            place = Place(*where, artifact, on_ambiguous)
             for name, value in (record.values or {}).items():
                 if name not in lost:
                     payloads.append(self.payload(name, versions.get(name, 0), value, place, growth))
@@ -329,6 +332,7 @@ class Encoding:
                 f"node {place.node!r}" if place.node else "an input"
             )
             effect = "this step will run again on resume" if place.node else "pass it again on resume"
+            effect = on_resume(effect, place.on_ambiguous)
             if growth is not None:
                 growth.forget(name)
             warn_caller(f"The value of {name!r} cannot be stored ({where}); {effect}. {reason}")
@@ -780,6 +784,16 @@ class Encoding:
         return (self.store_id if store_id is None else store_id) + b"".join(
             b"%d:%s" % (len(part), part) for part in (p.encode("utf-8", "surrogatepass") for p in parts)
         )
+
+
+def on_resume(usual: str, on_ambiguous: Any) -> str:
+    """Return what a resume does about a value that cannot be stored, in warnings.
+
+    That is the `usual`, unless what made it must not be repeated: then its `on_ambiguous` decides.
+    """
+    if on_ambiguous == "fail":
+        return "it must not be repeated, so that a resume that needs it raises AmbiguousStepError"
+    return "a resume that needs it asks on_ambiguous" if callable(on_ambiguous) else usual
 
 
 def _checked_pause(fields: dict[str, Any]) -> dict[str, Any]:

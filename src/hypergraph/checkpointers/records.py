@@ -507,6 +507,7 @@ class Place(NamedTuple):
     idx: int = 0
     node: str | None = None
     artifact: bool | None = None  # whether it must, or must not, go to the artifact store
+    on_ambiguous: Any = None  # of a node that must not be repeated: what it does if the value is lost
 
 
 class EncodedAnswer(NamedTuple):

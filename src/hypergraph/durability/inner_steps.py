@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from hypergraph.checkpointers.encoding import Encoding
+from hypergraph.checkpointers.encoding import Encoding, on_resume
 from hypergraph.checkpointers.inner_steps import INDEX, ROOM, Opaque, content_of, inner_step_of, owner_of
 from hypergraph.checkpointers.records import Payload, Place
 from hypergraph.durability.code_hashes import node_hashes
@@ -140,6 +140,8 @@ class InnerJournal:
         }
         if kwargs:
             content["kwargs"] = kwargs
+        if not call.options.repeatable:
+            content["unrepeatable"] = True
         if not call.options.repeatable and call.options.on_ambiguous != "rerun":
             content |= {"once": True, "turn": self.journal.turn, "code": self.code}
         if call.entry.awaited:
@@ -150,14 +152,15 @@ class InnerJournal:
             content["error"], content["error_type"] = call.error, call.error_type
         index = (self.step.index << ROOM) + call.entry.index
         place = Place(owner_of(self.journal.claim.workflow_id), self.superstep, index, node)
-        payload = encoding.payload(call.key, self.visit, None, place, raw=self._serialized(call.key, content))
+        payload = encoding.payload(call.key, self.visit, None, place, raw=self._serialized(call, content))
         return payload._replace(base=self.journal.claim.fence)
 
-    def _serialized(self, key: str, content: dict[str, Any]) -> bytes:
+    def _serialized(self, call: Opened, content: dict[str, Any]) -> bytes:
         """Return the content as bytes; arguments that cannot be stored are replaced by their types.
 
-        Of a result that cannot be stored the reason is kept: the call is made again on resume.
+        Of a result that cannot be stored the reason is kept: the call is made again on resume, if it may be.
         """
+        key, effect = call.key, on_resume("its call is made again on resume", call.options.on_ambiguous)
         serialize = self.encoding.serializer_of(key).serialize
         try:
             return serialize(content)
@@ -171,7 +174,7 @@ class InnerJournal:
             content["result"], content["problem"] = None, public_text(error)
         warn_caller(
             f"The result of step {key!r} cannot be stored (workflow {self.journal.claim.workflow_id!r}, node "
-            f"{self.step.name!r}); its call is made again on resume. {content['problem']}"
+            f"{self.step.name!r}); {effect}. {content['problem']}"
         )
         return serialize(content)
 

@@ -653,7 +653,7 @@ class Journal:
         growth, artifact = self.growth if grows else None, step.node.artifact
         is_usual = not facts and kept is not None and not grows  # else the visit may be a later one
         try:
-            encoded = self.encode(record, growth, artifact, is_usual)
+            encoded = self.encode(record, growth, artifact, is_usual, step.node.on_ambiguous)
         except CheckpointError as error:
             encoded = self._without_values(record, error)
         if self.summaries is not None:

@@ -32,6 +32,7 @@ class Effect:
     superstep: int | None  # of the outermost of them, if it is known
     is_open: bool  # whether it began and left no result
     step: str | None = None  # the key of the inner step
+    is_readable: bool = True  # else it may be any inner step: its record does not say
 
     @property
     def title(self) -> str:
@@ -41,6 +42,8 @@ class Effect:
     @property
     def ended(self) -> str:
         """How it ended, in messages."""
+        if not self.is_readable:
+            return "left a record that cannot be read"
         return "began without leaving a result" if self.is_open else "has completed"
 
     def refusal(self, workflow: Workflow, text: str) -> AmbiguousStepError | GraphChangedError:
@@ -54,14 +57,20 @@ def effects_in(
     store: Checkpointer, workflow: Workflow, names: Collection[str] | None = None
 ) -> Iterator[Effect]:
     """Yield the effects of a workflow and of what runs inside of it, or of these nodes."""
+    yield from _effects_of_nodes(store, workflow, names)
+    yield from _inner_effects(store, workflow, names)
+    for child in store.backend.children(workflow.id):
+        yield from _effects_inside(effects_in, store, child, names)
+
+
+def _effects_of_nodes(
+    store: Checkpointer, workflow: Workflow, names: Collection[str] | None
+) -> Iterator[Effect]:
     once, backend = recorded_once_only(workflow), store.backend
     begun = {node: superstep for superstep, node in backend.read_announced(workflow.id)}
     for node in sorted(once if names is None else once.intersection(names)):
         if node in begun or backend.last_visit(workflow.id, node):
             yield Effect(node, begun.get(node), node in begun)
-    yield from _inner_effects(store, workflow, names)
-    for child in backend.children(workflow.id):
-        yield from _effects_inside(effects_in, store, child, names)
 
 
 def open_effects_in(
@@ -87,6 +96,31 @@ def _inner_effects(
         if content is not None and content.get("once"):
             is_open = content["status"] == "running"
             yield Effect(node, payload.superstep, is_open, payload.name)
+
+
+def _kept_effects_in(
+    store: Checkpointer, workflow: Workflow, names: Collection[str] | None = None
+) -> Iterator[Effect]:
+    """Yield the effects that only the history of a workflow keeps from being had again.
+
+    Unlike for changed code, on_ambiguous="rerun" is no reason to repeat an inner step that has completed. One
+    that failed is not among them: a resume makes it again, too.
+    """
+    yield from _effects_of_nodes(store, workflow, names)
+    last = {}  # of a key that was called in several supersteps, the last one counts
+    for node, payload in store.backend.read_inner(workflow.id):
+        if names is None or node in names:
+            last[node, payload.version, payload.name] = payload
+    for (node, _, key), payload in last.items():
+        content = content_of(store.encoding, workflow.id, payload)
+        if content is None:
+            yield Effect(node, payload.superstep, False, key, is_readable=False)
+        elif content["status"] != "failed":
+            is_open = content["status"] == "running"
+            if content.get("once") or (content.get("unrepeatable") and not is_open):
+                yield Effect(node, payload.superstep, is_open, key)
+    for child in store.backend.children(workflow.id):
+        yield from _effects_inside(_kept_effects_in, store, child, names)
 
 
 def _effects_inside(
@@ -467,6 +501,22 @@ def refuse_open(store: Checkpointer, workflow: Workflow, upto: int | None, graph
                 workflow_id=workflow.id,
                 node_name=effect.path,
             )
+
+
+def refuse_restart_of(store: Checkpointer, graph: Graph, items: Iterable[Workflow]) -> None:
+    """Raise ValueError if an item cannot begin anew: its history, which goes, has an effect.
+
+    That of inner steps alone says which of them must not be repeated.
+    """
+    for item in items:
+        for effect in _kept_effects_in(store, item):
+            if not is_repeatable(graph, effect):
+                must = "must not be repeated" if effect.is_readable else "may be one not to be repeated"
+                raise ValueError(
+                    f"Workflow {item.id!r}: {effect.title} {effect.ended}, {must}, and restart='item' runs "
+                    "failed items from their first node. Leave out restart to continue them at the node that "
+                    "failed."
+                )
 
 
 def _may_be_repeated(graph: Graph, effect: Effect) -> bool:

@@ -86,6 +86,7 @@ from hypergraph.durability.once_only import (
     refuse_open,
     refuse_other_values,
     refuse_repetition,
+    refuse_restart_of,
 )
 from hypergraph.durability.resume import (
     end_with,
@@ -211,6 +212,25 @@ class WorkflowRecorder:
                 f"not write is tried once more at its end. {type(error).__name__}: {error}"
             )
         return True
+
+    def why_unrecorded(self, run: Run) -> tuple[str, str] | None:
+        """Return why a run may repeat inner steps that it has made, and what to change; None if it does not.
+
+        An atomic graph runs again as a whole, and keeps them in memory: that is what its author has chosen.
+        """
+        inner = run
+        while inner.parent is not None:
+            if inner.parent.step_of(inner.step_name).node.durability == "atomic":
+                return None
+            inner = inner.parent
+        policy = self.store.policy
+        if policy.durability == "best-effort":
+            what = "with durability='best-effort' a run continues when its inner steps cannot be stored"
+            return what, "Use durability='sync'"
+        if run.journal is None or run.journal.silent:
+            what = f"a policy with granularity={policy.granularity!r} does not store its inner steps"
+            return what, "Use granularity='step'"
+        return None
 
     def inputs_for(
         self, graph: Graph, workflow_id: str | None, given: Mapping[str, Any]
@@ -1322,12 +1342,13 @@ class MapRecorder:
                         "text or an int for each item, or leave out workflow_id."
                     ) from error
 
-    @staticmethod
-    def _failed(map_run: MapRun, items: Sequence[Workflow]) -> list[Workflow]:
+    def _failed(self, map_run: MapRun, items: Sequence[Workflow]) -> list[Workflow]:
         """Return the failed items, which begin anew. Raises ValueError if one must not repeat."""
         refuse_restart(map_run.admission.graph)
         numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
-        return [item for item in items if item.status is WorkflowStatus.FAILED and item.item in numbers]
+        failed = [item for item in items if item.status is WorkflowStatus.FAILED and item.item in numbers]
+        refuse_restart_of(self.store, map_run.admission.graph, failed)
+        return failed
 
     def _changes(self, map_run: MapRun, items: Sequence[Workflow]) -> dict[int, Changes]:
         """Return what has changed in the code of items that are mapped now; inside of a run that is known."""

@@ -150,6 +150,8 @@ class Visit:
             )
         key = self._automatic(func) if key is None else self._checked(key)
         self._refuse_wrong_place(key)
+        if not options.repeatable:
+            self._refuse_unrecorded(key)
         entry = self.entries.get(key)
         if entry is not None and entry.of_other_inputs and options.repeatable:
             entry = None  # as for other values
@@ -229,6 +231,17 @@ class Visit:
         if key in self._open:
             raise self._error(
                 f"calls ctx.step({key!r}) while the call of that key is not over. Give each call its own key"
+            )
+
+    def _refuse_unrecorded(self, key: str) -> None:
+        """Raise StepUsageError for a call that must not be repeated where no record would prevent that."""
+        recorder = self.run.context.recorder
+        why = None if recorder is None else recorder.why_unrecorded(self.run)
+        if why is not None:
+            what, fix = why
+            raise self._error(
+                f"calls ctx.step({key!r}) with repeatable=False, and {what}. {fix}, or leave out "
+                "repeatable=False"
             )
 
     def _error(self, what: str) -> StepUsageError:

@@ -244,7 +244,8 @@ class NodeContext:
 
         Raises:
             StepUsageError: the key was called with other arguments, is open, or is used inside of another
-                step; an automatic key in a second thread; the node has ended.
+                step; an automatic key in a second thread; repeatable=False under a policy that does not
+                store inner steps; the node has ended.
             AmbiguousStepError: a call with repeatable=False began and left no result.
             CancellationError: the run was asked to stop, or its budget is used up.
             Exception: whatever the function raised.

@@ -93,6 +93,15 @@ def test_what_cannot_be_restarted_is_refused(cluster: TestCluster) -> None:
     assert len(runner.checkpointer.steps("s/item-0")) == 1
 
 
+def test_an_item_with_an_inner_step_that_must_not_be_repeated_is_not_restarted(cluster: TestCluster) -> None:
+    runner, given = cluster.runner, {"map_over": "x", "workflow_id": "s"}
+    cluster.start("w1")
+    runner.map("sending_inside", {"x": [0, 1]}, error_handling="continue", **given)
+    with pytest.raises(WorkflowError, match="step 'send' of node 'send_inside' has completed, must not be"):
+        runner.map("sending_inside", {"x": [0, 1]}, restart="item", **given)
+    assert [step.key for step in runner.checkpointer.inner_steps("s/item-0")] == ["send"]
+
+
 def test_a_worker_that_takes_over_a_map_restarts_no_item_that_failed_since(cluster: TestCluster) -> None:
     cluster.start("w1")
     given: dict[str, Any] = {"map_over": "run", "workflow_id": "m", "error_handling": "continue"}

@@ -31,6 +31,7 @@ from hypergraph.display import did_you_mean, jsonable
 from hypergraph.durability.code_changes import pinned_to, recorded_structure, with_version
 from hypergraph.durability.code_hashes import node_hashes
 from hypergraph.durability.history import inputs_in
+from hypergraph.durability.once_only import refuse_restart_of
 from hypergraph.durability.recorder import refuse_restart
 from hypergraph.engine.nested import expand
 from hypergraph.engine.plan import graph_inside
@@ -520,7 +521,11 @@ def _open_map(cluster: Cluster, store: PostgresCheckpointer, graph: Graph, call:
         node_hashes=node_hashes(graph),
         version=graph.version,
     )
-    known = store.backend.read_workflow(batch)
+    known, failed = store.backend.read_workflow(batch), []
+    stored = {child.item: child for child in store.backend.children(batch) if child.item is not None}
+    if call.restart == "item":
+        failed = [stored.pop(item) for item in _failed_before(cluster, call, stored)]
+        refuse_restart_of(store, graph, failed)
     if known is None:
         store.backend.create(batch, replace(code, tags=call.options.get("tags") or {}), store.encoding)
     elif (other := with_version(known, graph.version)) is not None:
@@ -531,9 +536,8 @@ def _open_map(cluster: Cluster, store: PostgresCheckpointer, graph: Graph, call:
             store.backend.release(claim)
     else:
         store.update_workflow_status(batch, WorkflowStatus.ACTIVE)
-    stored = {child.item: child for child in store.backend.children(batch) if child.item is not None}
-    if call.restart == "item":
-        store.backend.delete([stored.pop(item).id for item in _failed_before(cluster, call, stored)])
+    if failed:
+        store.backend.delete([item.id for item in failed])
     for item, found in stored.items():
         if item < len(rows):
             _check_unchanged(store, found, rows[item])
