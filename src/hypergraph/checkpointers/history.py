@@ -434,8 +434,8 @@ class History:
         """Return the latest value of each name, inputs included."""
         values = self.store.state(self.workflow_id, superstep=self.upto)
         for name, (version, value) in self.given.items():
-            # A later turn may give a name that a step made before: the higher version is the newer value. What
-            # a step made and is not stored is left out, and not replaced by what was given before.
+            # A later turn may give a name that a step made before: the higher version is the newer value.
+            # What a step made and did not store is left out: what was given before is not it.
             made = self._latest.get(name, -1)
             if version > made or (version == made and name not in values):
                 values[name] = value
