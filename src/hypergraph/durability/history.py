@@ -829,7 +829,8 @@ def is_other(stored: Any, given: Any) -> bool:
     if stored is given:
         return False
     if isinstance(stored, Undecodable):
-        return not (isinstance(given, Undecodable) or stored.is_form_of(given))  # nobody gives one by hand
+        # Code that has read a value may give it back as it is.
+        return not (isinstance(given, Undecodable) or stored.is_form_of(given))
     if not differs(stored, given):
         return False
     try:
