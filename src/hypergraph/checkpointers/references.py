@@ -35,12 +35,17 @@ class Found(NamedTuple):
     size: int
 
 
-def found(backend: Backend, workflow_id: str, payload: Payload) -> Found:
-    """Return what a stored reference means. Raises ValueError if it is not stored any more."""
-    parts = json.loads(payload.data or b"")
+def reference_in(data: bytes | None) -> Reference:
+    """Return a stored reference. Raises ValueError if it is damaged."""
+    parts = json.loads(data or b"")
     if type(parts) is not list or [type(part) for part in parts] != _KINDS:
         raise ValueError("a damaged reference")
-    reference = Reference(*parts)
+    return Reference(*parts)
+
+
+def found(backend: Backend, workflow_id: str, payload: Payload) -> Found:
+    """Return what a stored reference means. Raises ValueError if it is not stored any more."""
+    reference = reference_in(payload.data)
     owner, superstep, seen = workflow_id, 0, set[str]()
     if reference.up < 1:
         raise ValueError("a damaged reference")

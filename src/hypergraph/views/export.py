@@ -6,14 +6,16 @@ as they are stored. An import decodes no value, so a file cannot make it run cod
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.checkpointers.records import is_taken
-from hypergraph.checkpointers.sql.transfer import Part, ValuePart, dump, load
+from hypergraph.checkpointers.records import is_taken, outermost
+from hypergraph.checkpointers.references import REFERENCE, reference_in
+from hypergraph.checkpointers.sql.transfer import Part, ValuePart, WorkflowPart, dump, load
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, InvalidWorkflowIdError
 from hypergraph.views.database import sql_only
 from hypergraph.views.problems import REFUSED, USAGE, Problem
@@ -43,9 +45,10 @@ def exported(store: Checkpointer, workflow_id: str, *, lines: bool) -> Iterator[
     """Yield the export of a workflow and all below it, in pieces.
 
     Raises:
-        Problem: the store is not in a database.
+        Problem: the store is not in a database, or the workflow is a part of another one that has its inputs.
     """
     parts = dump(sql_only(store), workflow_id)
+    _refuse_without_inputs(parts, workflow_id)
     if lines:
         yield from (_encode(part) + b"\n" for part in ({"schema": SCHEMA}, *parts))
         return
@@ -53,6 +56,29 @@ def exported(store: Checkpointer, workflow_id: str, *, lines: bool) -> Iterator[
     for place, part in enumerate(parts):
         yield (b",\n" if place else b"") + _encode(part)
     yield b"\n]}\n"
+
+
+def _refuse_without_inputs(parts: Sequence[Part], workflow_id: str) -> None:
+    """Raise Problem if inputs are stored as values of a workflow around those that are exported."""
+    depths: dict[str, int] = {}
+    depth = 0
+    for part in parts:
+        if isinstance(part, WorkflowPart):
+            depth = depths[part.id] = depths.get(part.parent_id or "", -1) + 1
+        elif _leads_outside(part, depth):
+            whole = shlex.join(("hypergraph", "export", outermost(workflow_id)))
+            name = cast(ValuePart, part).name
+            message = f"{name!r} of {workflow_id!r} is a value of the workflow around it"
+            raise Problem(REFUSED, message, f"Export the whole: {whole}")
+
+
+def _leads_outside(part: Part, depth: int) -> bool:
+    """Say whether a part is a reference to a value of a workflow that is not exported."""
+    try:
+        is_reference = isinstance(part, ValuePart) and part.format == REFERENCE
+        return is_reference and reference_in(cast(ValuePart, part).data).up > depth
+    except ValueError:  # damaged: it is exported as it is
+        return False
 
 
 def imported(

@@ -217,6 +217,26 @@ def test_pickled_values_are_taken_only_on_request_and_never_opened(tmp_path: Pat
     assert not Path("owned").exists()
 
 
+def test_a_part_whose_inputs_are_those_of_the_whole_is_not_exported_without_them(tmp_path: Path) -> None:
+    load = node(output_name="docs")(lambda n: ["doc"] * n).with_name("load")
+
+    def use(question: str, docs: list[str]) -> str:
+        return question * len(docs)
+
+    inner = Graph([node(output_name="answer")(use)], name="inner")
+    mapped = inner.as_node(name="each").map_over("question")
+    store = SqliteCheckpointer(tmp_path / "x.db")
+    SyncRunner(checkpointer=store).run(Graph([load, mapped]), n=10, question=["a"], workflow_id="w")
+    with pytest.raises(
+        Problem, match="'docs' of 'w/each/item-0' is a value of the workflow around"
+    ) as caught:
+        text_of(store, "w/each/item-0")
+    assert caught.value.hint == "Export the whole: hypergraph export w"
+    other = SqliteCheckpointer(tmp_path / "other.db")
+    imported(other, text_of(store, "w"), name="copy")
+    assert other.inputs("copy/each/item-0")["docs"] == ["doc"] * 10
+
+
 @pytest.mark.slow
 def test_the_screens(stories: Cli, tmp_path: Path) -> None:
     here = Cli(stories.database, tmp_path)
