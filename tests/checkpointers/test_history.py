@@ -327,3 +327,4 @@ def test_a_checkpoint_leaves_out_what_is_not_stored_rather_than_show_what_was_gi
     for values in ({"x": 1}, {"y": 100}, {"x": 7}):
         runner.run(graph, values, workflow_id="w")
     assert store.checkpoint("w").values == {"z": 15, "x": 7}  # y was 14
+    assert runner.run(graph, {"x": 8}, workflow_id="w").values == {"y": 16, "z": 17}

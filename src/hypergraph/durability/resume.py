@@ -756,8 +756,8 @@ class _Remaking:
                 continue
             record = value.record
             maker = None if record is None else self.run.plan.steps[index[record.node_name]]
-            is_due = maker is not None and due >> maker.index & 1
-            if is_due and maker is not step and not (step is not None and due >> step.index & 1):
+            is_due = maker is not None and bool(due >> maker.index & 1)
+            if maker is not None and is_due and maker is not step and self._comes_first(maker, step, due):
                 continue  # it is made anew before this step runs
             if maker is None or record is None or is_due or not self._can_make(maker, record, value):
                 raise self._unreadable(value, step)
@@ -771,6 +771,12 @@ class _Remaking:
             wanted += [(maker, taken) for taken in _names_taken(maker)]
         ordered = sorted(needed.values(), key=lambda record: record.index)
         return [self.run.plan.steps[index[record.node_name]] for record in ordered]
+
+    def _comes_first(self, maker: Step, step: Step | None, due: int) -> bool:
+        """Say whether a step waits for a maker that is due."""
+        if step is None or not due >> step.index & 1:
+            return True
+        return bool(self.run.standing.layout.before[step.index] >> maker.index & 1)
 
     def kept(self, step: Step, store: Checkpointer) -> dict[str, Any]:
         """Return what a step that runs for outputs declared later has made before: others have taken it."""
