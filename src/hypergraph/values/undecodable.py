@@ -92,6 +92,10 @@ class Undecodable:
         self._is_same = is_same
         return self
 
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """Return all but what compares it: that belongs to the store, which is not copied along."""
+        return None, {name: getattr(self, name) for name in self.__slots__} | {"_is_same": None}
+
     @property
     def raw(self) -> bytes | None:
         """The serialized bytes, None if they were not kept."""
