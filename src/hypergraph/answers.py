@@ -14,7 +14,7 @@ import operator
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import partial
@@ -319,7 +319,7 @@ def _made(value: Any, declared: Any) -> Any:
     if bare is not declared:
         return _made(value, bare)
     if _is_other_enum(declared):
-        return next(declared[name] for name, one in _choices(declared).items() if _is_choice(value, one))
+        return next(declared[name] for name, one in _choices(declared).items() if _listed(value, [one]))
     if (fields := _fields(declared)) is not None:
         is_dict = typing.is_typeddict(declared)
         given = [field for field in fields if field.written in value]
@@ -498,7 +498,7 @@ def _problems(value: Any, schema: Schema, place: str) -> Iterator[tuple[str, str
         return
     if "const" in schema or "enum" in schema:
         known = schema["enum"] if "enum" in schema else [schema["const"]]
-        if not any(_is_choice(value, one) for one in known):
+        if not _listed(value, known):
             yield place, f"must be {described(schema)}, not {shown}"
         return
     kind = schema.get("type")
@@ -515,9 +515,10 @@ def _problems(value: Any, schema: Schema, place: str) -> Iterator[tuple[str, str
         yield from _wrong_list(value, schema, place)
 
 
-def _is_choice(value: Any, one: Any) -> bool:
-    """Say whether a value is one of those that are listed; JSON may have 2.0 as 2."""
-    return (type(value) is type(one) or (type(value) is int and type(one) is float)) and value == one
+def _listed(value: Any, known: Iterable[Any]) -> list[Any]:
+    """Return the listed value that a value is, if any; JSON may have 2.0 as 2."""
+    kinds = (int, float) if type(value) is int else (type(value),)
+    return [one for one in known if type(one) in kinds and value == one][:1]
 
 
 def _is_of(value: Any, kind: str) -> bool:
@@ -739,8 +740,8 @@ def _from_text(text: str, schema: Schema) -> Any:
         named = dict(zip(schema.get("x-names", ()), known, strict=False))
         if text in named:
             return named[text]
-        read = _loaded(text)  # 2 may stand for 2.0
-        return next((one for one in known if text in (one, _text(one)) or _is_choice(read, one)), text)
+        written = [one for one in known if text in (one, _text(one))]
+        return (written or _listed(_loaded(text), known) or [text])[0]  # 2 may stand for 2.0
     kind = schema.get("type")
     if kind == "boolean":
         return WORDS.get(text.strip().lower(), text)

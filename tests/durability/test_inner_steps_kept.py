@@ -116,7 +116,7 @@ def test_a_call_that_only_another_setting_reads_is_not_repeated(tmp_path: Path, 
     def attempt(serializer: Serializer, handling: Any = "raise") -> Any:
         with SqliteCheckpointer(tmp_path / "w.db", serializer=serializer) as kept:
             runner = SyncRunner(checkpointer=kept)
-            return runner.run(Graph([agent]), x=1, workflow_id="w", error_handling=handling)
+            return runner.run(Graph([agent]).bind(x=1), workflow_id="w", error_handling=handling)
 
     attempt(PickleSerializer(allow_pickle=True), "continue")
     broken.clear()

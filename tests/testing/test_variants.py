@@ -349,10 +349,10 @@ def test_recorded_nodes_return_what_they_returned_without_a_call(tmp_path: Path)
     assert SyncRunner().run(offline, url="b")["grade"] == 10
     assert called == ["split", "measure", "grade"]
     with pytest.raises(
-        NotRecordedError, match="Node 'fetch' was not recorded with url='c'; there are 2 records"
+        NotRecordedError, match="Node 'fetch' was not recorded with url='c'; it has 2 records"
     ):
         SyncRunner().run(offline, url="c")
-    with pytest.raises(NotRecordedError, match="1 record "):
+    with pytest.raises(NotRecordedError, match="it has 1 record"):
         SyncRunner().run(recorded(GRAPH, path, "fetch", ids=["a"]), url="b")
 
 
