@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.records import is_taken, outermost
-from hypergraph.checkpointers.references import REFERENCE, reference_in
-from hypergraph.checkpointers.sql.transfer import Part, ValuePart, WorkflowPart, dump, load
+from hypergraph.checkpointers.sql.transfer import Part, ValuePart, dump, input_from_outside, load
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, InvalidWorkflowIdError
 from hypergraph.views.database import sql_only
 from hypergraph.views.problems import REFUSED, USAGE, Problem
@@ -59,26 +58,12 @@ def exported(store: Checkpointer, workflow_id: str, *, lines: bool) -> Iterator[
 
 
 def _refuse_without_inputs(parts: Sequence[Part], workflow_id: str) -> None:
-    """Raise Problem if inputs are stored as values of a workflow around those that are exported."""
-    depths: dict[str, int] = {}
-    depth = 0
-    for part in parts:
-        if isinstance(part, WorkflowPart):
-            depth = depths[part.id] = depths.get(part.parent_id or "", -1) + 1
-        elif _leads_outside(part, depth):
-            whole = shlex.join(("hypergraph", "export", outermost(workflow_id)))
-            name = cast(ValuePart, part).name
-            message = f"{name!r} of {workflow_id!r} is a value of the workflow around it"
-            raise Problem(REFUSED, message, f"Export the whole: {whole}")
-
-
-def _leads_outside(part: Part, depth: int) -> bool:
-    """Say whether a part is a reference to a value of a workflow that is not exported."""
-    try:
-        is_reference = isinstance(part, ValuePart) and part.format == REFERENCE
-        return is_reference and reference_in(cast(ValuePart, part).data).up > depth
-    except ValueError:  # damaged: it is exported as it is
-        return False
+    """Raise Problem if an input is stored as a value of a workflow around those that are exported."""
+    name = input_from_outside(parts)
+    if name is not None:
+        whole = shlex.join(("hypergraph", "export", outermost(workflow_id)))
+        message = f"{name!r} of {workflow_id!r} is a value of the workflow around it"
+        raise Problem(REFUSED, message, f"Export the whole: {whole}")
 
 
 def imported(

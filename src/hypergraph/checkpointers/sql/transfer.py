@@ -17,6 +17,7 @@ from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.names import check_workflow_id, moved
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, taken
+from hypergraph.checkpointers.references import REFERENCE, reference_in
 from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.columns import (
     NONSENSE,
@@ -299,6 +300,26 @@ def dump(store: Checkpointer, workflow_id: str, *, children: bool = True) -> lis
     if any(map(_is_bound, parts)):
         parts[0] = msgspec.structs.replace(cast(WorkflowPart, parts[0]), store=store.backend.store_id())
     return [*parts, *_artifacts(store.encoding, parts)]
+
+
+def input_from_outside(parts: Iterable[Part]) -> str | None:
+    """Return the name of an input that is stored as a value of a workflow around these, None without one."""
+    depths: dict[str, int] = {}
+    depth = 0
+    for part in parts:
+        if isinstance(part, WorkflowPart):
+            depth = depths[part.id] = depths.get(part.parent_id or "", -1) + 1
+        elif isinstance(part, ValuePart) and part.format == REFERENCE and _leads_up(part) > depth:
+            return part.name
+    return None
+
+
+def _leads_up(part: ValuePart) -> int:
+    """Return how many workflows further up the value of a reference is, 0 if the reference is damaged."""
+    try:
+        return reference_in(part.data).up
+    except ValueError:
+        return 0
 
 
 def _is_bound(part: Part) -> bool:
