@@ -1117,9 +1117,7 @@ class Standing:
         self.decisions: dict[int, int] = {}  # by gate: what it has opened
         self.said: dict[int, int] = {}  # by gate: what its last decision named, until it loses that
         self.owed = 0  # what a decision named that has not started since
-        self.lost = (
-            0  # what a gate chose and could not run before the next decision; it has not started since
-        )
+        self.lost = 0  # what could not start between two decisions of its gate, and has not since
         self.ended = 0  # gates that have decided END
         self.held = [0] * len(layout.loops)  # by loop: heads chosen for its next round
         self.unrun = [loop.cut for loop in layout.loops]  # by loop: its heads that have not run in this entry

@@ -247,7 +247,7 @@ def _in_silence(case: Case, out: Outcome, told: list[str], unfollowed: list[Any]
     kinds = {p.name: p.kind for p in case.net.parts}
     idle = all(kinds[n] == "gate" for n in out.course) and not any(c == "END" for _, c in out.decisions)
     only_gates = out.course if idle and any(kinds[n] != "gate" for n in out.reached) else []
-    return out.stalled or out.overlooked or only_gates or (unfollowed if not told else [])
+    return out.stalled or out.overlooked or only_gates or unfollowed
 
 
 def _unfollowed(case: Case, result: Any) -> list[tuple[str, str]]:

@@ -629,7 +629,7 @@ def _outworn(
 ) -> InvalidAnswerError:
     """Return the error for what is stored as an answer, and is not of the type that is asked for today.
 
-    Without a change of the type, it was wrong from the start: there is no other type to accept.
+    If the type has not changed, the answer never fitted, and no older type needs to be accepted.
     """
     wanted, is_lost = type_text(declared) or "anything", isinstance(value, Undecodable)
     what = f"The signal {question.pause.signal!r}" if question.step.answer is None else "The answer"

@@ -103,8 +103,8 @@ def _kept_effects_in(
 ) -> Iterator[Effect]:
     """Yield the effects that only the history of a workflow keeps from being had again.
 
-    Unlike for changed code, on_ambiguous="rerun" is no reason to repeat an inner step that has completed. One
-    that failed is not among them: a resume makes it again, too.
+    A completed inner step is not repeated, even with on_ambiguous="rerun". A failed one is left out: a resume
+    repeats it as well.
     """
     yield from _effects_of_nodes(store, workflow, names)
     last = {}  # of a key that was called in several supersteps, the last one counts
