@@ -207,30 +207,61 @@ def test_a_default_waits_for_a_producer_that_can_still_run(run: Run) -> None:
     assert order(run(graph)) == ["read", "write", "show"]
 
 
+@pytest.mark.parametrize("bound", [False, True])
 @pytest.mark.parametrize(("good", "shown"), [(True, "NOTE"), (False, "none")])
-def test_a_default_counts_as_soon_as_its_producer_cannot_run_any_more(
-    run: Run, good: bool, shown: str
+def test_a_default_or_binding_counts_as_soon_as_its_producer_cannot_run_any_more(
+    run: Run, good: bool, shown: str, bound: bool
 ) -> None:
     @ifelse("write", "skip")
     def gate(good: bool) -> bool:
         return good
 
-    @node(output_name="note")
+    @node(output_name="draft")
     def write() -> str:
-        return "NOTE"
+        return "note"
+
+    @node(output_name="note")
+    def polish(draft: str) -> str:
+        return draft.upper()
 
     @node(output_name="skipped")
     def skip() -> int:
         return 1
 
     @node(output_name="shown")
-    def show(note: str = "none") -> str:
+    def show(note: str) -> str:
         return note
 
-    result = run(Graph([gate, write, skip, show]), {"good": good})
+    @node(output_name="shown")
+    def show_default(note: str = "none") -> str:
+        return note
+
+    last = show if bound else show_default
+    graph = Graph([gate, write, polish, skip, last])
+    result = run(graph.bind(note="none") if bound else graph, {"good": good})
     assert result["shown"] == shown
     if not good:
-        assert trace(result) == [(0, "gate"), (1, "skip"), (1, "show")]
+        assert trace(result) == [(0, "gate"), (1, "skip"), (1, last.name)]
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_loop_begins_with_a_value_though_its_node_could_make_it(run: Run, bound: bool) -> None:
+    @node(output_name="answer")
+    def summarize(question: str, web: str) -> str:
+        return f"{question} {web}".strip()
+
+    @node(output_name="web")
+    def search(question: str) -> str:
+        return "found"
+
+    @route(targets=["search", END])
+    def grounded(answer: str) -> Any:
+        return END if "found" in answer else "search"
+
+    graph = Graph([summarize, search, grounded])
+    result = run(graph.bind(web=""), question="q") if bound else run(graph, question="q", web="")
+    assert order(result) == ["summarize", "grounded", "search", "summarize", "grounded"]
+    assert result["answer"] == "q found"
 
 
 def test_a_bound_value_does_not_stand_in_for_a_producer_that_can_run() -> None:
@@ -238,7 +269,7 @@ def test_a_bound_value_does_not_stand_in_for_a_producer_that_can_run() -> None:
     def double(x: int) -> int:
         return 2 * x
 
-    with pytest.raises(ValueError, match="Cannot mix compute and inject"):
+    with pytest.raises(ValueError, match=r"You bound 'x'.*Cannot mix compute and inject"):
         run_sync(Graph([const("make", "x", 1), double]).bind(x=5))
 
 

@@ -165,6 +165,8 @@ def _repaired(case: Case, reason: str) -> Case:
     if reason.startswith("You passed"):
         turns = [{x: v for x, v in turn.items() if x != names[0]} for turn in case.turns]
         return replace(case, turns=(turns[0], *(turn for turn in turns[1:] if turn)))
+    if reason.startswith("You bound"):
+        return replace(case, net=replace(net, bound={x: v for x, v in net.bound.items() if x != names[0]}))
     if reason.startswith("Deadlock") and any(p.wait_for for p in parts if p.name in names):
         parts = tuple(replace(p, wait_for=()) if p.name in names else p for p in parts)
         return replace(case, net=replace(net, parts=parts))

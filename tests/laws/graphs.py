@@ -644,7 +644,8 @@ def make(seed: int, features: Iterable[str] = FEATURES) -> Case:
         if heads:
             net = replace(net, entrypoints=(rnd.choice(sorted(heads)),))
             wanted = needed(net)
-    first = {x: given(x, 1) for x in [*wanted, *sorted(writer.seeds)]}
+    net, inside = _with_stand_ins(net, Random(seed))
+    first = {x: given(x, 1) for x in [*wanted, *sorted(writer.seeds), *inside]}
     turns = [first]
     for number in range(2, rnd.choice((2, 3, 3, 4))):
         choices = [x for x in first if x in outside or rnd.random() < 0.3] or list(first)
@@ -652,6 +653,18 @@ def make(seed: int, features: Iterable[str] = FEATURES) -> Case:
         if news:
             turns.append({x: given(x, number) for x in news})
     return Case(net, tuple(turns), seed)
+
+
+def _with_stand_ins(net: Net, rnd: Random) -> tuple[Net, list[str]]:
+    """Return a net in which a name may be bound that its nodes make, and such a name to be given, if any."""
+    lists = {x for p in net.parts for x in p.append}
+    made = {x for p in net.parts if p.kind != "ask" for x in p.outputs} - lists
+    names = sorted(made.intersection(x for p in net.parts for x in p.inputs))
+    chance = rnd.random()
+    if names and chance < 0.1:
+        name = rnd.choice(names)
+        net = replace(net, bound={**net.bound, name: f"bound.{name}@{BASE}"})
+    return net, [rnd.choice(names)] if names and 0.1 <= chance < 0.2 else []
 
 
 def tangle(seed: int) -> Case:

@@ -42,8 +42,8 @@ D21 R8: a given value counts for an ordinary node of a loop if what the loop mak
 D22 A question is of the round in which it was asked. If that round rewrites what it takes, the answer is not
     used, and it is asked again; what nodes of the same superstep append to a list rewrites nothing. Answers
     that a turn did not use are dropped when a new turn begins, and named in `unused`.
-D23 A graph node takes a name with which a loop inside could begin, but need not, if it is given or another
-    node makes it. What only the node itself makes stays inside: each execution is a fresh run.
+D23 A graph node takes a name with which a loop inside could begin, but need not, if it is given or bound, or
+    another node makes it. What only the node itself makes stays inside: each execution is a fresh run.
 D24 `max_rounds` counts the rounds of an entry, the first one included.
 D25 A graph inside is refused before anything runs, too (D5), if it could run and would be refused whichever
     of the values that other nodes make for it are there by then.
@@ -143,8 +143,9 @@ class Interpreter:
             return out
         self._run(out)
         out.cycles = {n for level in self.levels for n in level.tied}
-        made = [x for p in self.net.parts for x in p.outputs if self.written.get(x)]
-        out.values = {x: self.written[x][-1][1] for x in made}
+        outputs = {x for p in self.net.parts for x in p.outputs}
+        stood_in = {x: v for x, v in self.net.bound.items() if x in outputs}  # R8
+        out.values = stood_in | {x: self.written[x][-1][1] for x in outputs if self.written.get(x)}
         return out
 
     def _forget(self, reached: set[str]) -> None:
@@ -525,7 +526,8 @@ class Interpreter:
             outcomes = [runs[0].turn({key: self.answers.pop(x) for x, key in mine.items()})]
         else:
             known = {x: v for x, v in taken.items() if self.written.get(x) or x in self.net.bound}
-            known = {x: v for x, v in known.items() if x in self.ever or x not in self._inward(part)}
+            kept = self._inward(part) - self.ever - {*self.net.bound}
+            known = {x: v for x, v in known.items() if x not in kept}
             if not all(isinstance(known[x], list) for x in part.map_over):
                 raise TypeError("a map takes lists")
             count = min((len(known[x]) for x in part.map_over), default=1)
@@ -558,7 +560,7 @@ class Interpreter:
         """D25. Raises Refused."""
         for part in (p for p in self.net.parts if p.inner is not None and p.name in self._able(handed)):
             made = {x for n in self.scope for x in self.parts[n].outputs}
-            inside = set(part.inputs) - (self._inward(part) - handed)
+            inside = set(part.inputs) - (self._inward(part) - handed - {*self.net.bound})
             free = {*part.defaults, *self.net.bound}
             sure = {x for x in inside if x in handed or x in self.net.bound or x not in free}
             unsure = sorted(inside & made - sure)

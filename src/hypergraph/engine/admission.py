@@ -176,38 +176,51 @@ def consumed_outputs(wiring: Wiring, name: str, active: Collection[str]) -> dict
 
 
 def _refuse_conflicts(request: Request, internal: Sequence[str]) -> None:
-    """A5: a node either computes its outputs or has all of them injected."""
+    """A5: a node either computes its outputs or has all of them injected.
+
+    A value of a loop is what it begins with. A bound one stands in where its node may not run.
+    """
     wiring, available = request.graph.wiring, request.available
     bound = (name for name in request.graph._bound if name not in request.spec.all)  # others are inputs
     injected = {*internal, *(name for name in bound if name in wiring.data_producers)}
-    runnable: set[str] | None = None
+    runs = [_runnable(request, ()), _runnable(request, _unsure(request.graph))] if injected else []
     for output in sorted(injected):
+        given = output in internal
         for producer in wiring.data_producers[output]:
             if producer not in request.scope or wiring.nodes[producer].is_interrupt:
                 continue
             key = key_in_items(request.graph, output)
-            if producer in wiring.flow_cycle_of:
-                if key is not None and output in internal:
+            if producer in wiring.cycle_of:
+                if key is not None and given:
                     raise name_alone(output, producer, [key])
                 continue
+            if not given and producer in runs[0] and producer not in runs[1]:
+                continue
+            what = f"You {'passed' if given else 'bound'} {output!r}, but"
             consumed = consumed_outputs(wiring, producer, request.scope)
             partial = sorted(set(consumed).difference(available))
             if output in consumed and partial:
                 raise ValueError(
-                    f"You passed {output!r}, but not {', '.join(map(repr, partial))}, which node "
+                    f"{what} not {', '.join(map(repr, partial))}, which node "
                     f"{producer!r} returns together with it. Pass all of them or none. "
                     "(Invalid internal override configuration: partial inject outputs.)"
                 )
-            runnable = _runnable(request) if runnable is None else runnable
-            if producer in runnable:
+            if producer in runs[0]:
                 sources = [name for name in wiring.nodes[producer].inputs if name in available]
                 hint = "" if key is None else f" To answer a question inside of it, pass {key!r}."
                 raise ValueError(
-                    f"You passed {output!r}, but node {producer!r} would compute it"
+                    f"{what} node {producer!r} would compute it"
                     f"{' from ' + ', '.join(map(repr, sources)) if sources else ''}. Pass only one of them"
                     f"{_begin_after(request, output, producer)}.{hint} "
                     "(Invalid internal override configuration: Cannot mix compute and inject.)"
                 )
+
+
+def _unsure(graph: Graph) -> set[str]:
+    """Return the nodes that may not run, or not make all of their outputs."""
+    plan = plan_of(graph)
+    chosen = (target for gate in graph.wiring.gates.values() for target in gate.target_names)
+    return {*chosen, *(plan.steps[index].name for index in plan.uncertain)}
 
 
 def _begin_after(request: Request, output: str, producer: str) -> str:
@@ -220,10 +233,11 @@ def _begin_after(request: Request, output: str, producer: str) -> str:
     return f", or leave out {producer!r}: graph.with_entrypoint({', '.join(map(repr, takers))})"
 
 
-def _runnable(request: Request) -> set[str]:
-    """Return the nodes that could run from the names given, directly or through others."""
+def _runnable(request: Request, left_out: Collection[str]) -> set[str]:
+    """Return the nodes that could run from the names given, directly or through others, but for these."""
     wiring = request.graph.wiring
-    waiting = {name: _lacking(wiring.nodes[name], request.available) for name in request.active}
+    active = (name for name in request.active if name not in left_out)
+    waiting = {name: _lacking(wiring.nodes[name], request.available) for name in active}
     runnable = {name for name, lacking in waiting.items() if not lacking}
     fresh = list(runnable)
     while fresh:
@@ -257,7 +271,7 @@ def bypassed(request: Request) -> set[str]:
         for name in reversed(request.active):
             if (
                 name not in idle
-                and name not in wiring.flow_cycle_of
+                and name not in wiring.cycle_of
                 and consumed[name]
                 and all(
                     output in available or idle.issuperset(consumers)
@@ -568,7 +582,7 @@ def _cycle_values(wiring: Wiring) -> set[str]:
     """Return the names that go round in cycles: a run may start from any of them, whatever else it has."""
     return {
         param
-        for name, cycle in wiring.flow_cycle_of.items()
+        for name, cycle in wiring.cycle_of.items()
         for param in wiring.nodes[name].inputs
         if not cycle.isdisjoint(wiring.feeders(name, param))
     }

@@ -112,6 +112,11 @@ class Wiring:
         return self._cycles(self.ways)
 
     @cached_property
+    def cycle_of(self) -> dict[str, set[str]]:
+        """The cycle over `ways` of each node that is part of one."""
+        return {name: cycle for cycle in map(set, self.cycles) for name in cycle}
+
+    @cached_property
     def ways(self) -> dict[str, list[str]]:
         """The successors of each node by edges of any type, and by `value_flow`."""
         return {name: [*self.successors[name], *self.value_flow[name]] for name in self.nodes}
