@@ -722,7 +722,8 @@ class _Places:
         # What only gates outside control is open when one has named it; a node may follow such a one.
         opened &= self.heads | set(bits(_mask(begins) & ~self.layout.gates | self.layout.named))
         loop.begins = _mask(begins)
-        loop.early = _mask(begins) | _mask(self._free_ways(begins))
+        # Loops around this one choose some of its nodes.
+        loop.early = _mask(begins) | _mask(self._free_ways(begins, without=self.layout.heads))
         loop.opened = _mask(opened)
         loop.unaided = _mask(i for i in opened if i not in self.outside or self.layout.named >> i & 1)
         heads = self._starts(begins)
@@ -843,13 +844,13 @@ class _Places:
                     coming.append(j)
         return True
 
-    def _free_ways(self, begins: Iterable[int]) -> set[int]:
-        """Return where ways lead from the beginning without a choice of the loop."""
+    def _free_ways(self, begins: Iterable[int], without: int = 0) -> set[int]:
+        """Return where ways lead from the beginning without a choice of the loop, and without some nodes."""
         found: set[int] = set()
         coming = list(begins)
         while coming:
             for j in self.ways[coming.pop()]:
-                if j not in found and j not in self.heads:
+                if j not in found and j not in self.heads and not without >> j & 1:
                     found.add(j)
                     coming.append(j)
         return found

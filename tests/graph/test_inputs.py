@@ -196,6 +196,23 @@ def test_exclusive_branches_that_update_one_value_need_it_to_start(swapped: bool
     assert spec(gate, *(steps[::-1] if swapped else steps)).all == ("v",)
 
 
+def test_what_a_binding_replaces_needs_no_inputs() -> None:
+    first, second, third = make("a", "x"), make("b", "a_out"), make("c", "b_out", "y")
+    graph = Graph([first, second, third], name="inner").bind(b_out=1)
+    assert graph.inputs.required == ("y",)
+    assert Graph([graph.as_node(), make("d", "c_out")]).inputs.required == ("y",)
+    assert Graph([first], name="inner").bind(a_out=1).inputs.all == ()
+
+
+def test_what_a_gate_may_choose_needs_its_inputs_beside_a_binding() -> None:
+    @route(targets=["b", END])
+    def gate(y: int) -> str:
+        return "b"
+
+    graph = Graph([gate, make("a", "x"), make("b", "a_out"), make("c", "b_out")]).bind(b_out=1)
+    assert graph.inputs.required == ("y", "x")
+
+
 @pytest.mark.parametrize("start_first", [True, False])
 def test_a_cycle_that_is_fed_from_outside_needs_no_entry(start_first: bool) -> None:
     start, step = make("start", "x", out=("state", "begun")), make("step", "state", "begun", out="state")

@@ -16,7 +16,9 @@ from hypergraph.exceptions import GraphConfigError, MissingInputError, warn_call
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import (
     InputSpec,
+    bypassed,
     compute_input_spec,
+    consumed_outputs,
     cycles_in,
     entry_needs,
     scope_of,
@@ -163,18 +165,6 @@ def _describe(graph: Graph, internal: Sequence[str], unknown: Sequence[str]) -> 
     return " ".join(parts)
 
 
-def consumed_outputs(wiring: Wiring, name: str, active: Collection[str]) -> dict[str, list[str]]:
-    """Return the outputs of a node that others take from it, each with those consumers."""
-    found: dict[str, list[str]] = {}
-    for output in wiring.nodes[name].data_outputs:
-        consumers = [
-            c for c in wiring.consumers.get(output, ()) if c in active and name in wiring.feeders(c, output)
-        ]
-        if consumers:
-            found[output] = consumers
-    return found
-
-
 def _refuse_conflicts(request: Request, internal: Sequence[str]) -> None:
     """A5: a node either computes its outputs or has all of them injected.
 
@@ -219,8 +209,7 @@ def _refuse_conflicts(request: Request, internal: Sequence[str]) -> None:
 def _unsure(graph: Graph) -> set[str]:
     """Return the nodes that may not run, or not make all of their outputs."""
     plan = plan_of(graph)
-    chosen = (target for gate in graph.wiring.gates.values() for target in gate.target_names)
-    return {*chosen, *(plan.steps[index].name for index in plan.uncertain)}
+    return {*graph.wiring.chosen, *(plan.steps[index].name for index in plan.uncertain)}
 
 
 def _begin_after(request: Request, output: str, producer: str) -> str:
@@ -253,34 +242,6 @@ def _runnable(request: Request, left_out: Collection[str]) -> set[str]:
 
 def _lacking(node: HyperNode, available: Collection[str]) -> set[str]:
     return {param for param in node.inputs if param not in available and not node.can_do_without(param)}
-
-
-def bypassed(request: Request) -> set[str]:
-    """A7: nodes whose consumed outputs are all given, and nodes that only such nodes consume from.
-
-    Not nodes of a cycle: what is given there is the value it begins with, and the next round runs them.
-    """
-    wiring, available = request.graph.wiring, request.available
-    if available.isdisjoint(wiring.data_producers):
-        return set()
-    consumed = {name: consumed_outputs(wiring, name, request.scope) for name in request.active}
-    idle: set[str] = set()
-    grown = True
-    while grown:
-        grown = False
-        for name in reversed(request.active):
-            if (
-                name not in idle
-                and name not in wiring.cycle_of
-                and consumed[name]
-                and all(
-                    output in available or idle.issuperset(consumers)
-                    for output, consumers in consumed[name].items()
-                )
-            ):
-                idle.add(name)
-                grown = True
-    return idle
 
 
 def check_waits(layout: Layout) -> None:
@@ -526,7 +487,7 @@ def _admit(
     internal = [n for n in unexpected if not request.scope.isdisjoint(wiring.data_producers.get(n, ()))]  # A4
     notices = check_overrides(request, internal, unexpected, policy)  # A5, A6
     check_cycle_entries(request, entrypoint)  # A8
-    _check_missing(request, bypassed(request))  # A7, A9
+    _check_missing(request, bypassed(wiring, active, request.available))  # A7, A9
     lent = _lent(plan, spec, bound)
     base = {**lent, **bound}
     named = (*(graph.entrypoints_config or ()), *(() if entrypoint is None else (entrypoint,)))

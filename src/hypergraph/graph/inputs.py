@@ -98,6 +98,9 @@ def compute_input_spec(
         for param in graph.nodes[name].inputs:
             if param in graph.lists or scope.isdisjoint(graph.feeders(name, param)):
                 consumers.setdefault(param, []).append(name)
+    injected = [name for name in bound or () if name not in consumers]
+    replaced = bypassed(graph, names, injected, without=graph.chosen)  # for those a binding stands in
+    consumers = {param: unfed for param, unfed in consumers.items() if not replaced.issuperset(unfed)}
     optional = {
         param
         for param, unfed in consumers.items()
@@ -111,6 +114,47 @@ def compute_input_spec(
         _cycle_entries(graph, scope, every_bound, entrypoints or ()),
         every_bound,
     )
+
+
+def bypassed(
+    wiring: Wiring, names: Sequence[str], available: Collection[str], without: Collection[str] = ()
+) -> set[str]:
+    """A7: nodes whose outputs are all given, or those that others take, or only such nodes take them.
+
+    Not nodes of a cycle: what is given there is the value it begins with, and the next round runs them.
+    """
+    if wiring.data_producers.keys().isdisjoint(available):
+        return set()
+    scope, idle = set(names), set[str]()
+    takers = {
+        name: consumed_outputs(wiring, name, scope)
+        or {output: [] for output in wiring.nodes[name].data_outputs}
+        for name in names
+        if name not in without and name not in wiring.cycle_of
+    }
+    grown = True
+    while grown:
+        grown = False
+        for name in reversed([name for name in takers if name not in idle]):
+            if takers[name] and all(
+                output in available or (consumers and idle.issuperset(consumers))
+                for output, consumers in takers[name].items()
+            ):
+                idle.add(name)
+                grown = True
+    return idle
+
+
+def consumed_outputs(wiring: Wiring, name: str, active: Collection[str]) -> dict[str, list[str]]:
+    """Return the outputs of a node that others take from it, each with those consumers."""
+    found: dict[str, list[str]] = {}
+    for output in wiring.nodes[name].data_outputs:
+        consumers = [
+            c for c in wiring.consumers.get(output, ()) if c in active and name in wiring.feeders(c, output)
+        ]
+        if consumers:
+            found[output] = consumers
+    return found
 
 
 def _bound_inside(wiring: Wiring, names: Sequence[str]) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def _place(wiring: Wiring, names: list[str], around: set[str]) -> str:
 
     What a gate can choose may not run.
     """
-    chosen = {target for gate in wiring.gates.values() for target in gate.target_names}
+    chosen = wiring.chosen
     for others in (around | chosen, around, set(names) | chosen, set(names)):
         for name in names:
             if name not in chosen and _needs_none_of(wiring, name, others):
@@ -266,7 +266,7 @@ def _beside_loops(wiring: Wiring) -> Iterator[str]:
         if any(t in cycle for n in cycle if n in wiring.gates for t in wiring.gates[n].target_names)
         for name in cycle
     }
-    chosen = {target for gate in wiring.gates.values() for target in gate.target_names}  # run when asked for
+    chosen = wiring.chosen  # run when asked for
     for name, node in wiring.nodes.items():
         own = set(node.inputs).intersection(node.data_outputs)
         sources = {f for param in node.inputs if param not in own for f in wiring.feeders(name, param)}

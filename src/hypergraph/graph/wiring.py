@@ -68,6 +68,11 @@ class Wiring:
         return {name: node for name, node in self.nodes.items() if isinstance(node, GateNode)}
 
     @cached_property
+    def chosen(self) -> frozenset[str]:
+        """The nodes that gates choose from."""
+        return frozenset(target for gate in self.gates.values() for target in gate.target_names)
+
+    @cached_property
     def successors(self) -> dict[str, list[str]]:
         """The targets of edges of any type, by source."""
         return self._links(self.edges)
