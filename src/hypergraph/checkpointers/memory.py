@@ -144,7 +144,7 @@ class MemoryBackend(Backend):
             if commit.code is not None:
                 row.describe(commit.code)
             if commit.status is not None:
-                row.set_status(commit.status, commit.due, commit.awaits)
+                row.set_status(commit.status, commit.due, commit.awaits, commit.reason)
             if commit.duration_ms is not None:
                 row.workflow = replace(row.workflow, duration_ms=commit.duration_ms)
 
@@ -684,13 +684,14 @@ class Row:
         status: WorkflowStatus,
         due: datetime | None = None,
         awaits: Mapping[str, int] = MappingProxyType({}),
+        reason: str | None = None,
     ) -> None:
         """Change the status; what is due stays so while it is worked on."""
         ended = now() if status in FINISHED else None
         due = self.workflow.due if status is WorkflowStatus.ACTIVE else due
         awaits = self.workflow.awaits if status is WorkflowStatus.ACTIVE else awaits
         self.workflow = replace(
-            self.workflow, status=status, completed_at=ended, due=due, awaits=dict(awaits)
+            self.workflow, status=status, completed_at=ended, due=due, awaits=dict(awaits), reason=reason
         )
         if status is WorkflowStatus.COMPLETED:
             self.intents.clear()

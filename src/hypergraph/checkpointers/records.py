@@ -256,6 +256,7 @@ class Workflow:
     due: datetime | None = None  # the first deadline of its questions, or when its first timer fires
     version: str | None = None  # of the code that ran it last; it is pinned to that until it has completed
     awaits: dict[str, int] = field(default_factory=dict)  # signal -> how many nodes wait for it
+    reason: str | None = None  # why it failed or stopped, if no step says so: an endless loop, a time limit
     # Given a superstep, or None for all: the steps up to it, without their values.
     load_steps: Callable[[int | None], Iterable[StepRecord]] | None = field(default=None, compare=False)
     load_graph: Callable[[], Graph | None] | None = field(default=None, compare=False)  # reads the structure
@@ -591,6 +592,7 @@ class Commit(NamedTuple):
     usage: tuple[Usage, ...] = ()
     summary: Payload | None = None  # of the steps so far, in place of an earlier one
     awaits: Mapping[str, int] = MappingProxyType({})  # with a status: signals that nodes wait for
+    reason: str | None = None  # with a status: of a run that ended between steps
 
 
 def each_of(
@@ -619,6 +621,7 @@ class CommitOptions(TypedDict, total=False):
     code: NewWorkflow | None
     due: datetime | None
     awaits: Mapping[str, int]
+    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)

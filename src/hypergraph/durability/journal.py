@@ -792,6 +792,7 @@ class Journal:
         code: NewWorkflow | None = None,
         due: datetime | None = None,
         awaits: Mapping[str, int] = MappingProxyType({}),
+        reason: str | None = None,
     ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         self.is_closed = True
@@ -802,15 +803,12 @@ class Journal:
             raise self._trouble
         if self.is_detached:
             return ()
-        more: dict[str, Any] = {}
+        more: dict[str, Any] = {"due": due, "awaits": awaits, "reason": reason}
         if self.summaries is not None and status in _OVER and self.summaries.is_due_at_end:
             facts = None if self.running else self.summaries.summary()
-            more = (
-                {}
-                if facts is None
-                else {"summary": self.store.encoding.summary(self.claim.workflow_id, facts)}
-            )
-        self.flush(status=status, duration_ms=duration, full=full, code=code, due=due, awaits=awaits, **more)
+            if facts is not None:
+                more["summary"] = self.store.encoding.summary(self.claim.workflow_id, facts)
+        self.flush(status=status, duration_ms=duration, full=full, code=code, **more)
         if self.writer is not None:
             self.writer.drain(self.claim)
         return (*self._reported(), *self.on_their_way)

@@ -978,7 +978,7 @@ class WorkflowRecorder:
             started = perf_counter()
             status = WorkflowStatus.ACTIVE if run.is_away else WorkflowStatus(run.status.value)
             due, awaits = next_due(run.pauses), awaited(run.pauses)
-            saved = journal.close(status, full=full, code=code, due=due, awaits=awaits)
+            saved = journal.close(status, full=full, code=code, due=due, awaits=awaits, reason=run.reason)
             if full:
                 self.store.backend.commit_seconds = perf_counter() - started
             return saved

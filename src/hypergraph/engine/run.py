@@ -275,6 +275,7 @@ class Run:
     error: BaseException | None = None
     failure: NodeError | None = None
     rank = (0, 0)  # of the failure that counts: superstep and index of the step
+    reason: str | None = None  # why it ended, where no step says so
     asked: tuple[tuple[tuple[int, int], PauseInfo], ...] = ()  # open questions, each with superstep and node
     left_open: tuple[tuple[tuple[int, int], PauseInfo], ...] = ()  # the same of a run that failed or stopped
     failed_inside: tuple[tuple[tuple[int, int], Any], ...] = ()  # the runs of nested graphs that failed
@@ -579,6 +580,7 @@ class Run:
         rank = (evidence.superstep, index)
         if self.failure is None or rank < self.rank:
             self.status, self.error, self.failure, self.rank = status, error, evidence, rank
+            self.reason = None
             self.left_open, self.asked = self.asked or self.left_open, ()
 
     def halt(self, step: Any, superstep: int, was_executing: bool = False) -> None:
@@ -587,7 +589,7 @@ class Run:
         evidence = NodeError(
             error.node_name, error, op="cancel", superstep=superstep, item_index=self.item_index
         )
-        self.end(RunStatus.STOPPED, error, evidence, getattr(step, "index", 0))
+        self._end_between(RunStatus.STOPPED, error, evidence, getattr(step, "index", 0))
 
     def overrun(self) -> None:
         """End the run if its time was up while the last step was at work; a stop came too late to matter."""
@@ -602,7 +604,12 @@ class Run:
         step = self.plan.steps[bits(loop.cut)[0]]
         error = InfiniteLoopError(self.context.max_iterations, self._loop_text(loop))
         evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
-        self.end(RunStatus.FAILED, error, evidence, step.index)
+        self._end_between(RunStatus.FAILED, error, evidence, step.index)
+
+    def _end_between(self, status: RunStatus, error: Exception, evidence: NodeError, index: int) -> None:
+        self.end(status, error, evidence, index)
+        if self.failure is evidence:
+            self.reason = f"{type(error).__name__}: {error}"
 
     def _loop_text(self, loop: Loop) -> str:
         layout, limit = self.layout, self.context.max_iterations

@@ -30,6 +30,7 @@ class FailurePage(TypedDict):
     schema: str  # hypergraph.failures/1
     workflow: str
     items: list[Step]  # with their tracebacks
+    reason: str | None  # why the workflow failed or stopped, where no step says so
     unresolved: list[UnresolvedNode]  # began and left no result: a resume that is refused there adds no step
     complete: bool
 
@@ -69,6 +70,7 @@ def failures(store: Checkpointer, wf: str, *, limit: int = 20) -> FailurePage:
         "schema": "hypergraph.failures/1",
         "workflow": jsonable(wf),
         "items": [shown_step(step, failure=True) for step in found[:limit]],
+        "reason": jsonable(workflow.reason),
         "unresolved": unresolved_nodes(unresolved_in(store, workflow)),
         "complete": len(found) <= limit,
     }
@@ -111,7 +113,11 @@ def errors(
             for step in failed:
                 failure = step.node_name, step.error_type, first_line(step.error or "", 200)
                 _add(groups, failure, found.id, step.completed_at or step.created_at)
-            if not failed and found.status is WorkflowStatus.FAILED:
+            is_told = found.reason is not None and found.status is WorkflowStatus.FAILED
+            if is_told and found.node_name is None:  # else by the step of the graph around it
+                kind, _, text = (found.reason or "").partition(": ")
+                _add(groups, ("", kind, first_line(text, 200)), found.id, found.completed_at)
+            elif not failed and found.status is WorkflowStatus.FAILED:
                 for _, node in store.backend.read_announced(found.id):
                     _add(groups, (node, None, NO_RESULT), found.id, found.completed_at)
     return {
@@ -167,7 +173,7 @@ def _failures(store: Checkpointer, wf: str) -> Iterator[StepRecord]:
     for tally in sorted(failed, key=lambda tally: -tally.last):
         for step in reversed(store.steps(wf, node=tally.node, values=False)):
             nested = step.child_workflow_id and store.backend.read_workflow(step.child_workflow_id)
-            if step.status is StepStatus.FAILED and not nested:
+            if step.status is StepStatus.FAILED and not (nested and nested.reason is None):
                 yield step
 
 

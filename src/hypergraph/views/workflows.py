@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # a Protocol takes a while to make, and only the type checker
 _FIELDS = (
     *("id", "status", "graph_name", "created_at", "completed_at", "duration_ms", "step_count"),
     *("parent_id", "node_name", "item", "forked_from", "forked_at", "tags", "due", "version"),
+    "reason",
 )
 
 
@@ -50,6 +51,7 @@ class WorkflowSummary(TypedDict):
     tags: dict[str, str]
     due: str | None  # of a paused one, the first deadline of its questions or time of its timers
     version: str | None  # of the code that ran it last; it is pinned to that until it has completed
+    reason: str | None  # why it failed or stopped, where no step says so: an endless loop, a time limit
     failed_inside: int  # of a run that did not fail: how many items of maps in it, or else nested runs, did
     usage: dict[str, float]  # what was recorded with ctx.record; of one workflow, and in lists sorted by it
 
@@ -159,6 +161,7 @@ def _summary(fields: dict[str, Any], failed: int = 0) -> WorkflowSummary:
             "tags": fields["tags"],
             "due": iso(fields["due"]),
             "version": fields["version"],
+            "reason": fields["reason"],
             "failed_inside": failed,
             "usage": {},
         }

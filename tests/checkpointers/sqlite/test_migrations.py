@@ -27,6 +27,7 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqliteCheckp
     shutil.copy(request.param, tmp_path / "old.db")
     make_fixture.ran.clear()
     store = SqliteCheckpointer(tmp_path / "old.db")
+    store.open()
     yield store
     store.close()
 

@@ -31,7 +31,8 @@ from hypergraph.checkpointers.sql.rows import (
 from hypergraph.checkpointers.status import WorkflowStatus
 
 REFUSED = frozenset({LOST, RECORDED, "21000"})  # the last: one step twice in one commit
-_TYPES = {**TYPES, "duration": "double precision", "awaits": "text"}  # all others are numbers
+# All others are numbers.
+_TYPES = {**TYPES, "duration": "double precision", "awaits": "text", "reason": "text"}
 _ENCODERS: dict[str, Callable[[Any], bytes]] = {
     "bigint": struct.Struct(">q").pack,
     "double precision": struct.Struct(">d").pack,
@@ -44,7 +45,7 @@ _VALUES = 10_000  # in one statement; the protocol takes 65,535
 _HEADS = {  # the parameters that come first
     "": ("key", "fence"),
     "duration": ("key", "fence", "duration"),
-    "status": ("key", "fence", "status", "ended", "duration", "due", "awaits"),
+    "status": ("key", "fence", "status", "ended", "duration", "due", "awaits", "reason"),
 }
 _SAME = """
 SELECT 1 FROM steps
@@ -85,7 +86,8 @@ def _statement(unit: Commit, clock: writes.Clock) -> Statement:
     given: list[Any] = [key, unit.claim.fence]
     if status is not None:
         ended = micros(clock()) if status in FINISHED else None
-        given += [status.value, ended, unit.duration_ms, micros(unit.due), awaits_text(unit.awaits)]
+        given += [status.value, ended, unit.duration_ms, micros(unit.due)]
+        given += [awaits_text(unit.awaits), unit.reason]
     elif unit.duration_ms is not None:
         given.append(unit.duration_ms)
     found = [rows_of(key, step) for step in unit.steps]

@@ -181,7 +181,11 @@ def _create_tables(connection: psycopg.Connection[Any], schema: str) -> None:
     connection.execute(functions(found[0] if found else COLLATIONS[-1]))
 
 
-MIGRATIONS = (_create_tables,)
+def _add_reason(connection: psycopg.Connection[Any], schema: str) -> None:
+    connection.execute("ALTER TABLE workflows ADD COLUMN reason TEXT")
+
+
+MIGRATIONS = (_create_tables, _add_reason)
 
 
 def check_server(connection: psycopg.Connection[Any], location: str) -> None:
@@ -231,20 +235,20 @@ def migrate(connection: psycopg.Connection[Any], schema: str, location: str) -> 
     try:
         if connection.execute("SELECT current_schema()").fetchone() == (None,):
             connection.execute(f"CREATE SCHEMA {schema}")
-        while (applied(connection, location) or 0) < len(MIGRATIONS):
-            _apply_next(connection, schema, location)
+        _apply_missing(connection, schema, location)
     finally:
         if not connection.broken:
             connection.execute("SELECT pg_advisory_unlock(hashtextextended($1, 0))", lock)
 
 
-def _apply_next(connection: psycopg.Connection[Any], schema: str, location: str) -> None:
+def _apply_missing(connection: psycopg.Connection[Any], schema: str, location: str) -> None:
     with connection.transaction():
         done = applied(connection, location)
         if done is None:
             connection.execute("CREATE TABLE migrations (version BIGINT PRIMARY KEY, applied_at TIMESTAMPTZ)")
-        MIGRATIONS[done or 0](connection, schema)
-        connection.execute("INSERT INTO migrations VALUES ($1, now())", [(done or 0) + 1])
+        for version, apply in enumerate(MIGRATIONS[done or 0 :], (done or 0) + 1):
+            apply(connection, schema)
+            connection.execute("INSERT INTO migrations VALUES ($1, now())", [version])
         if fault_points.hook is not None:
             fault_points.point("migration.before_commit")
     if fault_points.hook is not None:

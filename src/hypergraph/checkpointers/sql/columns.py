@@ -30,7 +30,7 @@ _SHOWN = 300  # characters of what is wrong with a row
 WORKFLOW_COLUMNS = (
     *("id", "status", "graph_name", "created_at", "completed_at", "graph_hash", "parent_id", "forked_from"),
     *("forked_at", "tags", "duration_ms", "parent_superstep", "node_name", "visit", "item", "fingerprint"),
-    *("crashes", "due", "version", "awaits"),
+    *("crashes", "due", "version", "awaits", "reason"),
 )
 _SUMMARY = (*WORKFLOW_COLUMNS, "step_count")
 _CREATED, _DURATION = (WORKFLOW_COLUMNS.index(name) for name in ("created_at", "duration_ms"))

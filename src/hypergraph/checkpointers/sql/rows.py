@@ -362,7 +362,7 @@ COUNT_AGAIN = "DELETE FROM lengths WHERE workflow = ? AND counted > ?"
 STATUS = (
     "UPDATE workflows SET status = :status, completed_at = :ended, "
     "due = CASE WHEN :status = 'active' THEN due ELSE :due END, "
-    "awaits = CASE WHEN :status = 'active' THEN awaits ELSE :awaits END, "
+    "awaits = CASE WHEN :status = 'active' THEN awaits ELSE :awaits END, reason = :reason, "
     "duration_ms = coalesce(:duration, duration_ms), "
     "owner_pid = CASE WHEN :status = 'active' THEN owner_pid END, "
     "crashes = CASE WHEN :status = 'completed' THEN NULL ELSE crashes END WHERE key = :key"

@@ -177,6 +177,7 @@ class WorkflowPart(_Part, tag="workflow"):
     due: datetime | None = None
     version: str | None = None
     awaits: _Versions = {}
+    reason: str | None = None
     fence: _Fence = 0  # how often it was taken up: by it, a step knows whether its nested run ran again
     scrambled: bool = False  # steps were put in another order than that of supersteps
     store: bytes | None = None  # of the root, if it is encrypted: the id of the store that it is bound to

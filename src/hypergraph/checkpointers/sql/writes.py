@@ -282,7 +282,7 @@ def release(connection: Connection, claim: Ownership) -> None:
 
 def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     """Write one unit."""
-    claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage, summary, awaits = unit
+    claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage, summary, *more = unit
     key, fence = claim.key, claim.fence
     execute = connection.execute
     # The workflow stays ours until the transaction ends.
@@ -315,7 +315,7 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
             (code.graph_hash, kept.digest, code.version, key),
         )
     if status is not None:
-        set_status(connection, key, status, duration, clock, due, awaits)
+        set_status(connection, key, status, duration, clock, due, *more)
     elif duration is not None:
         connection.execute("UPDATE workflows SET duration_ms = ? WHERE key = ?", (duration, key))
 
@@ -355,11 +355,12 @@ def set_status(  # noqa: PLR0917 - the columns that go with a status
     clock: Clock,
     due: datetime | None = None,
     awaits: Mapping[str, int] = MappingProxyType({}),
+    reason: str | None = None,
 ) -> None:
     """Change the status; a workflow that completed has its crashes reset."""
     ended = micros(clock()) if status in FINISHED else None
     changes = {"status": status.value, "ended": ended, "duration": duration, "due": micros(due), "key": key}
-    changes["awaits"] = awaits_text(awaits)
+    changes |= {"awaits": awaits_text(awaits), "reason": reason}
     connection.execute(STATUS, changes)
     if status is WorkflowStatus.COMPLETED:
         connection.execute("DELETE FROM intents WHERE workflow = ?", (key,))

@@ -1,12 +1,13 @@
 """The tables of a SQLite store and their migrations.
 
-Every migration is a named function that runs in one transaction together with the new `user_version`,
-which counts the migrations applied; of two processes that open an old file at once, the second finds
+Every migration is a named function. Those that a file lacks run in one transaction together with the new
+`user_version`, which counts the migrations applied; of two processes that open an old file at once, the second finds
 the work done. A file of a newer release or of another program is refused and left as it is.
 
 workflows   one row each; `key` is never used twice, so a stale claim cannot fit a later workflow;
             `due` is when a paused one has something to do: a deadline has passed, or a timer is due;
             `awaits` are the signals that nodes of a paused one wait for, with the number of nodes;
+            `reason` is why a run failed or stopped, where no step says so;
             `scrambled` says that indexes do not grow with supersteps, which runners never let happen
 structures  graph and node hashes by content, shared by the items of a map and by forks
 steps       one row per (workflow, superstep, node)
@@ -137,7 +138,11 @@ def _create_tables(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables,)
+def _add_reason(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE workflows ADD COLUMN reason TEXT")
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables, _add_reason)
 
 _PLAIN_TABLE = r"CREATE TABLE\b"  # as SQLite keeps it: not a virtual one
 _KINDS = ("TABLE", "INDEX", "TRIGGER")
@@ -155,8 +160,10 @@ def _objects(statements: tuple[str, ...]) -> frozenset[tuple[str, str, str]]:
     return frozenset((kind.lower(), name, text) for kind, name, text in found if kind in _KINDS)
 
 
+_SECOND = (_FIRST[0].removesuffix(")") + ", reason TEXT)", *_FIRST[1:])
+
 # The objects of each version of the tables.
-SCHEMAS: tuple[frozenset[tuple[str, str, str]], ...] = (frozenset(), _objects(_FIRST))
+SCHEMAS: tuple[frozenset[tuple[str, str, str]], ...] = (frozenset(), _objects(_FIRST), _objects(_SECOND))
 
 
 def number(connection: sqlite3.Connection, pragma: str) -> int:
@@ -255,10 +262,10 @@ def migrate(connection: sqlite3.Connection, location: str) -> None:
         try:
             missing = missing_migrations(connection, location)  # another process may have been faster
             if missing:
-                applied = len(MIGRATIONS) - missing
-                MIGRATIONS[applied](connection)
+                for apply in MIGRATIONS[-missing:]:
+                    apply(connection)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {applied + 1}")
+                connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
             if fault_points.hook is not None:
                 fault_points.point("migration.before_commit")
             connection.execute("COMMIT")

@@ -110,6 +110,8 @@ def _blocks(read: Overview, found: WorkflowDetail, steps: list[Step]) -> Iterato
             child: failed_status(step.error or "", step.node_name)
             for child, step in read.child_errors.items()
         }
+        items = found["children"]["items"]
+        reasons |= {item["id"]: failed_status(item["reason"]) for item in items if item["reason"]}
         yield children_table(found["children"], reasons)
         if found["nodes"]:
             yield node_table(found["nodes"])
@@ -157,6 +159,7 @@ def _facts(found: WorkflowDetail) -> list[str]:
         "tags": ", ".join(f"{key}={value}" for key, value in found["tags"].items() if key != APP),
         "app": found["tags"].get(APP),
         "used": ", ".join(f"{name} {amount_text(amount)}" for name, amount in found["usage"].items()),
+        "reason": found["reason"],
         "next nodes": ", ".join(found["next"] or []),
     }
     return [f"{name}: {value}" for name, value in facts.items() if value]
@@ -165,6 +168,8 @@ def _facts(found: WorkflowDetail) -> list[str]:
 def _next(found: WorkflowDetail, again: str) -> list[str]:
     """Return the commands that lead on; `again` is the one that continues the workflow."""
     error, wf = found["first_error"], found["id"]
+    if found["reason"] is not None and error is None and found["parent"] is None:
+        return [again, suggested("state", wf)]
     if error is not None and found["status"] in ("failed", "partial"):
         first = suggested("step", error["workflow"], error["index"])
         is_run = found["parent"] is None and not found["children"]["is_map"]
@@ -211,6 +216,8 @@ def _tree(found: TreeView) -> Reply:
 
 def _failures(found: FailurePage) -> Reply:
     def blocks() -> Iterator[Block]:
+        if found["reason"] is not None:
+            yield f"reason: {found['reason']}"
         yield from (error_lines(step) for step in found["items"])
         if found["unresolved"]:
             yield unresolved_lines(found["unresolved"])

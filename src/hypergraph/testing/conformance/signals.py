@@ -100,6 +100,14 @@ class SignalTests:
         store.backend.release(claim)
         assert store.workflow("w").awaits == {}
 
+    def test_why_a_workflow_ended_is_kept_until_its_next_status(self, store: Checkpointer) -> None:
+        claim = opened(store)
+        commit(store, claim, status=WorkflowStatus.FAILED, reason="TimeoutError: 5 s → over")
+        assert store.workflow("w").reason == "TimeoutError: 5 s → over"
+        commit(store, claim, status=WorkflowStatus.ACTIVE)
+        store.backend.release(claim)
+        assert store.workflow("w").reason is None
+
     def test_items_of_a_map_are_due_for_what_was_sent_to_them_or_to_the_map(
         self, store: Checkpointer
     ) -> None:

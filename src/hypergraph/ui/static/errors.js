@@ -52,7 +52,7 @@ function Group({ group }) {
   const first = group.workflows[0];
   return html`<tr>
     <td class="num">${group.count.toLocaleString("en")}</td>
-    <td><b class="bad">${group.unresolved ? "no result" : cut(kind, 50)}</b> <span class="note">in</span> <span class="mono">${cut(group.node, 50)}</span>
+    <td><b class="bad">${group.unresolved ? "no result" : cut(kind, 50)}</b> ${group.node ? html`<span class="note">in</span> <span class="mono">${cut(group.node, 50)}</span>` : null}
       <div class="note">${group.unresolved ? `${cut(group.message, 160)}. ${NOT_CALLED_AGAIN}` : cut(group.message, 160)}</div></td>
     <td>${group.workflows.slice(0, 3).map((/** @type {string} */ id) => html`<a class="mono" href=${format({ view: "workflow", params: { wf: id } })}>${cut(id, 40)}</a> `)}
       ${group.roots.length > 3 ? html`<span class="note">of ${plural(group.roots.length, "workflow")}</span>` : null}</td>

@@ -37,6 +37,13 @@ function Title({ found }) {
     ${Object.entries(found.tags).slice(0, 3).map(([name, value]) => html`<span class="tag">${cut(name, 16)}=${cut(value, 16)}</span>`)}`;
 }
 
+/** Why the run failed or stopped, where no step says so. */
+function Reason() {
+  const reason = detail.value?.reason;
+  if (!reason) return null;
+  return html`<section class="trouble" aria-label="Why it ended"><p class="error-line">${cut(reason, 500)}</p></section>`;
+}
+
 /** Nodes that began and left no result, and what to do about them. */
 function WithoutResult() {
   if (!unresolved.value.length) return null;
@@ -81,7 +88,7 @@ function Tabs() {
       onClick=${() => select({ tab: String(name) }, { replace: true })}>${pair && name === "changes" ? "changed between" : label}</button>`)}</div>`;
   const Body = /** @type {any} */ (TABS.find(([name]) => name === current) ?? TABS[0])[2];
   return html`<${Panel} title=${heads} label="Details" class="details">
-    <div class="scroll" role="tabpanel" id="tab-body" aria-labelledby="tab-${current}" tabindex="0"><${WithoutResult} /><${Body} /></div>
+    <div class="scroll" role="tabpanel" id="tab-body" aria-labelledby="tab-${current}" tabindex="0"><${Reason} /><${WithoutResult} /><${Body} /></div>
   <//>`;
 }
 

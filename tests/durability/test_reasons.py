@@ -1,0 +1,97 @@
+"""Why a run ended between its steps: stored, shown, copied, and dropped when the run goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cli import Cli
+from support.durable import durable, store
+from support.running import On
+
+from hypergraph import (
+    END,
+    BudgetExceededError,
+    Graph,
+    InfiniteLoopError,
+    NodeContext,
+    SyncRunner,
+    node,
+    route,
+)
+from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
+from hypergraph.views.errors import errors, failures
+from hypergraph.views.export import exported, imported
+
+__all__ = ["durable", "store"]  # fixtures
+
+
+@node(output_name="count")
+def add(count: int, ctx: NodeContext) -> int:
+    ctx.record(calls=1)
+    return count + 1
+
+
+@route(targets=["add", END])
+def enough(count: int) -> Any:
+    return END if count >= 20 else "add"
+
+
+LOOP = Graph([add, enough], name="loop")
+
+
+def endless(on: On, graph: Graph, **options: Any) -> None:
+    with pytest.raises(InfiniteLoopError):
+        on.run(graph, count=0, max_iterations=5, **options)
+
+
+def test_an_endless_loop_says_so_in_its_workflow_until_it_goes_on(durable: On, store: Checkpointer) -> None:
+    endless(durable, LOOP, workflow_id="w")
+    reason = store.workflow("w").reason or ""
+    assert reason.startswith("InfiniteLoopError: The run exceeded maximum iterations (5)")
+    assert failures(store, "w")["reason"] == reason
+    (group,) = errors(store, "w")["items"]
+    assert (group["node"], group["error_type"], group["count"]) == ("", "InfiniteLoopError", 1)
+    assert durable.run(LOOP, workflow_id="w")["count"] == 20
+    assert store.workflow("w").reason is None
+
+
+def test_a_budget_that_is_used_up_says_so(durable: On, store: Checkpointer) -> None:
+    with pytest.raises(BudgetExceededError):
+        durable.run(LOOP, count=0, budget={"calls": 3}, workflow_id="w")
+    assert "the budget is used up: calls is" in (store.workflow("w").reason or "")
+
+
+def test_a_nested_loop_is_one_error_of_the_node_around_it(durable: On, store: Checkpointer) -> None:
+    endless(durable, Graph([LOOP.as_node()], name="around"), workflow_id="w")
+    assert store.workflow("w").reason is None
+    assert "maximum iterations" in (store.workflow("w/loop").reason or "")
+    (group,) = errors(store, "w")["items"]
+    assert (group["node"], group["count"]) == ("loop", 1)
+    assert len(failures(store, "w")["items"]) == 1
+
+
+def test_items_of_a_map_are_counted_each(durable: On, store: Checkpointer) -> None:
+    options: dict[str, Any] = {"map_over": "count", "error_handling": "continue", "max_iterations": 5}
+    durable.map(LOOP, count=[0, 18, 1], workflow_id="m", **options)
+    assert [group["count"] for group in errors(store, "m")["items"]] == [2]
+
+
+def test_the_reason_is_copied_with_the_workflow(tmp_path: Path) -> None:
+    first, second = (SqliteCheckpointer(tmp_path / name) for name in ("first.db", "second.db"))
+    with pytest.raises(InfiniteLoopError):
+        SyncRunner(checkpointer=first).run(LOOP, count=0, max_iterations=5, workflow_id="w")
+    imported(second, b"".join(exported(first, "w", lines=True)))
+    assert second.workflow("w").reason == first.workflow("w").reason
+
+
+def test_show_and_errors_print_it(tmp_path: Path) -> None:
+    cli = Cli(tmp_path / "w.db")
+    with pytest.raises(InfiniteLoopError):
+        SyncRunner(checkpointer=SqliteCheckpointer(cli.database)).run(
+            LOOP, count=0, max_iterations=5, workflow_id="w"
+        )
+    for command in (("show", "w"), ("show", "w", "--errors"), ("errors", "w")):
+        assert "InfiniteLoopError: The run exceeded maximum iterations (5)" in cli(*command).out
+    assert "resume w" in cli("show", "w").out
