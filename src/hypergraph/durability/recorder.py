@@ -96,7 +96,7 @@ from hypergraph.durability.resume import (
     goes_on_inside,
     indexes_of,
     is_inside,
-    lacks_results,
+    lost_results,
     recall,
     refuse_defaults,
     refuse_remade,
@@ -647,7 +647,7 @@ class WorkflowRecorder:
             self._has_answers(run, stored)
             or any(self._is_ripe(question) for question in asked)
             or self._news(run, stored)
-            or lacks_results(run, stored)
+            or lost_results(run, stored)
             or has_grown(run.admission.graph, stored)
             or reopened_nodes(run.admission.graph, stored).keys() - {r.node_name for r in stored.questions}
             or self._ran_inside(run, stored)
