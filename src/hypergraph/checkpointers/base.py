@@ -59,8 +59,9 @@ from hypergraph.checkpointers.records import (
     Turn,
     Workflow,
     WorkflowList,
+    outermost,
 )
-from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.checkpointers.status import UNFINISHED, WorkflowStatus
 from hypergraph.display import preview
 from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowError, WorkflowNotFoundError
 from hypergraph.records import InnerStep
@@ -1194,7 +1195,20 @@ class Checkpointer:
 
         Raises:
             WorkflowLockedError: a process is running one of them.
+            WorkflowError: one is an item or a nested run of a workflow that is unfinished, and stays.
         """
+        for workflow_id in workflow_ids:
+            whole_id = outermost(workflow_id)
+            if whole_id in workflow_ids:  # it is whole itself, or goes with the rest
+                continue
+            part, whole = self.backend.read_workflow(workflow_id), self.backend.read_workflow(whole_id)
+            if part is not None and whole is not None and whole.status in UNFINISHED:
+                raise WorkflowError(
+                    f"Workflow {workflow_id!r} is part of {whole_id!r}, which is unfinished "
+                    f"({whole.status.value}) and would repeat or lose work. Finish {whole_id!r} first, or "
+                    "delete it as a whole.",
+                    workflow_id=workflow_id,
+                )
         return self.backend.delete(workflow_ids)
 
     def prune(
