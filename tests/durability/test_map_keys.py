@@ -190,6 +190,44 @@ def test_items_that_were_deleted_leave_no_number_behind(
     assert ids(store) == {f"prices/item-{i}" for i in range(5, 11)}
 
 
+# -- recorded with a key, called with another ------------------------------------------------------------
+
+
+def test_another_key_for_the_same_items_is_refused(
+    durable: On, store: Checkpointer, bodies: Bodies, pricing: Graph
+) -> None:
+    price(durable, pricing, rows(3), key=by_id)
+    bodies.take()
+    with pytest.raises(ItemChangedError, match=r"recorded with the key '100', and key=\.\.\. gives 'id 100'"):
+        price(durable, pricing, rows(3), key=lambda inputs: f"id {inputs['row']['id']}")
+    assert (bodies.take(), ids(store)) == ([], {f"prices/item-{i}" for i in range(3)})
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_list_of_other_items_runs_under_the_same_key(
+    durable: On, store: Checkpointer, bodies: Bodies, pricing: Graph
+) -> None:
+    price(durable, pricing, rows(3), key=by_id)
+    bodies.take()
+    price(durable, pricing, rows(5)[3:], key=by_id)
+    assert len(bodies.take()) == 4
+    price(durable, pricing, [], key=by_id)
+    assert ids(store) == {f"prices/item-{i}" for i in range(5)}
+
+
+def test_other_keys_are_warned_of_if_the_recorded_items_do_not_tell(
+    durable: On, bodies: Bodies, pricing: Graph
+) -> None:
+    given = {0: "a", 1: "b"}
+    price(durable, pricing, rows(2), key=lambda inputs: given[inputs["row"]["id"] - 100])
+    bodies.take()
+    later = {10: "c"}  # which knows no older item
+    other = [{"id": 110, "price": "1.5"}]
+    with pytest.warns(UserWarning, match="None of the 2 recorded keys of 'prices' is among"):
+        price(durable, pricing, other, key=lambda inputs: later[inputs["row"]["id"] - 100])
+    assert bodies.take() == ["parse 110", "total 110"]
+
+
 # -- recorded with a key, called without -----------------------------------------------------------------
 
 

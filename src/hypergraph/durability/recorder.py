@@ -1536,10 +1536,39 @@ class MapRecorder:
         known = {item.fingerprint: number for number, item in numbered if item.fingerprint is not None}
         others = [item for _, item in numbered if item.fingerprint is None]
         wanted = set(keys).difference(known)
+        if keys and known and len(wanted) == len(keys):
+            self._refuse_other_keys(map_run, [item for _, item in numbered if item.fingerprint is not None])
         if wanted and others:
             known |= self._numbers_without_key(map_run, others, wanted)
         unused = itertools.count(max((number for number, _ in numbered), default=-1) + 1)
         return [known[key] if key in known else next(unused) for key in keys]
+
+    def _refuse_other_keys(self, map_run: MapRun, items: Sequence[Workflow]) -> None:
+        """Raise ItemChangedError if recorded items are given again, and only `key` is another than before.
+
+        Warn where that is not known. A list of other items is welcome: what is recorded has the key that the
+        function gives it.
+        """
+        given = set(self.keys[map_run])
+        for item in items:
+            try:
+                key = self._key_of_stored(map_run, item)
+            except ItemChangedError:  # its inputs do not tell
+                continue
+            if key == item.fingerprint:
+                return
+            if key in given and self.store.encoding.redact is None:
+                raise ItemChangedError(
+                    f"Item {item.item} of {map_run.workflow_id!r} was recorded with the key "
+                    f"{item.fingerprint!r}, and key=... gives {key!r} for it: all items would run again. "
+                    "Pass the same key=... as before, or use another workflow_id.",
+                    workflow_id=item.id,
+                )
+        warn_caller(
+            f"None of the {plural(len(items), 'recorded key')} of {map_run.workflow_id!r} is among those "
+            "that key=... gives now, so that all items run as new ones. If they are the same items, pass the same "
+            "key=... as before; if they are others, another workflow_id keeps the lists apart."
+        )
 
     def _numbers_without_key(
         self, map_run: MapRun, items: Sequence[Workflow], wanted: Collection[str]
