@@ -327,3 +327,18 @@ def test_an_item_that_does_not_exist_cannot_be_run_by_itself(
     price(durable, pricing, rows(2))
     with pytest.raises(InvalidWorkflowIdError, match='contains "/"'):
         durable.run(pricing, row=rows(3)[2], workflow_id="prices/item-2")
+
+
+def test_an_item_of_an_earlier_visit_says_that_nothing_takes_it(
+    durable: On, bodies: Bodies, pricing: Graph
+) -> None:
+    outer = Graph([pricing.as_node().map_over("row")], name="outer")
+    for start in (0, 2):
+        durable.run(outer, row=rows(4)[start : start + 2], workflow_id="w")
+    new, says = {"id": 7, "price": "7.5"}, "'w/pricing/item-0' is of an earlier visit.*'w/pricing#2'"
+    with pytest.warns(UserWarning, match=says):
+        durable.run(pricing, row=new, workflow_id="w/pricing/item-0")
+    assert durable.run(outer, workflow_id="w")["price"] == [2.5, 3.5]
+    durable.run(pricing, workflow_id="w/pricing/item-1")  # only looked at
+    durable.run(pricing, row=new, workflow_id="w/pricing#2/item-0")
+    assert durable.run(outer, workflow_id="w")["price"] == [7.5, 3.5]

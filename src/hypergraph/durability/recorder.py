@@ -404,6 +404,22 @@ class WorkflowRecorder:
         check_workflow_id(workflow_id, child=self.around is not None)
         return stored
 
+    def _tell_overtaken(self, workflow_id: str) -> None:
+        """Warn of a part that runs by itself, and is of an earlier visit: no run takes what it makes."""
+        inner = self.store.backend.read_workflow(workflow_id) if self.around is not None else None
+        while inner is not None and inner.parent_id is not None:
+            if inner.item is None:
+                node, beside = inner.node_name, self.store.backend.children(inner.parent_id)
+                visits = [child for child in beside if child.node_name == node]
+                last = max(visits, key=lambda child: child.visit, default=inner)
+                if last.visit > inner.visit:
+                    warn_caller(
+                        f"{workflow_id!r} is of an earlier visit of node {node!r}, and {inner.parent_id!r} "
+                        f"takes only what its last visit makes: {last.id!r}."
+                    )
+                    return
+            inner = self.store.backend.read_workflow(inner.parent_id)
+
     @property
     def _is_nested(self) -> bool:
         """Whether the run of a nested graph, or an item of one, is resumed by itself."""
@@ -796,6 +812,7 @@ class WorkflowRecorder:
         refuse_crash_loop(claim, self.store)
         if _is_outermost(run):
             count_spent(self.store, run.context, claim.workflow_id)
+            self._tell_overtaken(claim.workflow_id)
         is_current = is_detached or (
             seen is not None and seen.fence is not None and seen.fence + 1 == claim.fence
         )
@@ -1566,8 +1583,8 @@ class MapRecorder:
                 )
         warn_caller(
             f"None of the {plural(len(items), 'recorded key')} of {map_run.workflow_id!r} is among those "
-            "that key=... gives now, so that all items run as new ones. If they are the same items, pass the same "
-            "key=... as before; if they are others, another workflow_id keeps the lists apart."
+            "that key=... gives now, so that all items run as new ones. If they are the same items, pass "
+            "the same key=... as before; if they are others, another workflow_id keeps the lists apart."
         )
 
     def _numbers_without_key(
