@@ -119,7 +119,7 @@ class MissingInputError(HypergraphError):
 
 
 class InvalidAnswerError(HypergraphError, ValueError):
-    """An answer does not fit the type that its question asks for; nothing was written."""
+    """An answer does not fit the type of its question, or cannot be stored; nothing was written."""
 
     def __init__(self, message: str | None = None, *, key: str = "", field: str = "") -> None:
         super().__init__(message)

@@ -236,6 +236,30 @@ def test_a_value_given_to_a_fork_is_new_whatever_was_dropped(on: On, store_of: A
         ]
 
 
+@pytest.mark.parametrize("policy", ["latest", "windowed"])
+def test_a_fork_whose_results_were_dropped_is_refused(on: On, store_of: Any, policy: str) -> None:
+    runner = type(on)(checkpointer=store_of(policy=POLICIES[policy]))
+    graph = Graph([double, add], name="adding")
+    for x in (1, 2, 3):
+        runner.run(graph, x=x, workflow_id="w")
+    for at in (0, 1, 2, 3):
+        with pytest.raises(ValueUnreadableError, match=r"dropped by the retention.*\n.*[xb]=.*a later step"):
+            runner.run(graph, workflow_id=f"k{at}", fork_from=("w", at))
+        # As the message says; nothing of the refused fork is left.
+        assert runner.run(graph, x=7, workflow_id=f"k{at}", fork_from=("w", at))["c"] == 15
+    assert runner.run(graph, workflow_id="k", fork_from=("w", 5))["c"] == 7
+
+
+def test_a_fork_makes_dropped_results_again_if_their_inputs_are_there(on: On, store_of: Any) -> None:
+    runner = type(on)(checkpointer=store_of(policy=POLICIES["latest"]))
+    graph = Graph([double, add], name="adding")
+    runner.run(graph, x=1, workflow_id="w")
+    runner.run(graph, b=5, workflow_id="w")  # in place of what was made
+    assert runner.run(graph, workflow_id="w").values == {"b": 5, "c": 6}
+    assert runner.run(graph, workflow_id="k", fork_from=("w", 1)).values == {"b": 2, "c": 3}
+    assert runner.run(graph, workflow_id="l", fork_from=("w", None)).values == {"b": 5, "c": 6}
+
+
 @pytest.mark.filterwarnings("ignore:The value of 'o' cannot be stored")
 @pytest.mark.parametrize("kind", ["json", "encrypted"])
 def test_a_value_given_to_a_fork_replaces_one_that_could_not_be_stored(

@@ -190,6 +190,44 @@ def test_items_that_were_deleted_leave_no_number_behind(
     assert ids(store) == {f"prices/item-{i}" for i in range(5, 11)}
 
 
+# -- recorded with a key, called with another ------------------------------------------------------------
+
+
+def test_another_key_for_the_same_items_is_refused(
+    durable: On, store: Checkpointer, bodies: Bodies, pricing: Graph
+) -> None:
+    price(durable, pricing, rows(3), key=by_id)
+    bodies.take()
+    with pytest.raises(ItemChangedError, match=r"recorded with the key '100', and key=\.\.\. gives 'id 100'"):
+        price(durable, pricing, rows(3), key=lambda inputs: f"id {inputs['row']['id']}")
+    assert (bodies.take(), ids(store)) == ([], {f"prices/item-{i}" for i in range(3)})
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_list_of_other_items_runs_under_the_same_key(
+    durable: On, store: Checkpointer, bodies: Bodies, pricing: Graph
+) -> None:
+    price(durable, pricing, rows(3), key=by_id)
+    bodies.take()
+    price(durable, pricing, rows(5)[3:], key=by_id)
+    assert len(bodies.take()) == 4
+    price(durable, pricing, [], key=by_id)
+    assert ids(store) == {f"prices/item-{i}" for i in range(5)}
+
+
+def test_other_keys_are_warned_of_if_the_recorded_items_do_not_tell(
+    durable: On, bodies: Bodies, pricing: Graph
+) -> None:
+    given = {0: "a", 1: "b"}
+    price(durable, pricing, rows(2), key=lambda inputs: given[inputs["row"]["id"] - 100])
+    bodies.take()
+    later = {10: "c"}  # which knows no older item
+    other = [{"id": 110, "price": "1.5"}]
+    with pytest.warns(UserWarning, match="None of the 2 recorded keys of 'prices' is among"):
+        price(durable, pricing, other, key=lambda inputs: later[inputs["row"]["id"] - 100])
+    assert bodies.take() == ["parse 110", "total 110"]
+
+
 # -- recorded with a key, called without -----------------------------------------------------------------
 
 
@@ -289,3 +327,18 @@ def test_an_item_that_does_not_exist_cannot_be_run_by_itself(
     price(durable, pricing, rows(2))
     with pytest.raises(InvalidWorkflowIdError, match='contains "/"'):
         durable.run(pricing, row=rows(3)[2], workflow_id="prices/item-2")
+
+
+def test_an_item_of_an_earlier_visit_says_that_nothing_takes_it(
+    durable: On, bodies: Bodies, pricing: Graph
+) -> None:
+    outer = Graph([pricing.as_node().map_over("row")], name="outer")
+    for start in (0, 2):
+        durable.run(outer, row=rows(4)[start : start + 2], workflow_id="w")
+    new, says = {"id": 7, "price": "7.5"}, "'w/pricing/item-0' is of an earlier visit.*'w/pricing#2'"
+    with pytest.warns(UserWarning, match=says):
+        durable.run(pricing, row=new, workflow_id="w/pricing/item-0")
+    assert durable.run(outer, workflow_id="w")["price"] == [2.5, 3.5]
+    durable.run(pricing, workflow_id="w/pricing/item-1")  # only looked at
+    durable.run(pricing, row=new, workflow_id="w/pricing#2/item-0")
+    assert durable.run(outer, workflow_id="w")["price"] == [7.5, 3.5]

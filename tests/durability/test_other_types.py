@@ -64,6 +64,25 @@ def test_a_value_that_does_not_fit_a_changed_type_is_named(
     assert 'code_change="rerun"' in str(caught.value)
 
 
+def test_an_input_that_does_not_fit_a_changed_type_is_to_be_passed_again() -> None:
+    def graph(declared: Any, *, works: bool) -> Graph:
+        def use(value: Any) -> str:
+            if not works:
+                raise Down
+            return str(value)
+
+        use.__annotations__["value"] = declared
+        return Graph([FunctionNode(use, output_name="out")], name="g")
+
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    with pytest.raises(Down):
+        runner.run(graph(int, works=False), value=1, workflow_id="w")
+    fix = r"How to fix: accept both types in the annotation, or pass value again\."
+    with pytest.raises(ValueUnreadableError, match=fix):
+        runner.run(graph(str, works=True), workflow_id="w")
+    assert runner.run(graph(str, works=True), value="1", workflow_id="w")["out"] == "1"
+
+
 @pytest.mark.parametrize(
     ("before", "made", "now"),
     [

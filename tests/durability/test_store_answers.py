@@ -11,7 +11,7 @@ import pytest
 from support.durable import On, durable, store
 from support.stored import store_at
 
-from hypergraph import Graph, SyncRunner, interrupt, node
+from hypergraph import Graph, InvalidAnswerError, SyncRunner, interrupt, node
 from hypergraph.checkpointers import Checkpointer, StepStatus
 from hypergraph.exceptions import WorkflowError, WorkflowNotFoundError
 
@@ -106,7 +106,7 @@ def test_items_of_a_map_are_answered_by_path_and_item(durable: On, store: Checkp
         ({"sent": True}, WorkflowError, "asks for: 'signing.name', 'signing.date', 'approved'"),
         ({"signing.approved": True}, WorkflowError, "does not ask for 'signing.approved'"),
         ({"signing.name": "ann"}, ValueError, "also needs 'signing.date'"),
-        ({"approved": object()}, TypeError, "object"),
+        ({"approved": object()}, InvalidAnswerError, "'approved' to node 'approve'.*type object, and cannot"),
         ({**SIGNED, "other": 1}, WorkflowError, "does not ask for 'other'"),
     ],
 )

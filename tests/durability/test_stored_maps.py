@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from support.durable import durable, store
+from support.durable import Bodies, bodies, durable, store
 from support.running import On, OnSync
 
 from hypergraph import Graph, node
@@ -14,7 +14,7 @@ from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
 from hypergraph.exceptions import GraphChangedError, WorkflowError
 from hypergraph.views.diff import diff
 
-__all__ = ["durable", "store"]  # fixtures
+__all__ = ["bodies", "durable", "store"]  # fixtures
 
 
 @node(output_name="half")
@@ -227,3 +227,28 @@ def test_an_answer_about_large_maps_says_how_many_items_it_has_not_compared(
     assert (view["same"], view["inside_left_out"], view["inside_unread"]) == (False, 1, 1)
     assert [each["path"] for each in view["inside"]] == ["item-0"]
     assert not diff(store, "a", "a")["same"]  # the third item was not compared
+
+
+def test_a_part_of_an_unfinished_workflow_is_not_deleted(
+    durable: On, store: Checkpointer, bodies: Bodies
+) -> None:
+    @node(output_name="half")
+    def halve(x: int) -> int:
+        bodies.enter(f"halve {x}")
+        return x // 2
+
+    inner = Graph([halve], name="inner")
+    outer = Graph([inner.as_node().map_over("x")], name="outer")
+    bodies.failing["halve 4"] = OSError("down")
+    durable.map(inner, {"x": [2, 4]}, map_over="x", workflow_id="m", error_handling="continue")
+    durable.run(outer, x=[2, 4], workflow_id="w", error_handling="continue")
+    bodies.failing.clear()
+    for part in ("m/item-0", "w/inner", "w/inner/item-0"):
+        with pytest.raises(WorkflowError, match=rf"'{part}' is part of.*Finish '{part[0]}' first"):
+            store.delete(part)
+    bodies.take()
+    durable.map(inner, {"x": [2, 4]}, map_over="x", workflow_id="m")
+    durable.run(outer, workflow_id="w")
+    assert bodies.take() == ["halve 4", "halve 4"]
+    assert store.delete("m/item-0", "w/none") == 1  # what is completed may become smaller
+    assert store.delete("w/inner", "w") == 4

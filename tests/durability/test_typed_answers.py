@@ -379,6 +379,42 @@ def test_an_answer_that_cannot_be_used_may_be_replaced(durable: On, store: Check
     assert durable.run(asking(bytes), workflow_id="w")["got"] == b"tea"
 
 
+class Share(pydantic.BaseModel):
+    percent: int
+
+    @pydantic.field_validator("percent")
+    @classmethod
+    def is_whole(cls, percent: int) -> int:
+        if percent % 10:
+            raise ValueError("tens only")
+        return percent
+
+
+def test_a_validator_checks_an_answer_where_the_graph_is_known(durable: On, store: Checkpointer) -> None:
+    @interrupt("share")
+    def ask(x: int) -> Share | None:
+        return None
+
+    inner = Graph([ask], name="inner")
+    outer = Graph([inner.as_node().map_over("x")], name="outer")
+    durable.run(outer, x=[1, 2], workflow_id="w")
+    durable.map(inner, x=[1, 2], map_over="x", workflow_id="m")
+    for graph, workflow_id, key in (
+        (outer, "w", "inner.item-0.share"),
+        (outer, "w/inner", "item-1.share"),
+        (inner, "m", "item-0.share"),
+        (inner, "m/item-1", "share"),
+    ):
+        with pytest.raises(InvalidAnswerError, match=f"'{key}' does not fit.*tens only"):
+            store.answer(workflow_id, key, {"percent": 5}, graph=graph)
+        store.answer(workflow_id, key, {"percent": 5})  # without the code nothing tells
+        store.answer(workflow_id, key, {"percent": 10}, graph=graph)  # what cannot be used is replaced
+        with pytest.raises(WorkflowError, match="answered already"):
+            store.answer(workflow_id, key, {"percent": 20}, graph=graph)
+    assert durable.run(outer, workflow_id="w")["share"] == [Share(percent=10)] * 2
+    assert durable.map(inner, x=[1, 2], map_over="x", workflow_id="m")["share"] == [Share(percent=10)] * 2
+
+
 def test_of_two_answers_in_place_of_one_that_cannot_be_used_one_counts(store: Checkpointer) -> None:
     SyncRunner(checkpointer=store).run(asking(bytes), draft="tea", workflow_id="w")
     kept_unchecked(store, "abc")

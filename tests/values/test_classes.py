@@ -5,7 +5,9 @@ from __future__ import annotations
 import abc
 import enum
 import functools
+import itertools
 import json
+import re
 import sys
 import types
 from dataclasses import InitVar, dataclass, field, make_dataclass
@@ -268,6 +270,21 @@ def test_fields_that_no_longer_fit_are_undecodable(new, reason):
     found = JsonSerializer().with_types([version(*new)]).deserialize(data)
     assert reason in found.reason
     assert found.data == {"x": 1}
+
+
+def test_an_object_whose_class_has_become_one_of_another_kind_is_upgraded():
+    pydantic = pytest.importorskip("pydantic")
+    about = {"__module__": __name__, "__qualname__": "Versioned"}
+    model = type("Versioned", (pydantic.BaseModel,), {**about, "__annotations__": {"x": int}})
+    plain, member = version("x"), enum.Enum("Versioned", ["A"], module=__name__, qualname="Versioned")
+    samples = {"dataclass": plain(1), "pydantic": model(x=1), "Enum": member.A}
+    for (was, old), (now, new) in itertools.permutations(samples.items(), 2):
+        data, cls = JsonSerializer().serialize(old), type(new)
+        found = JsonSerializer().with_types([cls]).deserialize(data)
+        assert re.search(rf"was an? .*{was}.* and is an? .*{now}.* by now", found.reason)
+        assert found.reason.endswith("; add: register(Versioned, version=2, upgrade={1: function_of_fields})")
+    register(model, version=2, upgrade={1: lambda fields: model(**fields)})
+    assert JsonSerializer().deserialize(stored_by(plain, 1)) == model(x=1)
 
 
 def test_an_enum_member_that_is_gone_is_undecodable():

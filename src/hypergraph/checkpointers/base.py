@@ -59,8 +59,9 @@ from hypergraph.checkpointers.records import (
     Turn,
     Workflow,
     WorkflowList,
+    outermost,
 )
-from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.checkpointers.status import UNFINISHED, WorkflowStatus
 from hypergraph.display import preview
 from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowError, WorkflowNotFoundError
 from hypergraph.records import InnerStep
@@ -1047,15 +1048,16 @@ class Checkpointer:
             by: Who gives it; kept in the history.
             question: The `Question.id` of what is answered. A node that asks again, in the next round or
                 turn, asks under the same key; with the id, a late answer is refused.
-            graph: The graph of today, if it has `formerly`: the key may then be a name of today, as in
-                `result.pause`, while the store keeps the recorded one.
+            graph: The graph of today, if it is known. The answer is then checked as a run does that: by the
+                code of its type, too, such as a validator. If the graph has `formerly`, the key may be a name
+                of today, as in `result.pause`, while the store keeps the recorded one.
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist.
             WorkflowError: it does not ask this, has been answered already, or its deadline has passed.
-            InvalidAnswerError: the value is not of the type that the question asks for.
+            InvalidAnswerError: the value is not of the type that the question asks for, or cannot be stored.
             ValueError: the question needs several answers at once; see `answer_all`.
-            TypeError: the value cannot be stored, or `by` is not a text.
+            TypeError: `by` is not a text.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, interrupt
@@ -1088,9 +1090,9 @@ class Checkpointer:
         Raises:
             WorkflowNotFoundError: the workflow does not exist.
             WorkflowError: it has completed, no node of it receives this signal, or it is a nested graph.
-            InvalidAnswerError: the value is not of the type that the node declares.
+            InvalidAnswerError: the value is not of the type that the node declares, or cannot be stored.
             ValueError: this cannot be the name of a signal.
-            TypeError: the value cannot be stored, or `by` is not a text.
+            TypeError: `by` is not a text.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, receive
@@ -1139,7 +1141,7 @@ class Checkpointer:
             answers: The answers, by the `response_key` of each question.
             by: Who gives them; kept in the history.
             question: The `Question.id` if all of them belong to one question, as in `answer`.
-            graph: The graph of today, if it has `formerly`, as in `answer`.
+            graph: The graph of today, if it is known, as in `answer`.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, interrupt
@@ -1154,25 +1156,23 @@ class Checkpointer:
         """
         if self.backend.read_workflow(workflow_id) is None:
             raise self._not_found(workflow_id)
-        names = None if graph is None else self._renaming(workflow_id, graph)
-        if names is None:
+        if graph is None:
             record_answers(self, workflow_id, answers, by, question)
             return
-        try:
-            record_answers(self, workflow_id, names.recorded_inputs(answers), by, question)
-        except (HypergraphError, ValueError, TypeError) as error:
-            names.error(error)
-            raise
-
-    def _renaming(self, workflow_id: str, graph: Any) -> Any:
-        """Return how names of a workflow are called in a graph today; None if all are the same."""
         path: list[str] = []
         found = self.workflow(workflow_id)
         while found.parent_id is not None:
             path.insert(0, found.node_name or "" if found.item is None else f"item-{found.item}")
             found = self.workflow(found.parent_id)
-        names = graph.recorded_as(found.graph).renaming
-        return None if names is None else names.inside(path)
+        recorded = graph.recorded_as(found.graph)
+        names = None if recorded.renaming is None else recorded.renaming.inside(path)
+        given = answers if names is None else names.recorded_inputs(answers)
+        try:
+            record_answers(self, workflow_id, given, by, question, code=(recorded, path))
+        except (HypergraphError, ValueError, TypeError) as error:
+            if names is not None:
+                names.error(error)
+            raise
 
     def save_step(self, record: StepRecord) -> None:
         """Record a step, in place of one of the same superstep and node; an unknown workflow is created.
@@ -1194,7 +1194,20 @@ class Checkpointer:
 
         Raises:
             WorkflowLockedError: a process is running one of them.
+            WorkflowError: one is an item or a nested run of a workflow that is unfinished, and stays.
         """
+        for workflow_id in workflow_ids:
+            whole_id = outermost(workflow_id)
+            if whole_id in workflow_ids:  # it is whole itself, or goes with the rest
+                continue
+            part, whole = self.backend.read_workflow(workflow_id), self.backend.read_workflow(whole_id)
+            if part is not None and whole is not None and whole.status in UNFINISHED:
+                raise WorkflowError(
+                    f"Workflow {workflow_id!r} is part of {whole_id!r}, which is unfinished "
+                    f"({whole.status.value}) and would repeat or lose work. Finish {whole_id!r} first, or "
+                    "delete it as a whole.",
+                    workflow_id=workflow_id,
+                )
         return self.backend.delete(workflow_ids)
 
     def prune(

@@ -41,7 +41,13 @@ from hypergraph.checkpointers.references import REFERENCE, Found, Reference
 from hypergraph.checkpointers.sql.columns import check_length
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.clock import now
-from hypergraph.exceptions import ArtifactMissingError, CheckpointError, DecryptionError, warn_caller
+from hypergraph.exceptions import (
+    ArtifactMissingError,
+    CheckpointError,
+    DecryptionError,
+    InvalidAnswerError,
+    warn_caller,
+)
 from hypergraph.records import PauseInfo
 from hypergraph.values.codecs import CodecChain
 from hypergraph.values.graphs import with_types_of
@@ -707,18 +713,27 @@ class Encoding:
         return found if is_sound else None
 
     def answer(self, record: StepRecord, values: Mapping[str, Any], by: str | None) -> EncodedAnswer:
-        """Return the answer to the question of a step, encoded. Raises TypeError if it cannot be."""
+        """Return the answer to the question of a step, encoded. Raises InvalidAnswerError if it cannot be."""
         node, redact = record.node_name, self.redact
         kept = dict(values) if redact is None else {n: redact(node, n, v) for n, v in values.items()}
-        self.serializer.serialize(kept)  # an answer that cannot be stored must not look like one
+        for name, value in kept.items():
+            try:
+                self.serializer.serialize(value)  # what cannot be stored must not look like an answer
+            except TypeError as error:
+                what = f"The answer {name!r} to node {node!r} of workflow {record.workflow_id!r}"
+                raise _unstorable(what, name, value, error) from error
         return EncodedAnswer(record, self._answer(record, kept, by, now().isoformat()))
 
     def signal(self, workflow_id: str, name: str, value: Any, by: str | None, place: int) -> Payload:
-        """Return a value that is sent to a workflow, encoded. Raises TypeError if it cannot be."""
+        """Return a value that is sent to a workflow, encoded. Raises InvalidAnswerError if it cannot be."""
         redact = self.redact
         kept = value if redact is None else redact(name, name, value)
         parts = dict(zip(_SIGNAL_PARTS, (kept, by, now().isoformat()), strict=True))
-        raw = self.serializer_of(name).serialize(parts)  # raises: it must not look like one that is stored
+        try:
+            raw = self.serializer_of(name).serialize(parts)  # it must not look like one that is stored
+        except TypeError as error:
+            what = f"The signal {name!r} to workflow {workflow_id!r}"
+            raise _unstorable(what, name, value, error) from error
         return self.payload(name, 0, parts, Place(workflow_id, 0, place), raw=raw)
 
     def read_signal(self, workflow_id: str, payload: Payload) -> Signal:
@@ -784,6 +799,11 @@ class Encoding:
         return (self.store_id if store_id is None else store_id) + b"".join(
             b"%d:%s" % (len(part), part) for part in (p.encode("utf-8", "surrogatepass") for p in parts)
         )
+
+
+def _unstorable(what: str, key: str, value: Any, error: TypeError) -> InvalidAnswerError:
+    text = f"{what} is of type {type(value).__name__}, and cannot be stored: {error}"
+    return InvalidAnswerError(text, key=key, field=key)
 
 
 def on_resume(usual: str, on_ambiguous: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 
 from hypergraph.exceptions import (
@@ -16,6 +17,7 @@ from hypergraph.exceptions import (
 
 _FULL = "is full: free some disk space or prune old workflows, then resume. Nothing was written"
 _READ_ONLY = "cannot be written: check the permissions of the file and of the folder around it"
+_READ_ONLY_FOLDER = "is in a folder that cannot be written: check its permissions, and how it is mounted"
 _CORRUPT = "is damaged: restore it from a backup, or move it away and start afresh"
 _OTHER_FILE = "is not a SQLite database: check the path. If it was one, restore it from a backup"
 _FOLDER = "is a folder: name a file in it"
@@ -64,6 +66,10 @@ def translated(error: Exception, location: str) -> CheckpointError:
     else:
         code = getattr(error, "sqlite_errorcode", None) or 0
         kind, remedy = _SQLITE.get(code) or _SQLITE.get(code & _PRIMARY) or (StoreError, "failed")
+        # SQLite cannot open a file either if it cannot create its log beside it.
+        is_there = code & _PRIMARY == sqlite3.SQLITE_CANTOPEN and os.path.isfile(location)
+        if is_there and not os.access(os.path.dirname(os.path.abspath(location)), os.W_OK):
+            kind, remedy = StoreReadOnlyError, _READ_ONLY_FOLDER
     ours = kind(f"The store {location} {remedy} ({type(error).__name__}: {error}).", location=location)
     ours.__cause__ = error
     return ours

@@ -280,17 +280,19 @@ def record_answers(
     question_id: str | None = None,
     *,
     is_checked: bool = False,
+    code: tuple[Any, Sequence[str]] | None = None,
 ) -> None:
     """Keep answers to open questions, all of them or none; the same answer again changes nothing.
 
     With the id of a question, the answers count for that one alone. Those of a call that has the code are
-    checked against it already: it may ask for another type than when the question was asked.
+    checked against it already: it may ask for another type than when the question was asked. `code` is the
+    graph, if it is known, with the place of the workflow in it: its types check what no schema says.
 
     Raises:
         WorkflowError: the question does not exist or is closed, or it has another answer.
-        InvalidAnswerError: an answer is not of the type that the question asks for.
+        InvalidAnswerError: an answer is not of the type that the question asks for, or cannot be stored.
         ValueError: the question needs several answers at once.
-        TypeError: a value cannot be stored, or `by` is not a text.
+        TypeError: `by` is not a text.
     """
     _check_text(by=by, question=question_id)
     questions = open_questions(store, workflow_id, answers)
@@ -316,11 +318,13 @@ def record_answers(
                 workflow_id=workflow_id,
             )
         own, schemas = question.own(answers), {} if is_checked else question.pause.schemas or {}
-        is_replaced = not is_checked and _is_unusable(question)
+        types = {} if code is None else _types(question, *code)
+        is_replaced = not is_checked and _is_unusable(question, types)
         if question.step.answer is None or is_replaced:
             _refuse_late(workflow_id, question, given[0])
         for name, key in question.pause.response_keys.items():
             check(key, answers[key], schemas.get(name))
+            converted(key, answers[key], types.get(name))
         if question.step.answer is None or is_replaced:
             answer = store.encoding.answer(question.step, own, by)
             kept = answer.payload._replace(version=int(is_checked or is_replaced))
@@ -331,13 +335,20 @@ def record_answers(
         store.backend.put_answers(written)
 
 
-def _is_unusable(question: Question) -> bool:
-    """Say whether a question has an answer of another type than it asks for: an older release took it."""
+def _types(question: Question, graph: Any, path: Sequence[str]) -> Mapping[str, Any]:
+    """Return the types that the code declares for the answers to a question."""
+    node = graph.node_at((*path, *question.pause.node_name.split("/")))
+    return getattr(node, "answer_types", {})
+
+
+def _is_unusable(question: Question, types: Mapping[str, Any]) -> bool:
+    """Say whether a question has an answer of another type than it asks for: it was taken unchecked."""
     given, schemas = question.step.answer or {}, question.pause.schemas or {}
     try:
         for name, value in given.items():
             if not isinstance(value, Undecodable):  # which code that knows the class may read
                 check(name, value, schemas.get(name))
+                converted(name, value, types.get(name))
     except InvalidAnswerError:
         return True
     return False

@@ -602,19 +602,7 @@ def _kept_for(store: Checkpointer, question: Question, name: str) -> Any:
 
 def asking_node(graph: Graph, question: Question) -> InterruptNode | None:
     """Return the node of today that asks a question, at any depth; None if there is none any more."""
-    *around, name = question.pause.node_name.split("/")
-    inside: Graph | None = graph
-    is_mapped = bool(around) and ITEM.fullmatch(around[0]) is not None  # by a call of map
-    for part in around:
-        if (ITEM.fullmatch(part) is not None) is not is_mapped:
-            return None  # a graph that is mapped by now, or no longer is, keeps its history in another place
-        if is_mapped:
-            is_mapped = False
-            continue
-        node = None if inside is None else inside.wiring.nodes.get(part)
-        inside = None if node is None else node.nested_graph
-        is_mapped = isinstance(node, GraphNode) and node.map_config is not None
-    asking = None if inside is None or is_mapped else inside.wiring.nodes.get(name)
+    asking = graph.node_at(question.pause.node_name.split("/"))
     return asking if isinstance(asking, InterruptNode) else None
 
 

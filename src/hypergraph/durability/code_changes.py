@@ -625,11 +625,16 @@ def refuse_other_version_of_fields(workflow: Workflow, key: str, value: Any, dec
 
 def _of_other_type(workflow: Workflow, node_name: str, name: str, found: Misfit) -> ValueUnreadableError:
     was = found.reason or f"{preview(found.value)}, of type {type(found.value).__name__}"
+    nodes = (workflow.graph or {}).get("nodes", ())
+    is_made = any(name in node["outputs"] for node in nodes)
+    has_class = found.reason or "." in found.place or type(found.value).__module__ != "builtins"
+    ways = ["upgrade its class with register(..., version=..., upgrade=...)"] if has_class else []
+    ways += ["accept both types in the annotation", f"pass {name} again"]
+    ways += ['make it again with code_change="rerun"'] if is_made else []
     return ValueUnreadableError(
         f"Workflow {workflow.id!r}: the stored value {name + found.place} is {was}; node {node_name!r} now "
         f"declares {type_text(found.declared)}.\n"
-        "How to fix: upgrade its class with register(..., version=..., upgrade=...), accept both types in "
-        f'the annotation, pass {name} again, or make it again with code_change="rerun".',
+        f"How to fix: {', '.join(ways[:-1])}, or {ways[-1]}.",
         workflow_id=workflow.id,
         name=name,
     )

@@ -96,7 +96,7 @@ from hypergraph.durability.resume import (
     goes_on_inside,
     indexes_of,
     is_inside,
-    lacks_results,
+    lost_results,
     recall,
     refuse_defaults,
     refuse_remade,
@@ -404,6 +404,22 @@ class WorkflowRecorder:
         check_workflow_id(workflow_id, child=self.around is not None)
         return stored
 
+    def _tell_overtaken(self, workflow_id: str) -> None:
+        """Warn of a part that runs by itself, and is of an earlier visit: no run takes what it makes."""
+        inner = self.store.backend.read_workflow(workflow_id) if self.around is not None else None
+        while inner is not None and inner.parent_id is not None:
+            if inner.item is None:
+                node, beside = inner.node_name, self.store.backend.children(inner.parent_id)
+                visits = [child for child in beside if child.node_name == node]
+                last = max(visits, key=lambda child: child.visit, default=inner)
+                if last.visit > inner.visit:
+                    warn_caller(
+                        f"{workflow_id!r} is of an earlier visit of node {node!r}, and {inner.parent_id!r} "
+                        f"takes only what its last visit makes: {last.id!r}."
+                    )
+                    return
+            inner = self.store.backend.read_workflow(inner.parent_id)
+
     @property
     def _is_nested(self) -> bool:
         """Whether the run of a nested graph, or an item of one, is resumed by itself."""
@@ -647,7 +663,7 @@ class WorkflowRecorder:
             self._has_answers(run, stored)
             or any(self._is_ripe(question) for question in asked)
             or self._news(run, stored)
-            or lacks_results(run, stored)
+            or lost_results(run, stored)
             or has_grown(run.admission.graph, stored)
             or reopened_nodes(run.admission.graph, stored).keys() - {r.node_name for r in stored.questions}
             or self._ran_inside(run, stored)
@@ -796,6 +812,7 @@ class WorkflowRecorder:
         refuse_crash_loop(claim, self.store)
         if _is_outermost(run):
             count_spent(self.store, run.context, claim.workflow_id)
+            self._tell_overtaken(claim.workflow_id)
         is_current = is_detached or (
             seen is not None and seen.fence is not None and seen.fence + 1 == claim.fence
         )
@@ -1536,10 +1553,39 @@ class MapRecorder:
         known = {item.fingerprint: number for number, item in numbered if item.fingerprint is not None}
         others = [item for _, item in numbered if item.fingerprint is None]
         wanted = set(keys).difference(known)
+        if keys and known and len(wanted) == len(keys):
+            self._refuse_other_keys(map_run, [item for _, item in numbered if item.fingerprint is not None])
         if wanted and others:
             known |= self._numbers_without_key(map_run, others, wanted)
         unused = itertools.count(max((number for number, _ in numbered), default=-1) + 1)
         return [known[key] if key in known else next(unused) for key in keys]
+
+    def _refuse_other_keys(self, map_run: MapRun, items: Sequence[Workflow]) -> None:
+        """Raise ItemChangedError if recorded items are given again, and only `key` is another than before.
+
+        Warn where that is not known. A list of other items is welcome: what is recorded has the key that the
+        function gives it.
+        """
+        given = set(self.keys[map_run])
+        for item in items:
+            try:
+                key = self._key_of_stored(map_run, item)
+            except ItemChangedError:  # its inputs do not tell
+                continue
+            if key == item.fingerprint:
+                return
+            if key in given and self.store.encoding.redact is None:
+                raise ItemChangedError(
+                    f"Item {item.item} of {map_run.workflow_id!r} was recorded with the key "
+                    f"{item.fingerprint!r}, and key=... gives {key!r} for it: all items would run again. "
+                    "Pass the same key=... as before, or use another workflow_id.",
+                    workflow_id=item.id,
+                )
+        warn_caller(
+            f"None of the {plural(len(items), 'recorded key')} of {map_run.workflow_id!r} is among those "
+            "that key=... gives now, so that all items run as new ones. If they are the same items, pass "
+            "the same key=... as before; if they are others, another workflow_id keeps the lists apart."
+        )
 
     def _numbers_without_key(
         self, map_run: MapRun, items: Sequence[Workflow], wanted: Collection[str]

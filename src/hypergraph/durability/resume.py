@@ -18,7 +18,7 @@ from hypergraph.checkpointers.questions import (
     misfit_of,
     placed,
 )
-from hypergraph.checkpointers.records import NewWorkflow, Payload, StepRecord, Turn, Workflow
+from hypergraph.checkpointers.records import DROPPED, NewWorkflow, Payload, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import UNFINISHED, StepStatus, WorkflowStatus
 from hypergraph.durability.code_changes import (
     has_grown,
@@ -85,17 +85,24 @@ def recall(run: Run, stored: Stored, store: Checkpointer, asked: Iterable[Questi
     past.remade.clear()
 
 
-def lacks_results(run: Run, stored: Stored) -> bool:
-    """Say whether a finished run inside of another one has to make results again, because they were lost."""
-    if not is_inside(run):
-        return False
-    records = grown(stored, run.admission.graph)
-    done = [record for record in records if record.status is StepStatus.COMPLETED]
-    made = {name for record in done for name in record.output_versions}
-    return any(
-        name in made and isinstance(stored.state.get(name, _LOST), Undecodable)
+def lost_results(run: Run, stored: Stored) -> list[str]:
+    """Return the results that a finished run has to make again, because they were lost.
+
+    A run inside of another one hands them on. Of others these are what retention has dropped: a fork may
+    begin where nothing is left.
+    """
+    inside = is_inside(run)
+    if not inside and not any(_IS_DROPPED in record.lost.values() for record in stored.records):
+        return []
+    done = [record for record in grown(stored, run.admission.graph) if record.status is StepStatus.COMPLETED]
+    made = {name: record for record in done for name in record.output_versions}
+    return [
+        name
         for name in run.admission.returns
-    )
+        if name in made
+        and isinstance(stored.state.get(name, _LOST), Undecodable)
+        and (inside or made[name].lost.get(name) == _IS_DROPPED)
+    ]
 
 
 def is_inside(run: Run) -> bool:
@@ -257,6 +264,7 @@ def _map_of(store: Checkpointer, run: Run, step: Step, workflow: Workflow) -> Ma
 _UNKNOWN = object()
 _AS_IT_WAS = "let it be a node, or a nested graph, as it was"
 _LOST = Undecodable("not stored")
+_IS_DROPPED = DROPPED[1:]  # why a value is not there
 _TRIED = (StepStatus.FAILED, StepStatus.STOPPED)  # what runs again after these has a superstep of its own
 _BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
 
@@ -644,9 +652,8 @@ def _restore_values(
             del run.values[name]
     is_new = bool(news) and not _has_gaps(stored) and not run.resumed.withheld
     _restore_lists(run, stored, replay, store, needed, is_new=is_new)
-    wanted: list[tuple[Step | None, str]] = [(step, name) for step in takers for name in _names_taken(step)]
-    if lacks_results(run, stored):
-        wanted += [(None, name) for name in run.admission.returns]
+    wanted: list[tuple[Step | None, str]] = [(None, name) for name in lost_results(run, stored)]
+    wanted += [(step, name) for step in takers for name in _names_taken(step)]
     remaking = _Remaking(run, stored, replay, lost, store)
     run.resumed.remade = remaking.steps(wanted)
     run.resumed.kept = {step.index: remaking.kept(step, store) for step in run.resumed.remade}
@@ -731,6 +738,11 @@ class Lost(NamedTuple):
         if self.found is not None:
             return self.found.reason
         return "not stored" if self.record is None else self.record.lost.get(self.name, "not stored any more")
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the retention policy has dropped it."""
+        return self.reason.endswith(_IS_DROPPED)
 
 
 class _Remaking:
@@ -845,13 +857,16 @@ class _Remaking:
             return self._changed(value, "would take other values for it than it took then")
         classes = value.found.classes if value.found is not None else ()
         made = f", made by node {value.record.node_name!r}," if value.record is not None else ""
-        taker = "the graph around it" if step is None else f"node {step.name!r}"
+        taker = "the graph around it" if is_inside(self.run) else "the result"
+        taker = taker if step is None else f"node {step.name!r}"
         how = f"{OPEN_OTHERWISE}; or " if value.found is not None and value.found.is_foreign else ""
         how = "add this line, " if classes and "; add: " in value.reason else how
+        # What retention drops goes first where it is old.
+        where = "a later" if value.is_dropped else "an earlier"
         return ValueUnreadableError(
             f"The value {value.name!r} of workflow {self.stored.workflow.id!r}{made} is needed by {taker} "
             f"and cannot be restored: {value.reason}.\n"
-            f"How to fix: {how}pass the value again, as in {value.name}=..., or fork from an earlier step.",
+            f"How to fix: {how}pass the value again, as in {value.name}=..., or fork from {where} step.",
             workflow_id=self.stored.workflow.id,
             name=value.name,
             class_name=classes[0] if classes else None,

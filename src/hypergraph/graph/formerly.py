@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hypergraph.graph.wiring import Wiring
 
 _QUOTED = re.compile(r"(orkflow |raph |fork_from=\()?'([^'\s]+)'")  # in messages: ids, and names
-_ITEM = re.compile(r"item-(0|[1-9][0-9]*)")
+ITEM = re.compile(r"item-(0|[1-9][0-9]*)")
 
 
 def checked_formerly(
@@ -219,7 +219,7 @@ class Renaming:
         around, found = self, []
         for name in path:
             found.append(around.nodes.get(name, name))
-            if not _ITEM.fullmatch(name):
+            if not ITEM.fullmatch(name):
                 around = around.inner.get(name, _SAME)
         return found, around
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hypergraph.display import did_you_mean, finding, plural
 from hypergraph.exceptions import GraphConfigError
 from hypergraph.graph.describe import describe
-from hypergraph.graph.formerly import Renaming, checked_formerly, recorded_as
+from hypergraph.graph.formerly import ITEM, Renaming, checked_formerly, recorded_as
 from hypergraph.graph.inputs import InputSpec, compute_input_spec, indispensable_inputs
 from hypergraph.graph.mermaid import to_mermaid
 from hypergraph.graph.networks import flat_network, network
@@ -383,6 +383,27 @@ class Graph(Frozen):
         Raises GraphChangedError if several former names of one node or value are recorded.
         """
         return recorded_as(self, structure)
+
+    def node_at(self, path: Sequence[str]) -> HyperNode | None:
+        """Return the node at a path of nested graphs and items, None if there is none.
+
+        >>> inner = Graph([FunctionNode(lambda words: len(words), "count", "total")], name="inner")
+        >>> Graph([inner.as_node().map_over("words")]).node_at(("inner", "item-0", "count")).name
+        'count'
+        """
+        inside: Graph | None = self
+        *around, name = path
+        is_mapped = bool(around) and ITEM.fullmatch(around[0]) is not None  # by a call of map
+        for part in around:
+            if (ITEM.fullmatch(part) is not None) is not is_mapped:
+                return None  # a graph that is mapped by now, or no longer is, keeps its history elsewhere
+            if is_mapped:
+                is_mapped = False
+                continue
+            node = None if inside is None else inside.wiring.nodes.get(part)
+            inside = None if node is None else node.nested_graph
+            is_mapped = isinstance(node, GraphNode) and node.map_config is not None
+        return None if inside is None or is_mapped else inside.wiring.nodes.get(name)
 
     def as_node(
         self,

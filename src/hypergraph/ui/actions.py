@@ -236,7 +236,8 @@ class Actions:
     def _keep_answer(self, action: Answer) -> Answered:
         key = action.key or next(iter(self._answered(require_workflow(self.store, action.id), action)))
         try:
-            self.store.answer(action.id, key, action.answer, question=action.question)
+            graph = self._graph_around(action.id)
+            self.store.answer(action.id, key, action.answer, question=action.question, graph=graph)
         except (ValueError, TypeError) as error:
             raise Problem(USAGE, str(error)) from error
         return {
@@ -245,6 +246,11 @@ class Actions:
             "answered": [jsonable(key)],
             "questions": [question_view(question) for question in self.store.questions(action.id)],
         }
+
+    def _graph_around(self, workflow_id: str) -> Graph | None:
+        """Return the graph of a workflow, or of the one around it; None if it is not known here."""
+        whole = self.store.backend.read_workflow(outermost(workflow_id))
+        return None if whole is None else self.graphs.get(whole.graph_name or "")
 
     def _answered(self, found: Workflow, action: Answer) -> dict[str, Any]:
         pause = workflow_of(self.store, action.id)["pause"]

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import PurePath
-from typing import Any, NamedTuple, TypeVar, cast, overload
+from typing import Any, Literal, NamedTuple, TypeVar, cast, overload
 
 import msgspec
 
@@ -35,6 +35,7 @@ class Kind(NamedTuple):
 
     to_parts: Callable[[Any], dict[str, Any]]
     from_parts: Callable[..., Any]
+    shape: Literal["fields", "model", "member"] = "fields"  # of the parts; a member of an Enum has no fields
 
 
 # --- fields --------------------------------------------------------------------------------------
@@ -166,7 +167,7 @@ def _model_kind(cls: type[Any]) -> Kind:
         made.__setstate__(dict(zip(("__dict__", *_MODEL_STATE), parts, strict=True)))
         return made
 
-    return Kind(to_parts, from_parts)
+    return Kind(to_parts, from_parts, "model")
 
 
 def _enum_kind(cls: type[Any]) -> Kind:
@@ -184,7 +185,7 @@ def _enum_kind(cls: type[Any]) -> Kind:
             raise ValueError(f"the enum has no member {str(v)[:100]!r}")
         return cls.__members__[v]
 
-    return Kind(to_parts, from_parts)
+    return Kind(to_parts, from_parts, "member")
 
 
 def _kind_of(cls: type[Any]) -> Kind | None:
@@ -605,7 +606,7 @@ def rebuilt(cls: type[Any], kind: Kind, version: object = 1, **parts: Any) -> An
             f"it is of version {version}, and this code has version {number}; it is of a newer release"
         )
     if known is None or version == number:
-        return kind.from_parts(**parts)
+        return _built(cls, kind, parts)
     if (noticed := _noticed.get()) is not None:
         noticed[f"{cls.__qualname__} from version {version} to {number}"] = None
     fields = parts["v"]
@@ -617,7 +618,21 @@ def rebuilt(cls: type[Any], kind: Kind, version: object = 1, **parts: Any) -> An
             return fields
     if "given" in parts and type(fields) is dict and type(parts["given"]) is list:
         parts["given"] = [name for name in parts["given"] if name in fields]  # of a pydantic model
-    return kind.from_parts(**{**parts, "v": fields})
+    return _built(cls, kind, {**parts, "v": fields})
+
+
+def _built(cls: type[Any], kind: Kind, parts: dict[str, Any]) -> Any:
+    """Return an object of stored parts. Raises OtherFieldsError if its class was of another kind then."""
+    shape = "model" if "given" in parts else "fields" if type(parts.get("v")) is dict else "member"
+    if shape != kind.shape:
+        was, is_now = _SHAPES[shape], _SHAPES[kind.shape]
+        raise OtherFieldsError(
+            f"its class was {was} and is {is_now} by now, so that its upgrade must return an object of it"
+        )
+    return kind.from_parts(**parts)
+
+
+_SHAPES = {"fields": "a dataclass or the like", "model": "a pydantic model", "member": "an Enum"}
 
 
 def _stepped(cls: type[Any], version: int, step: Step, fields: Any) -> Any:

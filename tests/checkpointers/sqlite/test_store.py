@@ -24,9 +24,10 @@ from hypergraph.checkpointers import (
 from hypergraph.checkpointers.query import Query, parse
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.checkpointers.sql import queries
-from hypergraph.checkpointers.sqlite import migrations, reading
+from hypergraph.checkpointers.sqlite import database, migrations, reading
 from hypergraph.checkpointers.sqlite.database import Database
 from hypergraph.checkpointers.sqlite.dialect import SQLITE
+from hypergraph.checkpointers.sqlite.reading import connect
 from hypergraph.exceptions import (
     CheckpointError,
     SchemaTooNewError,
@@ -618,6 +619,32 @@ def test_a_read_only_file_can_be_read(tmp_path: Path) -> None:
     assert store.state("w") == {"x": 2}
     with pytest.raises(StoreReadOnlyError):
         store.backend.claim("w", NewWorkflow(), store.encoding)
+
+
+@pytest.mark.skipif(as_root, reason="permissions do not bind the superuser")
+def test_a_file_in_a_read_only_folder_can_be_read(tmp_path: Path) -> None:
+    written(tmp_path / "w.db").close()
+    os.chmod(tmp_path, 0o500)
+    store = SqliteCheckpointer(tmp_path / "w.db")
+    assert store.state("w") == {"x": 2}
+    with pytest.raises(StoreReadOnlyError, match="in a folder that cannot be written"):
+        store.tag("w", {"a": "b"})
+    os.chmod(tmp_path, 0o700)
+
+
+def test_a_file_on_a_read_only_mount_is_not_said_to_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = written(tmp_path / "w.db")
+    store.close()
+    nowhere = str(tmp_path / "none" / "w.db")  # fails as a log does that cannot be created
+    monkeypatch.setattr(database, "connect", lambda path, timeout: connect(nowhere, timeout))
+    with pytest.raises(StoreUnavailableError, match="check that the folder exists"):
+        store.tag("w", {"a": "b"})
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    with pytest.raises(StoreReadOnlyError, match=r"in a folder that cannot be written.*how it is mounted"):
+        store.tag("w", {"a": "b"})
+    assert store.state("w") == {"x": 2}
 
 
 def test_a_row_that_cannot_be_bound_fails_alone_in_its_group(tmp_path: Path) -> None:

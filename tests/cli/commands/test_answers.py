@@ -13,6 +13,7 @@ from hypergraph.checkpointers import SqliteCheckpointer
 
 AGENT = """
 import enum
+from dataclasses import dataclass
 
 from hypergraph import END, Graph, ifelse, interrupt, node, route
 
@@ -78,6 +79,21 @@ def keep(rate: Rate, key: bytes) -> str:
     return f"{rate.name} {key!r}"
 
 
+@dataclass
+class Share:
+    percent: int
+
+    def __post_init__(self) -> None:
+        if self.percent % 10:
+            raise ValueError("tens only")
+
+
+@interrupt("share")
+def divide(said: str) -> Share | None:
+    return None
+
+
+shares = Graph([divide], name="shares")
 choice = Graph([choose, keep], name="choice")
 single = Graph([plan, dispatch, allow, is_allowed, pay, refuse], name="single")
 """
@@ -137,3 +153,24 @@ def test_a_member_of_any_enum_is_given_by_its_name_or_value(agent: Cli, typed: s
     assert "'key' must be bytes in Base64, not 'abc'" in refused
     agent("answer", "w", f"rate={typed}", "key=dGVh")
     assert f"{name} b'tea'" in agent("resume", "w", "agent_graphs:choice").out
+
+
+def test_an_answer_is_checked_by_the_code_that_the_workflow_remembers(agent: Cli) -> None:
+    agent("run", "agent_graphs:shares", "said=x", "--id", "w")
+    assert "tens only" in agent("answer", "w", 'share={"percent": 5}', code=2).err
+    assert "when the workflow is resumed" not in agent("answer", "w", 'share={"percent": 10}').out
+    assert "Share(percent=10)" in agent("resume", "w").out
+
+
+def test_an_answer_that_only_code_can_check_is_said_to_be_checked_later(agent: Cli) -> None:
+    import agent_graphs
+
+    with SqliteCheckpointer(agent.database) as store:
+        runner = SyncRunner(checkpointer=store)
+        runner.run(agent_graphs.shares, said="x", workflow_id="w")
+        runner.run(agent_graphs.single, said="milk", workflow_id="plain")
+    said = "the code of its type checks it when the workflow is resumed"
+    assert said in agent("answer", "w", 'share={"percent": 5}').out
+    assert said not in agent("answer", "plain", "allowed=yes").out
+    assert "tens only" in agent("resume", "w", "agent_graphs:shares", code=2).err
+    assert "Share(percent=20)" in agent("resume", "w", "agent_graphs:shares", 'share={"percent": 20}').out

@@ -146,6 +146,20 @@ def test_a_map_that_failed_in_part_runs_the_rest_when_submitted_again(cluster: T
     assert len(cluster.runner.checkpointer.steps("partly/item-0")) == 1
 
 
+def test_a_map_with_an_item_that_cannot_be_compared_is_refused(cluster: TestCluster) -> None:
+    submit = partial(cluster.runner.submit_map, "dividing", map_over="x", workflow_id="lost")
+    submit({"x": [1, 0]}).result(error_handling="continue")
+    lose = (
+        "UPDATE hypergraph.vals SET format = 'json+none', data = '?' WHERE name = 'x' AND workflow = "
+        "(SELECT key FROM hypergraph.workflows WHERE id = 'lost/item-0')"
+    )
+    cluster.connection.execute(lose)
+    for x in ([1, 0], [2, 0]):
+        with pytest.raises(WorkflowError, match="ItemChangedError: Item 0 cannot be compared"):
+            submit({"x": x}).result()
+    assert cluster.runner.checkpointer.workflow("lost").status is WorkflowStatus.PARTIAL
+
+
 def test_the_same_submission_twice_is_one(cluster: TestCluster) -> None:
     submit = partial(cluster.runner.submit, "doubling", queue="unserved", workflow_id="twice")
     first = submit({"x": 1})

@@ -1,8 +1,8 @@
 """The tables of a SQLite store and their migrations.
 
 Every migration is a named function. Those that a file lacks run in one transaction together with the new
-`user_version`, which counts the migrations applied; of two processes that open an old file at once, the second finds
-the work done. A file of a newer release or of another program is refused and left as it is.
+`user_version`, which counts the migrations applied; of two processes that open an old file at once, the
+second finds the work done. A file of a newer release or of another program is refused and left as it is.
 
 workflows   one row each; `key` is never used twice, so a stale claim cannot fit a later workflow;
             `due` is when a paused one has something to do: a deadline has passed, or a timer is due;

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
+from hypergraph import Graph
 from hypergraph.answers import from_text
-from hypergraph.checkpointers import Question
+from hypergraph.checkpointers import Checkpointer, Question
+from hypergraph.checkpointers.records import outermost
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import VALUES, json_of, literal, pairs_of
 from hypergraph.cli.output import quoted
+from hypergraph.cli.remembered import APP, is_taken
 from hypergraph.cli.stores import WF, asked, forking, resuming
 from hypergraph.cli.tables import question_lines
+from hypergraph.cli.targets import graph_at
 from hypergraph.cli.wording import as_command_line
 from hypergraph.display import jsonable, plural
 from hypergraph.exceptions import InvalidAnswerError, StoreError, WorkflowError
@@ -47,8 +51,9 @@ def answer(call: Call) -> Reply:
     if not given:
         keys = [key for question in questions if question.pause.reason != "timer" for key in question.keys]
         raise Problem(USAGE, "Missing argument: KEY=VALUE", f"It asks for: {', '.join(keys) or 'nothing'}")
+    graph = _graph_of(store, workflow_id)
     try:
-        store.answer_all(workflow_id, given, by=call.options.by, question=call.options.question)
+        store.answer_all(workflow_id, given, by=call.options.by, question=call.options.question, graph=graph)
     except StoreError:
         raise
     except WorkflowError as error:
@@ -67,8 +72,28 @@ def answer(call: Call) -> Reply:
     }
     left = [question for question in after if not question["answered"]]
     header = [f"Workflow: {workflow_id}", plural(len(given), "answer"), plural(len(left), "open question")]
+    if graph is None and any(_has_more_rules(question, given) for question in questions):
+        header.append("the code of its type checks it when the workflow is resumed")
     following = [resuming(store, store.workflow(workflow_id))]
     return Reply(document, lambda: [question_lines(left)] if left else [], header, following)
+
+
+def _graph_of(store: Checkpointer, workflow_id: str) -> Graph | None:
+    """Return the graph with which `resume` would continue a workflow; None if it has to be named there."""
+    whole = store.backend.read_workflow(outermost(workflow_id))
+    if whole is None or not is_taken(whole.tags):
+        return None
+    try:
+        return graph_at(whole.tags[APP])
+    except Problem:  # what keeps the code from being imported here is said by the resume
+        return None
+
+
+def _has_more_rules(question: Question, given: Collection[str]) -> bool:
+    """Say whether a type may refuse an answer that fits its schema: a class and a limit have code."""
+    keys, schemas = question.pause.response_keys, question.pause.schemas or {}
+    asked = [schemas[name] for name, key in keys.items() if key in given and name in schemas]
+    return any("enum" not in schema and schema.keys() != {"type"} for schema in asked)
 
 
 def _read(key: str, text: str, questions: Sequence[Question]) -> Any:

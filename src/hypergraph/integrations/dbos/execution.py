@@ -30,7 +30,7 @@ from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.durability.code_changes import pinned_to, recorded_structure, with_version
 from hypergraph.durability.code_hashes import node_hashes
-from hypergraph.durability.history import inputs_in
+from hypergraph.durability.history import incomparable, inputs_in
 from hypergraph.durability.once_only import refuse_restart_of
 from hypergraph.durability.recorder import refuse_restart
 from hypergraph.engine.nested import expand
@@ -526,6 +526,9 @@ def _open_map(cluster: Cluster, store: PostgresCheckpointer, graph: Graph, call:
     if call.restart == "item":
         failed = [stored.pop(item) for item in _failed_before(cluster, call, stored)]
         refuse_restart_of(store, graph, failed)
+    for item, found in stored.items():
+        if item < len(rows):
+            _check_unchanged(store, found, rows[item])
     if known is None:
         store.backend.create(batch, replace(code, tags=call.options.get("tags") or {}), store.encoding)
     elif (other := with_version(known, graph.version)) is not None:
@@ -538,9 +541,6 @@ def _open_map(cluster: Cluster, store: PostgresCheckpointer, graph: Graph, call:
         store.update_workflow_status(batch, WorkflowStatus.ACTIVE)
     if failed:
         store.backend.delete([item.id for item in failed])
-    for item, found in stored.items():
-        if item < len(rows):
-            _check_unchanged(store, found, rows[item])
     done = {item for item, found in stored.items() if found.status is WorkflowStatus.COMPLETED}
     return _Items(rows, [item for item in range(len(rows)) if item not in done], stored.keys(), code)
 
@@ -602,7 +602,14 @@ _STATUS = "SELECT status FROM {}.workflow_status WHERE workflow_uuid = :id FOR S
 
 
 def _check_unchanged(store: Checkpointer, item: Any, values: dict[str, Any]) -> None:
-    changed = inputs_in(store, item).news(values)
+    stored = inputs_in(store, item)
+    for name, value in incomparable(stored.inputs, values).items():
+        raise ItemChangedError(
+            f"Item {item.item} cannot be compared with the recorded one: its {name!r} is {value.reason}. Use "
+            "another workflow_id.",
+            workflow_id=item.id,
+        )
+    changed = stored.news(values)
     if changed:
         raise ItemChangedError(
             f"Item {item.item} was recorded with different values of {', '.join(map(repr, changed))}. Map "

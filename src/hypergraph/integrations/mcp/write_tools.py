@@ -87,7 +87,7 @@ class EditTools:
         return {
             "schema": "hypergraph.deleted/1",
             "workflow": workflow_id,
-            "deleted": store.backend.delete([workflow_id]),
+            "deleted": store.delete(workflow_id),
         }
 
 
