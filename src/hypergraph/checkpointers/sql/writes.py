@@ -282,7 +282,7 @@ def release(connection: Connection, claim: Ownership) -> None:
 
 def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
     """Write one unit."""
-    claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage, summary, *more = unit
+    claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage, summary, *_ = unit
     key, fence = claim.key, claim.fence
     execute = connection.execute
     # The workflow stays ours until the transaction ends.
@@ -315,7 +315,7 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
             (code.graph_hash, kept.digest, code.version, key),
         )
     if status is not None:
-        set_status(connection, key, status, duration, clock, due, *more)
+        set_status(connection, key, status, duration, clock, due, unit.awaits, unit.reason)
     elif duration is not None:
         connection.execute("UPDATE workflows SET duration_ms = ? WHERE key = ?", (duration, key))
 
