@@ -307,8 +307,8 @@ def _how(question: AskedView) -> str:
             return f"answered{by}"
         case "completed", "expired":
             return "answered by its default"
-        case "completed", _:  # by its function
-            return "answered without a pause"
+        case "completed", _:  # its function has answered, or it is a timer
+            return "needed no answer"
     return question["status"]
 
 

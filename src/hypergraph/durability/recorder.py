@@ -25,7 +25,15 @@ from hypergraph.checkpointers.questions import (
     record_answers,
     taker_of,
 )
-from hypergraph.checkpointers.records import Claim, NewWorkflow, Ownership, StepRecord, Workflow, taken_over
+from hypergraph.checkpointers.records import (
+    Claim,
+    NewWorkflow,
+    Ownership,
+    Signal,
+    StepRecord,
+    Workflow,
+    taken_over,
+)
 from hypergraph.checkpointers.references import Reference
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import did_you_mean, plural
@@ -928,8 +936,8 @@ class WorkflowRecorder:
         warn_of_gone(graph, workflow_id, [question for question in left if question.head in heads])
         return renewed
 
-    def receive(self, run: Run, step: Step, superstep: int) -> tuple[Any, ...]:
-        """Return the next value that was sent under the signal of a node, nothing if there is none.
+    def receive(self, run: Run, step: Step, superstep: int) -> Signal | None:
+        """Return the next value that was sent under the signal of a node, None if there is none.
 
         The visit of the node is what takes it, so that a run after a crash is given the same value.
         """
@@ -939,7 +947,7 @@ class WorkflowRecorder:
             place.insert(0, name)
         journal: Journal | None = holder.journal
         if journal is None or journal.is_detached:
-            return ()
+            return None
         visit = str(journal.visits.get(holder.step_of(name).index, 1))
         if holder is not run:
             visit += f".{'/'.join(run.trail)}.{superstep}"
@@ -947,17 +955,15 @@ class WorkflowRecorder:
         taker = taker_of(workflow_id, "/".join(place), visit)
         found = self.store.backend.take_signal(around(workflow_id), step.node.signal, taker)
         if found is None:
-            return ()
-        value = self.store.encoding.read_signal(*found).value
-        if isinstance(value, Undecodable):
-            raise ValueUnreadableError(
-                f"The signal {step.node.signal!r} of workflow {found[0]!r} cannot be read: {value.reason}",
-                workflow_id=found[0],
-            )
+            return None
+        sent = self.store.encoding.read_signal(*found)
+        if isinstance(sent.value, Undecodable):
+            text = f"The signal {step.node.signal!r} of workflow {found[0]!r} cannot be read: "
+            raise ValueUnreadableError(text + sent.value.reason, workflow_id=found[0])
         if (past := holder.resumed) is not None and past.stored is not None:
             declared = step.node.answer_types.get(step.outputs[0])
-            refuse_other_version_of_fields(past.stored.workflow, step.node.signal, value, declared)
-        return (value,)
+            refuse_other_version_of_fields(past.stored.workflow, step.node.signal, sent.value, declared)
+        return sent
 
     @staticmethod
     def stream(run: Run, name: str, chunk: Any) -> None:

@@ -535,9 +535,10 @@ async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> An
         return await _wait(run, step, superstep, outcome, before)
     if isinstance(step.node, ReceiveNode) and run.context.recorder is not None:
         take = partial(run.context.recorder.receive, run, step, superstep)
-        found = await run.context.kernel.settle(take)
-        if found:
-            return _typed(step, found)[0]
+        sent = await run.context.kernel.settle(take)
+        if sent is not None:
+            outcome.given, outcome.answered_by = True, sent.by
+            return _typed(step, (sent.value,))[0]
     if before is not None and before.due is not None and before.due <= now():
         answers = await _after_deadline(run, step, outcome, before)
         return answers[0] if step.output is not None else answers

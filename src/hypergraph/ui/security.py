@@ -75,6 +75,8 @@ class Gate:
         path = scope["path"]
         if path != "/" and headers.get("sec-fetch-site") not in _OURS:
             return Refusal(403, "forbidden", "Requests from other origins are not allowed")
+        if headers.get("origin") not in (None, f"http://{headers['host']}"):
+            return Refusal(403, "forbidden", "Requests from other origins are not allowed")
         if path == "/" or path.startswith("/static/"):
             return None
         if path != LOGIN:
@@ -85,8 +87,6 @@ class Gate:
         return self._check_post(headers) if scope["method"] == "POST" else None
 
     def _check_post(self, headers: dict[str, str]) -> Refusal | None:
-        if headers.get("origin") not in (None, f"http://{headers['host']}"):
-            return Refusal(403, "forbidden", "Requests from other origins are not allowed")
         if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             return Refusal(415, "usage", "The body must be JSON", "Send Content-Type: application/json")
         return None

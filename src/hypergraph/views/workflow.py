@@ -87,7 +87,7 @@ class AskedView(TypedDict):
     keys: list[str]  # the inputs that take its answer
     superstep: int  # of this workflow
     status: str  # of its step: paused until an answer is used
-    answer: str | None  # "given" and not used yet, "used", "expired", or null: open, or it did not pause
+    answer: str | None  # "given" and not used yet, "used", "expired", or null: open, or none was needed
     answered_by: str | None
     fork_at: (
         int | None

@@ -63,7 +63,7 @@ def state(call: Call) -> Reply:
     if machine:
         limits = {"limit": None, "characters": None}
     seen = value(store, wf, key, at=given.at, path=path, offset=given.offset, **limits)
-    following = _after_value(seen, wf, key, given.at) or _explained(store, wf, key, path)
+    following = _after_value(seen, wf, key, given.at) or _explained(store, wf, key, path, given.at)
     outdated = outdated_in(store, require_workflow(store, wf)) if given.at is None else []
     said = [outdated_lines(outdated)] if outdated else []
     return Reply(seen, lambda: [*said, *_value(seen)], _value_header(seen, key), following)
@@ -151,12 +151,14 @@ def _after_value(seen: ValueView, wf: str, key: str, at: int | None) -> list[str
     return following
 
 
-def _explained(store: Checkpointer, wf: str, key: str, path: str) -> list[str]:
+def _explained(store: Checkpointer, wf: str, key: str, path: str, at: int | None) -> list[str]:
     """Return how to ask where a value came from: of a map, that of the item in the path, or of the first."""
     items = store.backend.read_items(wf)
     place = steps_of(path)[0] if path else "0"
     number = int(place) if place.isdecimal() and int(place) < len(items) else 0
-    return [suggested("why", items[number].id if items else wf, key)]
+    if items:
+        return [suggested("why", items[number].id, key)]
+    return [suggested("why", wf, key, options=[] if at is None else ["--at", at])]
 
 
 def _is_large(part: Part) -> bool:

@@ -19,6 +19,7 @@ stats_options = (
     Option("--node", "only this node", "NAME"),
     Option("--since", "only steps since: an age like 2h, or a date", "T"),
     Option("--last", "where the time of the last N runs went, nested nodes included", "N", number),
+    Option("--limit", "how many nodes, default 20", "N", number, ROWS),
 )
 
 
@@ -32,7 +33,7 @@ def stats(call: Call) -> Reply:
     header += [f"since {view['since']}"] if view["since"] else []
     slow = view["items"][0]["node"] if view["items"] else None
     found = [] if slow is None else [suggested("ls", options=["--where", f"node:{slow} duration > 1s"])]
-    return Reply(view, lambda: [_stats_table(view)] if view["items"] else [], header, found)
+    return Reply(view, lambda: [_stats_table(view, given.limit)] if view["items"] else [], header, found)
 
 
 def _profile(call: Call) -> Reply:
@@ -42,11 +43,11 @@ def _profile(call: Call) -> Reply:
     view = profile(opened(call), graph=given.graph, last=given.last)
     header = [f"Nodes of the last {plural(view['runs'], 'run')}", *filter(None, [given.graph])]
     header += [f"p50 {execution_time(view['p50_ms'])}, p95 {execution_time(view['p95_ms'])}"]
-    return Reply(view, lambda: [_profile_table(view)] if view["items"] else [], header)
+    return Reply(view, lambda: [_profile_table(view, given.limit)] if view["items"] else [], header)
 
 
-def _profile_table(view: ProfileView) -> Table:
-    shown = view["items"][:ROWS]
+def _profile_table(view: ProfileView, limit: int) -> Table:
+    shown = view["items"][:limit]
     rows = [
         (
             item["path"],
@@ -67,7 +68,7 @@ def _profile_table(view: ProfileView) -> Table:
     return with_usage(Table(headings, rows, ", ".join(more)), [item["usage"] for item in shown])
 
 
-def _stats_table(view: StatsView) -> Table:
+def _stats_table(view: StatsView, limit: int) -> Table:
     rows = [
         (
             item["node"],
@@ -78,9 +79,9 @@ def _stats_table(view: StatsView) -> Table:
             f"{item['error_rate']:.0%}",
             f"{item['cache_rate']:.0%}",
         )
-        for item in view["items"][:ROWS]
+        for item in view["items"][:limit]
     ]
     left_out = len(view["items"]) - len(rows)
     more = f"... and {plural(left_out, 'more node')}" if left_out else ""
     table = Table(("Node", "Runs", "p50", "p95", "Total", "Errors", "Cached"), rows, more)
-    return with_usage(table, [item["usage"] for item in view["items"][:ROWS]])
+    return with_usage(table, [item["usage"] for item in view["items"][:limit]])
