@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from math import prod
 from typing import Any, NamedTuple, TypeVar
 
 from hypergraph import AsyncRunner, Graph, MapResult, NodeError, RunResult, SyncRunner
@@ -18,6 +19,7 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import PAIRS, given_values
 from hypergraph.cli.output import duration, located, quoted, say, status, suggested, until
+from hypergraph.cli.remembered import ITEMS
 from hypergraph.cli.tables import ROWS
 from hypergraph.cli.targets import SERVICES, graph_at, services_at, target_of
 from hypergraph.cli.wording import as_command_line, complaint
@@ -103,6 +105,15 @@ class Order(NamedTuple):
         """Whether the graph runs once per item."""
         return "map_over" in self.options
 
+    @property
+    def item_count(self) -> int | None:
+        """The number of items of a map, None if it is no map or its lists are not given."""
+        lists = [self.values.get(name) for name in self.options.get("map_over", ())]
+        lengths = [len(found) for found in lists if isinstance(found, list)]
+        if not lists or len(lengths) < len(lists):
+            return None
+        return prod(lengths) if self.options["map_mode"] == "product" else max(lengths)
+
     def resuming(self, *more: str, options: Sequence[str] = ()) -> str:
         """Return the command that resumes it."""
         return self.command("resume", self.workflow_id or "", self.target, *more, options=options)
@@ -178,6 +189,17 @@ def _limit(pair: str) -> tuple[str, float]:
     if not name or not 0 < most < float("inf"):
         raise Problem(USAGE, f"Invalid budget {pair!r}", "Write --budget cost=1.5, a number greater than 0")
     return name, most
+
+
+def remember_items(order: Order, store: Checkpointer) -> None:
+    """Keep how many items a map has, the most it was given: `resume` must know if some have never begun."""
+    count, wf = order.item_count, order.workflow_id or ""
+    stored = store.backend.read_workflow(wf)
+    if count is None or stored is None:
+        return
+    known = stored.tags.get(ITEMS, "")
+    if not known.isdecimal() or int(known) < count:
+        store.tag(wf, {ITEMS: str(count)})
 
 
 def outcome(

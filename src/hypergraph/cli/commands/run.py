@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.execution import PROGRESS, RESUME_OPTIONS, RUN_OPTIONS, order_of, outcome, reply_to
+from hypergraph.cli.execution import (
+    PROGRESS,
+    RESUME_OPTIONS,
+    RUN_OPTIONS,
+    order_of,
+    outcome,
+    remember_items,
+    reply_to,
+)
 from hypergraph.cli.inputs import PAIRS, VALUES, pair_of
-from hypergraph.cli.remembered import APP
+from hypergraph.cli.remembered import APP, ITEMS
 from hypergraph.cli.targets import TARGET
 from hypergraph.records import fresh_run_id
 from hypergraph.views.problems import REFUSED, USAGE, Problem
@@ -41,6 +49,9 @@ def run(call: Call) -> Reply:
         raise Problem(USAGE, "--resume needs --id")
     order.options["workflow_id"] = given.id or fresh_run_id()
     order.options["tags"] = {APP: given.target, **dict(map(pair_of, given.tag))}
+    if order.item_count is not None:
+        order.options["tags"][ITEMS] = str(order.item_count)
+    remember_items(order, store)  # of a map that is resumed
     return reply_to(outcome(order, store), order, store)
 
 
