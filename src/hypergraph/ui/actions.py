@@ -23,6 +23,7 @@ from hypergraph.exceptions import CheckpointError
 from hypergraph.ui.apps import Apps
 from hypergraph.views.cancel import cancelled
 from hypergraph.views.export import imported
+from hypergraph.views.inputs import typed_values
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import REFUSED, USAGE, Problem, without_python_options
 from hypergraph.views.step import question_view
@@ -183,7 +184,8 @@ class Actions:
         if isinstance(action, Answer):
             return self._run(graph, self._answered(found, action), workflow_id=action.id)
         options = {"new_turn": action.new_turn, "restart": action.restart}
-        return self._run(graph, action.values, workflow_id=action.id, **options)
+        values = typed_values(graph.recorded_as(found.graph), action.values)
+        return self._run(graph, values, workflow_id=action.id, **options)
 
     def close(self) -> None:
         """Stop active runs; each can be resumed."""
@@ -205,7 +207,8 @@ class Actions:
         name = action.id or self._free_name(action.graph, "run")
         if self.store.backend.read_workflow(name) is not None:
             raise Problem(REFUSED, f"Workflow {name!r} already exists", "A new run needs a new id")
-        return self._run(self.graphs[action.graph], action.values, workflow_id=name)
+        graph = self.graphs[action.graph]
+        return self._run(graph, typed_values(graph, action.values), workflow_id=name)
 
     def _fork(self, origin: Workflow, action: Fork) -> Started:
         graph = self._graph_for(origin, action.graph)
@@ -213,7 +216,8 @@ class Actions:
         if self.store.backend.read_workflow(name) is not None:
             raise Problem(REFUSED, f"Workflow {name!r} already exists", "A fork needs a new id")
         options = {"fork_from": (action.id, action.at), "new_turn": action.new_turn}
-        return self._run(graph, action.values, workflow_id=name, **options)
+        values = typed_values(graph.recorded_as(origin.graph), action.values)
+        return self._run(graph, values, workflow_id=name, **options)
 
     def _can_run(self, found: Workflow) -> bool:
         """Say whether an answer can resume the workflow at once: parts of others, and maps, wait for code."""

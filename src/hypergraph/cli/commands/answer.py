@@ -9,13 +9,14 @@ from hypergraph.answers import from_text
 from hypergraph.checkpointers import Question
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.inputs import VALUES, json_of, literal, pairs_of
+from hypergraph.cli.inputs import VALUES, json_of, pairs_of
 from hypergraph.cli.output import quoted
 from hypergraph.cli.stores import WF, asked, forking, resuming
 from hypergraph.cli.tables import question_lines
 from hypergraph.cli.wording import as_command_line
 from hypergraph.display import jsonable, plural
 from hypergraph.exceptions import InvalidAnswerError, StoreError, WorkflowError
+from hypergraph.views.inputs import literal
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.step import question_view
 from hypergraph.views.writes import Answered

@@ -21,13 +21,14 @@ from hypergraph.cli.execution import (
     outcome,
     reply_to,
 )
-from hypergraph.cli.inputs import PAIRS, VALUES, fitted, given_values, literal, pair_of
+from hypergraph.cli.inputs import PAIRS, VALUES, given_values, pair_of
 from hypergraph.cli.output import say
 from hypergraph.cli.remembered import APP
 from hypergraph.cli.targets import SERVICES, TARGET, graph_at
 from hypergraph.display import Table, as_text, escape, preview
 from hypergraph.records import fresh_run_id
 from hypergraph.runners import AsyncRunDebugger, NodeStop, RunDebugger
+from hypergraph.views.inputs import fitted, literal
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.stores import store_at
 

@@ -8,10 +8,11 @@ from hypergraph import Graph
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.commands.worker import runner_at, seconds
-from hypergraph.cli.inputs import PAIRS, VALUES, given_values, json_of, literal, pair_of
+from hypergraph.cli.inputs import PAIRS, VALUES, given_values, json_of, pair_of
 from hypergraph.cli.output import suggested
 from hypergraph.cli.targets import graph_at
 from hypergraph.display import jsonable
+from hypergraph.views.inputs import literal
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.writes import Enqueued
 
