@@ -93,6 +93,7 @@ class Order(NamedTuple):
     progress: bool = False  # print lines of progress without a terminal too
     database: str | None = None  # that --db gave
     can_take_over: bool = False  # the command has the option --force
+    resumes: bool = False  # the command is about a stored workflow
 
     @property
     def workflow_id(self) -> str | None:
@@ -151,7 +152,7 @@ def order_of(call: Call, stored: Workflow | None = None, tags: Mapping[str, str]
         options["error_handling"] = given.error_handling or "raise"
     elif given.map_mode or given.error_handling:
         raise Problem(USAGE, "--map-mode and --error-handling need --map-over")
-    return new_order(call, target, graph, values, options)
+    return new_order(call, target, graph, values, options)._replace(resumes=stored is not None)
 
 
 def new_order(
@@ -383,8 +384,8 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
     if view["error"] is not None:
         yield _error(view["error"])
         if order.workflow_id and order.is_map:
-            again = quoted("--id", order.workflow_id, "--resume")
-            yield f"Completed items are stored. To run the others: the same command with {again}"
+            again = "again" if order.resumes else f"with {quoted('--id', order.workflow_id, '--resume')}"
+            yield f"Completed items are stored. To run the others: the same command {again}"
         elif order.workflow_id:
             yield f"Completed steps are stored. Fix the cause, then resume: {order.resuming()}"
     for asked in view["questions"][:ROWS]:

@@ -131,7 +131,11 @@ def test_a_map_lists_failed_items_first_and_is_run_again_for_the_rest(shop: RunC
 def test_a_map_is_resumed_with_the_items_that_are_stored(shop: RunCli) -> None:
     mapped = ("n=[1, -2, 3]", "--map-over", "n", "--error-handling", "continue")
     shop("run", "shop:math", *mapped, "--id", "m", code=1)
-    shop("resume", "m", code=1)
+    assert (
+        "the same command with --id m --resume"
+        in shop("run", "shop:math", *mapped, "--id", "m", "--resume", code=1).out
+    )
+    assert "To run the others: the same command again\n" in shop("resume", "m", code=1).out
     (Path(shop.folder) / "fixed").touch()
     done = shop.json("resume", "m")
     assert (done["status"], [item["status"] for item in done["items"]]) == ("completed", ["completed"] * 3)
@@ -256,7 +260,7 @@ def test_an_interrupted_run_is_stopped_and_says_how_to_go_on(shop: RunCli) -> No
     assert found.status is WorkflowStatus.STOPPED
 
 
-UNEQUAL = '{"n": [1], "m": [1, 2]}'
+UNEQUAL = ("--values", '{"n": [1], "double": [1, 2]}', "--map-over", "n", "--map-over", "double")
 BAD = {
     "run-no-target": (("run",), 2),
     "run-unknown-module": (("run", "shp:math"), 1),
@@ -272,7 +276,7 @@ BAD = {
     "run-no-pair": (("run", "shop:math", "n"), 2),
     "run-bad-select": (("run", "shop:math", "n=1", "--select", "nope"), 2),
     "run-map-option-without-map": (("run", "shop:math", "n=1", "--map-mode", "product"), 2),
-    "run-unequal-lists": (("run", "shop:math", "--values", UNEQUAL, "--map-over", "n", "--map-over", "m"), 2),
+    "run-unequal-lists": (("run", "shop:math", *UNEQUAL), 2),
     "run-resume-without-id": (("run", "shop:math", "n=1", "--resume"), 2),
     "run-tag-without-store": (("run", "shop:math", "n=1", "--no-store", "--tag", "a=b"), 2),
     "run-bad-id": (("run", "shop:math", "n=1", "--id", "a/b"), 2),
