@@ -145,6 +145,8 @@ def test_a_workflow_is_deleted_with_its_children(server: Served) -> None:
         ("fork", {"id": "loop-1", "at": 999}, 409, "has no superstep 999"),
         ("fork", {"id": "loop-1", "new_id": "health"}, 409, "Workflow 'health' already exists"),
         ("fork", {"id": "loop-1", "new_id": "a/b"}, 409, "cannot be a workflow id"),
+        ("fork", {"id": "loop-1", "new_id": ""}, 409, "cannot be a workflow id: it is empty"),
+        ("start", {"graph": "loop", "values": {"n": 1}, "id": ""}, 409, "it is empty"),
         ("fork", {"id": "loop-1", "graph": "lop"}, 409, "does not have graph 'lop'"),
         ("fork", {"id": "loop-1", "values": {"n": 1}, "new_turn": 1}, 400, "Expected `bool`, got `int`"),
         ("fork", {"id": "loop-1", "new_turn": True}, 400, "none are given"),

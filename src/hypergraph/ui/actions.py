@@ -204,7 +204,7 @@ class Actions:
         if action.graph not in self.graphs:
             hint = did_you_mean(action.graph, self.graphs) or f"Graphs: {', '.join(self.graphs) or 'none'}"
             raise Problem(REFUSED, f"This server does not have graph {action.graph!r}", hint)
-        name = action.id or self._free_name(action.graph, "run")
+        name = self._free_name(action.graph, "run") if action.id is None else action.id
         if self.store.backend.read_workflow(name) is not None:
             raise Problem(REFUSED, f"Workflow {name!r} already exists", "A new run needs a new id")
         graph = self.graphs[action.graph]
@@ -212,7 +212,7 @@ class Actions:
 
     def _fork(self, origin: Workflow, action: Fork) -> Started:
         graph = self._graph_for(origin, action.graph)
-        name = action.new_id or self._free_name(action.id)
+        name = self._free_name(action.id) if action.new_id is None else action.new_id
         if self.store.backend.read_workflow(name) is not None:
             raise Problem(REFUSED, f"Workflow {name!r} already exists", "A fork needs a new id")
         options = {"fork_from": (action.id, action.at), "new_turn": action.new_turn}

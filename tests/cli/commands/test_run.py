@@ -279,6 +279,7 @@ BAD = {
     "run-unequal-lists": (("run", "shop:math", *UNEQUAL), 2),
     "run-resume-without-id": (("run", "shop:math", "n=1", "--resume"), 2),
     "run-tag-without-store": (("run", "shop:math", "n=1", "--no-store", "--tag", "a=b"), 2),
+    "run-empty-id": (("run", "shop:math", "n=1", "--id", ""), 2),
     "run-bad-id": (("run", "shop:math", "n=1", "--id", "a/b"), 2),
     "resume-without-database": (("resume", "x", "shop:math"), 3),
 }  # fmt: skip

@@ -63,9 +63,9 @@ def debug(call: Call) -> Reply:
     store = None
     if not given.no_store:
         store = store_at(call.address, create=True)
-        options["workflow_id"] = given.id or fresh_run_id()
+        options["workflow_id"] = fresh_run_id() if given.id is None else given.id
         options["tags"] = {APP: given.app}
-    elif given.id:
+    elif given.id is not None:
         raise Problem(USAGE, "--id cannot be combined with --no-store")
     order = new_order(call, given.app, graph, values, options)
     session = _Session(graph, sys.stderr if order.quiet else sys.stdout)

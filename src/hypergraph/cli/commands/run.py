@@ -42,12 +42,12 @@ def run(call: Call) -> Reply:
         _check_without_store(call)
         return reply_to(outcome(order, None), order)
     store = store_at(call.address, create=True)
-    if given.id and not given.resume and store.backend.read_workflow(given.id) is not None:
+    if given.id is not None and not given.resume and store.backend.read_workflow(given.id) is not None:
         hint = "To resume it: --resume. To start a new one: leave --id out"
         raise Problem(REFUSED, f"Workflow {given.id!r} already exists", hint)
-    if given.resume and not given.id:
+    if given.resume and given.id is None:
         raise Problem(USAGE, "--resume needs --id")
-    order.options["workflow_id"] = given.id or fresh_run_id()
+    order.options["workflow_id"] = fresh_run_id() if given.id is None else given.id
     order.options["tags"] = {APP: given.target, **dict(map(pair_of, given.tag))}
     if order.item_count is not None:
         order.options["tags"][ITEMS] = str(order.item_count)
@@ -57,5 +57,5 @@ def run(call: Call) -> Reply:
 
 def _check_without_store(call: Call) -> None:
     for name in ("id", "resume", "tag"):
-        if getattr(call.options, name):
+        if getattr(call.options, name) not in (None, False, []):
             raise Problem(USAGE, f"--{name} cannot be combined with --no-store")
