@@ -21,18 +21,31 @@ VALUES = Option("--values", "inputs as a JSON object: JSON, @file, or - for stdi
 def given_values(
     graph: Graph, values: str | None, pairs: Iterable[str], mapped: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Return the inputs of --values, overridden by those of KEY=VALUE, as the types that the graph declares.
+    """Return the inputs of --values and KEY=VALUE, as the types that the graph declares.
 
     `mapped` are inputs that hold a list of such values.
 
     Raises:
-        Problem: a value does not fit its type, is not a JSON object, not a pair, or cannot be read.
+        Problem: as `values_and_texts`, and if a name is unknown or a value does not fit its type.
+    """
+    found, texts = values_and_texts(values, pairs)
+    return typed_values(graph, found | texts, texts, mapped)
+
+
+def values_and_texts(values: str | None, pairs: Iterable[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values of --values, and the texts of KEY=VALUE, by name.
+
+    Raises:
+        Problem: --values is no JSON object or cannot be read, a pair is none, or a name is given twice.
     """
     found = {} if values is None else json_of(values, "--values")
     if not isinstance(found, dict):
         raise Problem(USAGE, f"--values must be a JSON object, not {type(found).__name__}")
     texts = pairs_of(pairs)
-    return typed_values(graph, {**found, **texts}, texts, mapped)
+    for key in found.keys() & texts.keys():
+        twice = f"{key!r} is given twice: {texts[key]!r} and {found[key]!r} in --values"
+        raise Problem(USAGE, twice, "Give it once")
+    return found, texts
 
 
 def pairs_of(texts: Iterable[str]) -> dict[str, str]:

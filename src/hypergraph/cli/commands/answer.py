@@ -9,7 +9,7 @@ from hypergraph.answers import from_text
 from hypergraph.checkpointers import Question
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.inputs import VALUES, json_of, pairs_of
+from hypergraph.cli.inputs import VALUES, values_and_texts
 from hypergraph.cli.output import quoted
 from hypergraph.cli.stores import WF, asked, forking, resuming
 from hypergraph.cli.tables import question_lines
@@ -40,11 +40,8 @@ def answer(call: Call) -> Reply:
     """Answer open questions of a workflow; nothing runs until it is resumed."""
     store, workflow_id = asked(call)
     questions = store.questions(workflow_id)
-    given = {} if call.options.values is None else json_of(call.options.values, "--values")
-    if not isinstance(given, dict):
-        raise Problem(USAGE, f"--values must be a JSON object, not {type(given).__name__}")
-    for key, text in pairs_of(getattr(call.options, _PAIRS.key)).items():
-        given[key] = _read(key, text, questions)
+    given, texts = values_and_texts(call.options.values, getattr(call.options, _PAIRS.key))
+    given |= {key: _read(key, text, questions) for key, text in texts.items()}
     if not given:
         keys = [key for question in questions if question.pause.reason != "timer" for key in question.keys]
         raise Problem(USAGE, "Missing argument: KEY=VALUE", f"It asks for: {', '.join(keys) or 'nothing'}")
