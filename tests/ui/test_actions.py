@@ -12,7 +12,7 @@ from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.ui.actions import ACTIONS
 
-NAMES = ["loop", "review", "inverse", "translating", "files"]
+NAMES = ["loop", "review", "inverse", "translating", "files", "both"]
 APPS = [word for name in NAMES for word in ("--app", f"support.ui_serving:{name}")]
 SERVICES = ("--services", "support.ui_serving:services")
 
@@ -86,6 +86,25 @@ def test_an_answer_to_a_question_that_is_not_open_does_not_count_for_the_next(se
     assert answer.status == 200
     assert settled(server, "review-2", but="paused")["status"] == "completed"
     assert server.ask("value", id="review-2", key="sent").document["value"] == "about milk: False"
+
+
+def test_an_answer_to_one_of_two_questions_names_its_key_or_its_question(server: Served) -> None:
+    server.wish("start", graph="both", values={"topic": "tea"}, id="both-1")
+    settled(server, "both-1")
+    unclear = server.wish("answer", id="both-1", answer=True)
+    assert refused(unclear)[0] == 409
+    assert unclear.document["error"]["code"] == "ambiguous"
+    assert sorted(unclear.document["error"]["matches"]) == ["approved", "paid"]
+    asked = {each["response_key"]: each for each in server.ask("workflow", id="both-1").document["questions"]}
+    paid = server.wish("answer", id="both-1", answer=False, question=asked["paid"]["question"])
+    assert paid.status == 200
+    with server.listening() as news:
+        while server.ask("value", id="both-1", key="paid").status != 200:
+            next(news)
+    assert server.ask("value", id="both-1", key="paid").document["value"] is False
+    settled(server, "both-1")
+    assert server.wish("answer", id="both-1", answer=True).status == 200  # one is left
+    assert settled(server, "both-1", but="paused")["status"] == "completed"
 
 
 def test_a_failed_run_is_resumed_with_other_values(server: Served) -> None:

@@ -24,10 +24,9 @@ from hypergraph.ui.apps import Apps
 from hypergraph.views.cancel import cancelled
 from hypergraph.views.export import imported
 from hypergraph.views.inputs import typed_values
-from hypergraph.views.lookup import require_workflow
+from hypergraph.views.lookup import key_of_answer, no_longer_open, require_workflow
 from hypergraph.views.problems import REFUSED, USAGE, Problem, without_python_options
 from hypergraph.views.step import question_view
-from hypergraph.views.workflow import workflow as workflow_of
 from hypergraph.views.writes import Answered, Cancelled, Deleted, Imported, Tags
 
 RUNS = 4  # graphs that run at once
@@ -182,7 +181,7 @@ class Actions:
             return self._run(graph, {}, workflow_id=action.id)
         graph = self._graph_for(found, action.graph)
         if isinstance(action, Answer):
-            return self._run(graph, self._answered(found, action), workflow_id=action.id)
+            return self._run(graph, {self._key(action): action.answer}, workflow_id=action.id)
         options = {"new_turn": action.new_turn, "restart": action.restart}
         values = typed_values(graph.recorded_as(found.graph), action.values)
         return self._run(graph, values, workflow_id=action.id, **options)
@@ -234,11 +233,10 @@ class Actions:
         for question in self.store.questions(action.id):
             if question.id == action.question:
                 return not question.inner and len(question.keys) == 1
-        hint = "Load the page again to see what is asked now"
-        raise Problem(REFUSED, f"This question of {action.id!r} is not open any more", hint)
+        raise no_longer_open(action.id)
 
     def _keep_answer(self, action: Answer) -> Answered:
-        key = action.key or next(iter(self._answered(require_workflow(self.store, action.id), action)))
+        key = self._key(action)
         try:
             self.store.answer(action.id, key, action.answer, question=action.question)
         except (ValueError, TypeError) as error:
@@ -250,13 +248,8 @@ class Actions:
             "questions": [question_view(question) for question in self.store.questions(action.id)],
         }
 
-    def _answered(self, found: Workflow, action: Answer) -> dict[str, Any]:
-        pause = workflow_of(self.store, action.id)["pause"]
-        if action.key is not None:
-            return {action.key: action.answer}
-        if pause is None:
-            raise Problem(REFUSED, f"{action.id!r} does not wait for an answer: it is {found.status.value}")
-        return {pause["response_key"]: action.answer}
+    def _key(self, action: Answer) -> str:
+        return key_of_answer(self.store, action.id, action.question) if action.key is None else action.key
 
     def _run(self, graph: Graph, values: dict[str, Any], **options: Any) -> Started:
         start = _Start()

@@ -15,11 +15,12 @@ import pytest
 from support import agent_graphs
 from support.agents import TESTS, Agent, agent, command, environment
 from support.processes import Elsewhere, elsewhere  # noqa: F401 - a fixture
-from support.ui_serving import files, translating
+from support.ui_serving import both, files, translating
 
 from hypergraph import SqliteCheckpointer, SyncRunner
 from hypergraph.integrations.mcp.read_tools import Source
 from hypergraph.integrations.mcp.write_tools import RunTools
+from hypergraph.views.problems import Problem
 
 GOLDEN = TESTS / "goldens" / "mcp" / "tools.json"
 ANY = {  # what every tool that looks can be asked, and what the answer is
@@ -250,6 +251,17 @@ def test_with_permission_a_pause_is_answered(writing: Agent) -> None:
     assert writing.ask("show_workflow", workflow_id="asked")["pause"]["response_key"] == "approved"
     assert writing.ask("answer_pause", workflow_id="asked", answer=True)["status"] == "completed"
     assert writing.fail("answer_pause", workflow_id="asked", answer=True)["code"] == "refused"
+
+
+def test_an_answer_to_one_of_two_questions_names_its_key(tmp_path: Path) -> None:
+    with SqliteCheckpointer(tmp_path / "runs.db") as store:
+        SyncRunner(checkpointer=store).run(both, topic="tea", workflow_id="two")
+    tools = RunTools(Source(str(tmp_path / "runs.db")), [both])
+    with pytest.raises(Problem, match="asks for several answers") as caught:
+        tools.answer_pause("two", True)
+    assert (caught.value.code, sorted(caught.value.matches)) == ("ambiguous", ["approved", "paid"])
+    assert tools.answer_pause("two", True, "paid")["status"] == "paused"
+    assert tools.answer_pause("two", True)["status"] == "completed"
 
 
 def test_with_permission_workflows_are_tagged_and_deleted_by_their_whole_id(writing: Agent) -> None:

@@ -19,7 +19,7 @@ from hypergraph.durability.fork import refuse_map
 from hypergraph.exceptions import HypergraphError, InvalidAnswerError
 from hypergraph.integrations.mcp.read_tools import FAR, Answer, Source, Wf
 from hypergraph.views.inputs import typed_values
-from hypergraph.views.lookup import require_workflow
+from hypergraph.views.lookup import key_of_answer, require_workflow
 from hypergraph.views.problems import NOT_FOUND, REFUSED, USAGE, Problem
 from hypergraph.views.workflow import workflow
 
@@ -144,7 +144,7 @@ class RunTools:
         workflow_id: Wf,
         answer: Annotated[Any, Field(description="The answer, as JSON")],
         response_key: Annotated[
-            str | None, Field(description="The name of the answer; by default that of show_workflow")
+            str | None, Field(description="The name of the answer; needed if several are asked for")
         ] = None,
     ) -> Answer:
         """Answer the question of a paused workflow and resume it. See `questions` of show_workflow first.
@@ -152,12 +152,8 @@ class RunTools:
         To answer items of a map, or several questions at once, use answer_question.
         """
         store, wf = self._source.known(workflow_id)
-        pause = workflow(store, wf)["pause"]
-        if pause is None:
-            raise Problem(REFUSED, f"Workflow {wf!r} is not paused", "show_workflow shows its status")
-        return self._run(
-            store, require_workflow(store, wf), wf, {response_key or pause["response_key"]: answer}
-        )
+        key = key_of_answer(store, wf) if response_key is None else response_key
+        return self._run(store, require_workflow(store, wf), wf, {key: answer})
 
     def _run(
         self, store: Checkpointer, origin: Workflow, wf: str, values: Mapping[str, Any] | None, **options: Any
