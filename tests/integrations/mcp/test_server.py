@@ -188,6 +188,12 @@ def test_what_cannot_be_answered_is_an_error_with_a_code_and_a_hint(
     assert words in error["message"]
 
 
+def test_an_argument_that_a_tool_does_not_have_is_refused(looking: Agent) -> None:
+    error = looking.fail("list_workflows", statuss="failed")
+    assert (error["code"], error["message"]) == ("usage", "list_workflows has no argument 'statuss'")
+    assert error["hint"] == "Did you mean 'status'?"
+
+
 def test_errors_list_what_may_have_been_meant(looking: Agent) -> None:
     assert looking.fail("show_workflow", workflow_id="godo")["matches"][0] == "good"
     assert looking.fail("show_workflow", workflow_id="b")["matches"] == ["bad", "batch"]
