@@ -35,7 +35,12 @@ state_options = (
         "P",
     ),
     Option("--offset", "the first item, or character, to show", "N", number, 0),
-    Option("--limit", f"how many items, default {ROWS}, or characters, default {TEXT}", "N", number),
+    Option(
+        "--limit",
+        f"how many items, default {ROWS}, or characters, default {TEXT}; in JSON and files all",
+        "N",
+        number,
+    ),
     Option(
         "--output",
         "write the value to a new file: texts and bytes unchanged, other values as JSON",
