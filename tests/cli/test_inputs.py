@@ -105,6 +105,12 @@ def test_mapped_inputs_are_lists_of_their_type() -> None:
         typed(int, "3", mapped=("x",))
 
 
+def test_a_name_is_given_once() -> None:
+    for values, pairs in ((None, ["x=1", "x=2"]), ('{"x": 2}', ["x=1"])):
+        with pytest.raises(Problem, match=r"'x' is given twice: '1' and '?2"):
+            given_values(graph_of(int), values, pairs)
+
+
 def test_json_values_are_converted_too() -> None:
     assert given_values(graph_of(Colour), '{"x": "RED"}', []) == {"x": Colour.RED}
     with pytest.raises(Problem, match="is not str"):

@@ -70,6 +70,11 @@ def ask(draft: str) -> None:
     return None
 
 
+@interrupt(output_name="paid")
+def ask_too(topic: str) -> bool | None:
+    return None
+
+
 @node(output_name="sent")
 def send(draft: str, approved: bool) -> str:
     return f"{draft}: {approved}"
@@ -107,6 +112,7 @@ files = Graph(
 )
 endless = Graph([wait_for_ever], name="endless")
 review = Graph([write, ask, send], name="review")
+both = Graph([write, ask, ask_too], name="both")
 inverse = Graph([invert], name="inverse")
 translating = Graph([translate], name="translating")
 outer = Graph([loop.as_node(name="inside")], name="outer")

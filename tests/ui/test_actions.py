@@ -12,7 +12,7 @@ from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.ui.actions import ACTIONS
 
-NAMES = ["loop", "review", "inverse", "translating", "files"]
+NAMES = ["loop", "review", "inverse", "translating", "files", "both"]
 APPS = [word for name in NAMES for word in ("--app", f"support.ui_serving:{name}")]
 SERVICES = ("--services", "support.ui_serving:services")
 
@@ -88,6 +88,25 @@ def test_an_answer_to_a_question_that_is_not_open_does_not_count_for_the_next(se
     assert server.ask("value", id="review-2", key="sent").document["value"] == "about milk: False"
 
 
+def test_an_answer_to_one_of_two_questions_names_its_key_or_its_question(server: Served) -> None:
+    server.wish("start", graph="both", values={"topic": "tea"}, id="both-1")
+    settled(server, "both-1")
+    unclear = server.wish("answer", id="both-1", answer=True)
+    assert refused(unclear)[0] == 409
+    assert unclear.document["error"]["code"] == "ambiguous"
+    assert sorted(unclear.document["error"]["matches"]) == ["approved", "paid"]
+    asked = {each["response_key"]: each for each in server.ask("workflow", id="both-1").document["questions"]}
+    paid = server.wish("answer", id="both-1", answer=False, question=asked["paid"]["question"])
+    assert paid.status == 200
+    with server.listening() as news:
+        while server.ask("value", id="both-1", key="paid").status != 200:
+            next(news)
+    assert server.ask("value", id="both-1", key="paid").document["value"] is False
+    settled(server, "both-1")
+    assert server.wish("answer", id="both-1", answer=True).status == 200  # one is left
+    assert settled(server, "both-1", but="paused")["status"] == "completed"
+
+
 def test_a_failed_run_is_resumed_with_other_values(server: Served) -> None:
     assert server.wish("resume", id="inverse-1", values={"x": 4}).status == 200
     assert settled(server, "inverse-1", but="failed")["status"] == "completed"
@@ -145,6 +164,8 @@ def test_a_workflow_is_deleted_with_its_children(server: Served) -> None:
         ("fork", {"id": "loop-1", "at": 999}, 409, "has no superstep 999"),
         ("fork", {"id": "loop-1", "new_id": "health"}, 409, "Workflow 'health' already exists"),
         ("fork", {"id": "loop-1", "new_id": "a/b"}, 409, "cannot be a workflow id"),
+        ("fork", {"id": "loop-1", "new_id": ""}, 409, "cannot be a workflow id: it is empty"),
+        ("start", {"graph": "loop", "values": {"n": 1}, "id": ""}, 409, "it is empty"),
         ("fork", {"id": "loop-1", "graph": "lop"}, 409, "does not have graph 'lop'"),
         ("fork", {"id": "loop-1", "values": {"n": 1}, "new_turn": 1}, 400, "Expected `bool`, got `int`"),
         ("fork", {"id": "loop-1", "new_turn": True}, 400, "none are given"),
@@ -152,6 +173,12 @@ def test_a_workflow_is_deleted_with_its_children(server: Served) -> None:
         ("resume", {"id": "loop-1", "new_turn": True}, 400, "none are given"),
         ("resume", {"id": "map-1"}, 409, "is a map"),
         ("resume", {"id": "map-1/item-1"}, 409, "runs inside 'map-1'"),
+        ("start", {"graph": "loop", "values": {"m": 1}}, 400, "'m' is not an input of graph 'loop'"),
+        ("start", {"graph": "loop", "values": {"n": "five"}}, 400, "Invalid value for n: 'five' is not int"),
+        ("fork", {"id": "loop-1", "values": {"m": 1}}, 400, "'m' is not an input"),
+        ("fork", {"id": "loop-1", "values": {"n": "five"}}, 400, "is not int"),
+        ("resume", {"id": "loop-1", "values": {"inside.n": 1}}, 400, "'inside.n' is not an input"),
+        ("resume", {"id": "loop-1", "values": {"n": [5]}}, 400, "is not int"),
         ("answer", {"id": "loop-1", "answer": 1}, 409, "does not wait for an answer: it is completed"),
         ("delete", {"id": "nobody"}, 404, "Workflow 'nobody' not found"),
     ],

@@ -57,5 +57,7 @@ def test_requests_without_a_workflow_or_a_node_are_refused(client: TestClient) -
     assert client.get("/api/v1/stream", params={"id": "w"}).status_code == 400
     assert client.get("/api/v1/stream", params={"id": "nothing", "node": "write"}).status_code == 404
     assert client.get("/api/v1/stream", params={"id": "w", "node": "x", "offset": "-1"}).status_code == 400
+    unknown = client.get("/api/v1/stream", params={"id": "w", "node": "wrte"})
+    assert (unknown.status_code, unknown.json()["error"]["hint"]) == (404, "Did you mean 'write'?")
     with pytest.raises(Problem, match="Last-Event-ID"):
         asked_for([("id", "w"), ("node", "x")], "last")

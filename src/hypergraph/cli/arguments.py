@@ -46,6 +46,20 @@ class Namespace:
         raise AttributeError(name)
 
 
+def repeated(options: Iterable[Option], given: Any, without: Iterable[str] = ()) -> list[str]:
+    """Return the options that a call was given, as words for the command of the next page."""
+    words: list[str] = []
+    for option in options:
+        value = getattr(given, option.key)
+        if option.is_argument or option.key in ("cursor", *without):
+            continue
+        if value is None or value is False or value == option.default:
+            continue
+        for each in value if option.many else [value]:
+            words += [option.name, str(each)] if option.value else [option.name]
+    return words
+
+
 FOR_ALL = (
     Option("--db", "a file or postgresql://...; default: $HYPERGRAPH_DB, pyproject.toml, ./runs.db", "URL"),
     Option("--json", "print one JSON document"),

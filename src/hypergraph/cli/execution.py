@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from math import prod
 from typing import Any, NamedTuple, TypeVar
 
 from hypergraph import AsyncRunner, Graph, MapResult, NodeError, RunResult, SyncRunner
@@ -18,6 +19,7 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import PAIRS, given_values
 from hypergraph.cli.output import duration, located, quoted, say, status, suggested, until
+from hypergraph.cli.remembered import ITEMS
 from hypergraph.cli.tables import ROWS
 from hypergraph.cli.targets import SERVICES, graph_at, services_at, target_of
 from hypergraph.cli.wording import as_command_line, complaint
@@ -91,6 +93,7 @@ class Order(NamedTuple):
     progress: bool = False  # print lines of progress without a terminal too
     database: str | None = None  # that --db gave
     can_take_over: bool = False  # the command has the option --force
+    resumes: bool = False  # the command is about a stored workflow
 
     @property
     def workflow_id(self) -> str | None:
@@ -102,6 +105,15 @@ class Order(NamedTuple):
     def is_map(self) -> bool:
         """Whether the graph runs once per item."""
         return "map_over" in self.options
+
+    @property
+    def item_count(self) -> int | None:
+        """The number of items of a map, None if it is no map or its lists are not given."""
+        lists = [self.values.get(name) for name in self.options.get("map_over", ())]
+        lengths = [len(found) for found in lists if isinstance(found, list)]
+        if not lists or len(lengths) < len(lists):
+            return None
+        return prod(lengths) if self.options["map_mode"] == "product" else max(lengths)
 
     def resuming(self, *more: str, options: Sequence[str] = ()) -> str:
         """Return the command that resumes it."""
@@ -140,7 +152,7 @@ def order_of(call: Call, stored: Workflow | None = None, tags: Mapping[str, str]
         options["error_handling"] = given.error_handling or "raise"
     elif given.map_mode or given.error_handling:
         raise Problem(USAGE, "--map-mode and --error-handling need --map-over")
-    return new_order(call, target, graph, values, options)
+    return new_order(call, target, graph, values, options)._replace(resumes=stored is not None)
 
 
 def new_order(
@@ -178,6 +190,17 @@ def _limit(pair: str) -> tuple[str, float]:
     if not name or not 0 < most < float("inf"):
         raise Problem(USAGE, f"Invalid budget {pair!r}", "Write --budget cost=1.5, a number greater than 0")
     return name, most
+
+
+def remember_items(order: Order, store: Checkpointer) -> None:
+    """Keep how many items a map has, the most it was given: `resume` must know if some have never begun."""
+    count, wf = order.item_count, order.workflow_id or ""
+    stored = store.backend.read_workflow(wf)
+    if count is None or stored is None:
+        return
+    known = stored.tags.get(ITEMS, "")
+    if not known.isdecimal() or int(known) < count:
+        store.tag(wf, {ITEMS: str(count)})
 
 
 def outcome(
@@ -361,8 +384,8 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
     if view["error"] is not None:
         yield _error(view["error"])
         if order.workflow_id and order.is_map:
-            again = quoted("--id", order.workflow_id, "--resume")
-            yield f"Completed items are stored. To run the others: the same command with {again}"
+            again = "again" if order.resumes else f"with {quoted('--id', order.workflow_id, '--resume')}"
+            yield f"Completed items are stored. To run the others: the same command {again}"
         elif order.workflow_id:
             yield f"Completed steps are stored. Fix the cause, then resume: {order.resuming()}"
     for asked in view["questions"][:ROWS]:

@@ -1,175 +1,51 @@
-"""Inputs of runs on the command line: KEY=VALUE pairs and JSON, converted to the types the graph declares."""
+"""Inputs of runs on the command line: KEY=VALUE pairs and JSON."""
 
 from __future__ import annotations
 
-import ast
-import enum
 import json
-import re
 import sys
-import typing
 from collections.abc import Collection, Iterable
-from pathlib import PurePath
-from types import NoneType, UnionType
 from typing import Any
 
 from hypergraph import Graph
 from hypergraph.cli.arguments import Option
-from hypergraph.display import did_you_mean
-from hypergraph.engine.admission import key_in_items, name_alone
-from hypergraph.graph.structure import type_text
+from hypergraph.views.inputs import typed_values
 from hypergraph.views.problems import USAGE, Problem
 
 PAIRS = Option(
     "KEY=VALUE", "an input, converted to its declared type: n=3 ok=false items='[1, 2]'", many=True
 )
 VALUES = Option("--values", "inputs as a JSON object: JSON, @file, or - for stdin", "JSON|@FILE|-")
-_WORDS = {
-    **dict.fromkeys(("true", "yes", "on", "1"), True),
-    **dict.fromkeys(("false", "no", "off", "0"), False),
-}
 
 
 def given_values(
     graph: Graph, values: str | None, pairs: Iterable[str], mapped: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Return the inputs of --values, overridden by those of KEY=VALUE, as the types that the graph declares.
+    """Return the inputs of --values and KEY=VALUE, as the types that the graph declares.
 
     `mapped` are inputs that hold a list of such values.
 
     Raises:
-        Problem: a value does not fit its type, is not a JSON object, not a pair, or cannot be read.
+        Problem: as `values_and_texts`, and if a name is unknown or a value does not fit its type.
+    """
+    found, texts = values_and_texts(values, pairs)
+    return typed_values(graph, found | texts, texts, mapped)
+
+
+def values_and_texts(values: str | None, pairs: Iterable[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values of --values, and the texts of KEY=VALUE, by name.
+
+    Raises:
+        Problem: --values is no JSON object or cannot be read, a pair is none, or a name is given twice.
     """
     found = {} if values is None else json_of(values, "--values")
     if not isinstance(found, dict):
         raise Problem(USAGE, f"--values must be a JSON object, not {type(found).__name__}")
     texts = pairs_of(pairs)
-    for name in texts:
-        _refuse_unknown(graph, name)
-    fitting = {}
-    for name, value in {**found, **texts}.items():
-        try:
-            fitting[name] = fitted(name, value, _declared(graph, name, mapped), is_text=name in texts)
-        except Problem:
-            recorded = name if graph.renaming is None else graph.renaming.recorded(name)
-            if (key := key_in_items(graph, recorded)) is None:
-                raise
-            raise Problem(USAGE, str(name_alone(name, key.partition(".")[0], [key]))) from None
-    return fitting
-
-
-def fitted(name: str, value: Any, declared: Any, *, is_text: bool) -> Any:
-    """Return a value as its declared type; `is_text` says that it was typed as KEY=VALUE, without quotes.
-
-    Raises:
-        Problem: the value does not fit.
-    """
-    try:
-        return _converted(value, declared, is_text)
-    except ValueError as error:
-        expected = type_text(declared)
-        reason = f" ({error})" if str(error) else ""
-        raise Problem(USAGE, f"Invalid value for {name}: {value!r} is not {expected}{reason}") from None
-
-
-def _declared(graph: Graph, name: str, mapped: Collection[str]) -> Any:
-    """Return the type of an input or answer, None if the graph declares none."""
-    if graph.renaming is not None:
-        name = graph.renaming.recorded(name)
-    head, dot, rest = name.partition(".")
-    if dot and re.fullmatch(r"item-\d+", head):
-        return _declared(graph, rest, ())  # an answer to one item of a map
-    inner = next((node.nested_graph for node in graph.iter_nodes() if dot and node.name == head), None)
-    if inner is not None:
-        return _declared(inner, rest, mapped)
-    taken = (node.get_input_type(name) for node in graph.consumers_of(name))
-    made = (node.get_output_type(name) for node in graph.producers_of(name))
-    found = next((kind for kind in (*taken, *made) if kind is not None), None)
-    return list if name in mapped and found is None else list[found] if name in mapped else found  # type: ignore[valid-type]  # known at run time
-
-
-def _converted(value: Any, declared: Any, is_text: bool) -> Any:
-    """Return a value as a type. Raises ValueError if it does not fit."""
-    origin = typing.get_origin(declared)
-    if origin is typing.Annotated:
-        return _converted(value, typing.get_args(declared)[0], is_text)
-    if declared in (None, Any, object) or isinstance(declared, str | typing.TypeVar):
-        return literal(value) if is_text else value
-    if origin in (typing.Union, UnionType):
-        return _one_of(value, typing.get_args(declared), is_text)
-    if origin is typing.Literal:
-        return _choice(value, typing.get_args(declared))
-    if declared is bool and isinstance(value, str):
-        if value.lower() not in _WORDS:
-            raise ValueError("true or false")
-        return _WORDS[value.lower()]
-    if declared is NoneType:
-        if value is None or (is_text and value in ("null", "None")):
-            return None
-        raise ValueError
-    if declared is str and isinstance(value, str):
-        return value
-    if declared is bytes and is_text:
-        return value.encode()
-    if isinstance(declared, type) and issubclass(declared, enum.Enum):
-        return _member(value, declared)
-    if isinstance(declared, type) and issubclass(declared, PurePath) and isinstance(value, str):
-        return declared(value)
-    return _checked(literal(value) if is_text else value, value, declared)
-
-
-def _checked(value: Any, text: Any, declared: Any) -> Any:
-    """Return a value that `msgspec` or pydantic can make of it; other types are left to the node."""
-    import msgspec  # an encoder in C that also checks types
-
-    validate = getattr(declared, "model_validate", None)
-    if validate is not None:
-        return validate(value)  # its error is a ValueError
-    problem: Exception | None = None
-    for candidate in (value, text):  # a date is text that looks like no literal
-        try:
-            return msgspec.convert(candidate, declared, strict=False)
-        except msgspec.ValidationError as error:
-            problem = problem or error
-        except TypeError:  # a class that msgspec does not know
-            if isinstance(declared, type) and declared.__module__ == "builtins":
-                break
-            return value
-    raise ValueError(str(problem)[:1].lower() + str(problem)[1:] if problem else "")
-
-
-def _one_of(value: Any, members: tuple[Any, ...], is_text: bool) -> Any:
-    """Return a value as the first member of a union that it fits; text is the last resort."""
-    for member in sorted(members, key=lambda kind: (kind is str, kind is not NoneType)):
-        try:
-            return _converted(value, member, is_text)
-        except ValueError:
-            continue
-    raise ValueError
-
-
-def _choice(value: Any, choices: tuple[Any, ...]) -> Any:
-    for choice in choices:
-        if value == choice or value == str(choice):
-            return choice
-    raise ValueError(f"one of {', '.join(map(str, choices))}")
-
-
-def _member(value: Any, kind: type[enum.Enum]) -> Any:
-    for member in kind:
-        if value in (member.name, member.value) or value == str(member.value):
-            return member
-    raise ValueError(f"one of {', '.join(member.name for member in kind)}")
-
-
-def literal(text: str) -> Any:
-    """Return the JSON value or Python literal in a text, or the text itself."""
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return read(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-            continue
-    return text
+    for key in found.keys() & texts.keys():
+        twice = f"{key!r} is given twice: {texts[key]!r} and {found[key]!r} in --values"
+        raise Problem(USAGE, twice, "Give it once")
+    return found, texts
 
 
 def pairs_of(texts: Iterable[str]) -> dict[str, str]:
@@ -180,16 +56,6 @@ def pairs_of(texts: Iterable[str]) -> dict[str, str]:
             raise Problem(USAGE, f"{key!r} is given twice: {found[key]!r} and {value!r}", "Give it once")
         found[key] = value
     return found
-
-
-def _refuse_unknown(graph: Graph, name: str) -> None:
-    """Raise Problem for a name that no node takes or makes; a dot is part of keys of nested graphs."""
-    recorded = name if graph.renaming is None else graph.renaming.recorded(name)
-    if "." in name or any(graph.consumers_of(recorded)) or any(graph.producers_of(recorded)):
-        return
-    known = list(dict.fromkeys((*graph.inputs.all, *graph.outputs)))
-    hint = did_you_mean(name, known) or f"Inputs: {', '.join(graph.inputs.all) or 'none'}"
-    raise Problem(USAGE, f"{name!r} is not an input of graph {graph.name or 'unnamed'!r}", hint)
 
 
 def pair_of(text: str) -> tuple[str, str]:

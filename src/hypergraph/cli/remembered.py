@@ -1,4 +1,4 @@
-"""The graph that a stored workflow remembers: the TARGET of `hypergraph run`, in a tag of the workflow.
+"""What a stored workflow remembers in its tags: the TARGET of `hypergraph run`, and how many items a map has.
 
 A store may come from anywhere and must not decide which code is imported. So a remembered graph counts only
 if `[tool.hypergraph.graphs]` lists it, or if its module is in the current folder and mentions this package.
@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from hypergraph.cli.call import settings
 from hypergraph.views.problems import USAGE, Problem
 
-APP = "hypergraph.app"  # the tag
+APP = "hypergraph.app"  # the tag of the graph
+ITEMS = "hypergraph.items"  # of the number of items: a map stores those that have begun
 _SOURCE = 1_000_000  # bytes of a module that are looked at
 
 

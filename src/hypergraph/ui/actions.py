@@ -23,10 +23,10 @@ from hypergraph.exceptions import CheckpointError
 from hypergraph.ui.apps import Apps
 from hypergraph.views.cancel import cancelled
 from hypergraph.views.export import imported
-from hypergraph.views.lookup import require_workflow
+from hypergraph.views.inputs import typed_values
+from hypergraph.views.lookup import key_of_answer, no_longer_open, require_workflow
 from hypergraph.views.problems import REFUSED, USAGE, Problem, without_python_options
 from hypergraph.views.step import question_view
-from hypergraph.views.workflow import workflow as workflow_of
 from hypergraph.views.writes import Answered, Cancelled, Deleted, Imported, Tags
 
 RUNS = 4  # graphs that run at once
@@ -181,9 +181,10 @@ class Actions:
             return self._run(graph, {}, workflow_id=action.id)
         graph = self._graph_for(found, action.graph)
         if isinstance(action, Answer):
-            return self._run(graph, self._answered(found, action), workflow_id=action.id)
+            return self._run(graph, {self._key(action): action.answer}, workflow_id=action.id)
         options = {"new_turn": action.new_turn, "restart": action.restart}
-        return self._run(graph, action.values, workflow_id=action.id, **options)
+        values = typed_values(graph.recorded_as(found.graph), action.values)
+        return self._run(graph, values, workflow_id=action.id, **options)
 
     def close(self) -> None:
         """Stop active runs; each can be resumed."""
@@ -202,18 +203,20 @@ class Actions:
         if action.graph not in self.graphs:
             hint = did_you_mean(action.graph, self.graphs) or f"Graphs: {', '.join(self.graphs) or 'none'}"
             raise Problem(REFUSED, f"This server does not have graph {action.graph!r}", hint)
-        name = action.id or self._free_name(action.graph, "run")
+        name = self._free_name(action.graph, "run") if action.id is None else action.id
         if self.store.backend.read_workflow(name) is not None:
             raise Problem(REFUSED, f"Workflow {name!r} already exists", "A new run needs a new id")
-        return self._run(self.graphs[action.graph], action.values, workflow_id=name)
+        graph = self.graphs[action.graph]
+        return self._run(graph, typed_values(graph, action.values), workflow_id=name)
 
     def _fork(self, origin: Workflow, action: Fork) -> Started:
         graph = self._graph_for(origin, action.graph)
-        name = action.new_id or self._free_name(action.id)
+        name = self._free_name(action.id) if action.new_id is None else action.new_id
         if self.store.backend.read_workflow(name) is not None:
             raise Problem(REFUSED, f"Workflow {name!r} already exists", "A fork needs a new id")
         options = {"fork_from": (action.id, action.at), "new_turn": action.new_turn}
-        return self._run(graph, action.values, workflow_id=name, **options)
+        values = typed_values(graph.recorded_as(origin.graph), action.values)
+        return self._run(graph, values, workflow_id=name, **options)
 
     def _can_run(self, found: Workflow) -> bool:
         """Say whether an answer can resume the workflow at once: parts of others, and maps, wait for code."""
@@ -230,11 +233,10 @@ class Actions:
         for question in self.store.questions(action.id):
             if question.id == action.question:
                 return not question.inner and len(question.keys) == 1
-        hint = "Load the page again to see what is asked now"
-        raise Problem(REFUSED, f"This question of {action.id!r} is not open any more", hint)
+        raise no_longer_open(action.id)
 
     def _keep_answer(self, action: Answer) -> Answered:
-        key = action.key or next(iter(self._answered(require_workflow(self.store, action.id), action)))
+        key = self._key(action)
         try:
             graph = self._graph_around(action.id)
             self.store.answer(action.id, key, action.answer, question=action.question, graph=graph)
@@ -252,13 +254,8 @@ class Actions:
         whole = self.store.backend.read_workflow(outermost(workflow_id))
         return None if whole is None else self.graphs.get(whole.graph_name or "")
 
-    def _answered(self, found: Workflow, action: Answer) -> dict[str, Any]:
-        pause = workflow_of(self.store, action.id)["pause"]
-        if action.key is not None:
-            return {action.key: action.answer}
-        if pause is None:
-            raise Problem(REFUSED, f"{action.id!r} does not wait for an answer: it is {found.status.value}")
-        return {pause["response_key"]: action.answer}
+    def _key(self, action: Answer) -> str:
+        return key_of_answer(self.store, action.id, action.question) if action.key is None else action.key
 
     def _run(self, graph: Graph, values: dict[str, Any], **options: Any) -> Started:
         start = _Start()

@@ -53,6 +53,7 @@ from hypergraph.ui.streams import asked_for, events_of
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import REFUSED, STORE, Problem
 from hypergraph.views.replay import replayed
+from hypergraph.views.watch import require_stream
 
 INTERVAL = 0.2  # seconds between two polls
 OWNERS = 2.0  # seconds between two looks at the owners of active workflows: a killed process writes nothing
@@ -372,7 +373,7 @@ class Server:
     async def _stream(self, request: Request) -> Response:
         store, last = self._setup.store, request.headers.get("last-event-id")
         place = asked_for(request.query_params.multi_items(), last)
-        await run_sync(require_workflow, store, place[0], limiter=self._reading)
+        await run_sync(_require_stream, store, place[0], place[1], limiter=self._reading)
         listener = self._live.admit()  # it counts as an open page
         return _EventStream(
             self._live, listener, events_of(store, place, self._reading, lambda: self._live.is_over)
@@ -394,6 +395,11 @@ class Server:
             # That name may also lead to ::1, where another user can listen: the page has one origin.
             return RedirectResponse(f"http://127.0.0.1:{self._setup.port}/", status_code=307)
         return _served(request, "index.html")
+
+
+def _require_stream(store: Checkpointer, workflow_id: str, node: str) -> None:
+    """Raise Problem if there is no such workflow, or no such node in it."""
+    require_stream(store, require_workflow(store, workflow_id), node)
 
 
 def inputs_of(graph: Graph) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Export of a workflow and all runs below it as JSON or JSON lines, and import into a store.
 
-An export begins with its schema and version; then come the parts of `checkpointers.sql.transfer`, with values
-as they are stored. An import decodes no value, so a file cannot make it run code.
+An export begins with its schema, version and number of parts; then come the parts of
+`checkpointers.sql.transfer`, with values as they are stored. An import decodes no value, so a file cannot
+make it run code. It compares the number of parts and the checksums of values: a damaged file is refused.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
@@ -21,6 +23,7 @@ from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.writes import Imported
 
 SCHEMA = "hypergraph.export/1"
+_AGAIN = "Export the workflow again, or copy the file again"
 _FAMILY, _, _VERSION = SCHEMA.rpartition("/")
 
 
@@ -28,6 +31,7 @@ class _Head(msgspec.Struct):
     """First fields of an export of any version."""
 
     schema: str = ""
+    parts: int | None = None  # how many follow; None in files of before it was written
 
 
 class _Whole(msgspec.Struct):
@@ -35,6 +39,7 @@ class _Whole(msgspec.Struct):
 
     schema: str
     items: list[Part]
+    parts: int | None = None
 
 
 _encode = msgspec.json.Encoder().encode
@@ -49,9 +54,9 @@ def exported(store: Checkpointer, workflow_id: str, *, lines: bool) -> Iterator[
     parts = dump(sql_only(store), workflow_id)
     _refuse_without_inputs(parts, workflow_id)
     if lines:
-        yield from (_encode(part) + b"\n" for part in ({"schema": SCHEMA}, *parts))
+        yield from (_encode(part) + b"\n" for part in ({"schema": SCHEMA, "parts": len(parts)}, *parts))
         return
-    yield b'{"schema": "' + SCHEMA.encode() + b'", "items": [\n'
+    yield b'{"schema": "' + SCHEMA.encode() + b'", "parts": ' + str(len(parts)).encode() + b', "items": [\n'
     for place, part in enumerate(parts):
         yield (b",\n" if place else b"") + _encode(part)
     yield b"\n]}\n"
@@ -72,10 +77,11 @@ def imported(
     """Put an export into a store, all of it or nothing.
 
     Raises:
-        Problem: the content is not a valid export, an id is taken, or values are pickled and that is not
-            allowed: reading them can run code.
+        Problem: the content is not a valid and whole export, an id is taken, or values are pickled and that
+            is not allowed: reading them can run code.
     """
     parts = _parts(content)
+    _refuse_damaged(parts)
     if not allow_pickle and any(_is_pickled(part) for part in parts):
         raise Problem(
             REFUSED,
@@ -95,6 +101,14 @@ def imported(
     return {"schema": "hypergraph.imported/1", "ids": ids}
 
 
+def _refuse_damaged(parts: Sequence[Part]) -> None:
+    """Raise Problem if a value does not have its checksum."""
+    for part in parts:
+        if isinstance(part, ValuePart) and part.data is not None and crc32(part.data) != part.checksum:
+            where = f"{part.name!r} of superstep {part.superstep}"
+            raise Problem(USAGE, f"This export is damaged: the checksum of {where} does not match", _AGAIN)
+
+
 def _is_pickled(part: Part) -> bool:
     return isinstance(part, ValuePart) and part.format.startswith("pickle")
 
@@ -104,13 +118,21 @@ def _parts(content: bytes) -> Sequence[Part]:
     try:
         head = _head(first)
         if head is not None and rest.strip():
-            return _lines(rest)
-        return msgspec.json.decode(content, type=_Whole).items
+            return _counted(_lines(rest), head.parts)
+        whole = msgspec.json.decode(content, type=_Whole)
+        return _counted(whole.items, whole.parts)
     except RecursionError:
         raise Problem(USAGE, "Not a valid export: it is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         _head(content)  # another schema explains more than the first damaged part
         raise Problem(USAGE, f"Not a hypergraph export: {error}") from error
+
+
+def _counted(parts: Sequence[Part], count: int | None) -> Sequence[Part]:
+    """Return the parts. Raises Problem if they are not as many as there were."""
+    if count is not None and len(parts) != count:
+        raise Problem(USAGE, f"This export is not whole: it has {len(parts)} of {count} parts", _AGAIN)
+    return parts
 
 
 def _head(text: bytes) -> _Head | None:

@@ -8,7 +8,9 @@ import shlex
 from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.checkpointers.backend import START, Position
 from hypergraph.display import plural
-from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
+from hypergraph.views.problems import AMBIGUOUS, NOT_FOUND, REFUSED, USAGE, Problem
+
+_FEW = 20  # keys that a message lists
 
 
 def cursor_after(position: Position) -> str:
@@ -36,6 +38,35 @@ def require_workflow(store: Checkpointer, wf: str) -> Workflow:
     if found is None:
         raise missing_workflow(wf)
     return found
+
+
+def key_of_answer(store: Checkpointer, wf: str, question: str | None = None) -> str:
+    """Return the key of an answer that was given without one: that of the question, or of the only one.
+
+    Raises:
+        Problem: the question is not open, none is, or several keys are asked for.
+    """
+    found = require_workflow(store, wf)
+    every = store.questions(wf)
+    if question is not None:
+        asking = [each for each in every if each.id == question]
+        if not asking:
+            raise no_longer_open(wf)
+    else:
+        asking = [each for each in every if each.step.answer is None and each.pause.reason != "timer"]
+    keys = [key for each in asking for key in each.keys]
+    if not keys:
+        raise Problem(REFUSED, f"{wf!r} does not wait for an answer: it is {found.status.value}")
+    if len(keys) > 1:
+        message = f"{wf!r} asks for several answers: {', '.join(map(repr, keys[:_FEW]))}"
+        raise Problem(AMBIGUOUS, message, "Name the key of the answer", keys[:_FEW])
+    return keys[0]
+
+
+def no_longer_open(wf: str) -> Problem:
+    """Return the problem of an answer to a question that was answered, or is not asked any more."""
+    hint = "Load the page again to see what is asked now"
+    return Problem(REFUSED, f"This question of {wf!r} is not open any more", hint)
 
 
 def missing_workflow(wf: str) -> Problem:

@@ -86,6 +86,7 @@ def value(
     offset: int = 0,
     limit: int | None = ITEMS,
     characters: int | None = CHARACTERS,
+    parts: int | None = ITEMS,
 ) -> ValueView:
     """Return one value of the state, or a part of it; see `values.describe`.
 
@@ -97,7 +98,7 @@ def value(
     """
     payload = _payload(store, wf, key, at)
     found = payload if isinstance(payload, list) else store.encoding.value(wf, payload)
-    view = describe(found, path=path, offset=offset, limit=limit, characters=characters)
+    view = describe(found, path=path, offset=offset, limit=limit, characters=characters, parts=parts)
     if not isinstance(payload, list) and payload.is_added and not path and is_list(found):
         name_makers(view, additions(store, wf, key, at))
     return view

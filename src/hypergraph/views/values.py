@@ -203,10 +203,12 @@ def describe(
     offset: int = 0,
     limit: int | None = ITEMS,
     characters: int | None = CHARACTERS,
+    parts: int | None = ITEMS,
 ) -> ValueView:
     """Return the view of a value, or of the part of it at a path.
 
     Containers are paged by items, texts and bytes by characters; with None for both limits it is complete.
+    So many `parts` of the page are listed as `items`.
 
     Raises:
         Problem: the path does not exist; the error lists what is there.
@@ -221,7 +223,7 @@ def describe(
         size = content.size
         end = size if limit is None else min(size, offset + limit)
         pairs = islice(content.pairs(), offset, end)
-        first = list(islice(pairs, ITEMS))
+        first = list(islice(pairs, parts))
         items = [_part(path, key, item) for key, item in first]
         shown = room.filled(chain(first, pairs), content.named, _DEEPEST)
         end = offset + len(shown)

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import zlib
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -147,7 +148,7 @@ VALUE = {
     "node": "n",
     "version": 1,
     "format": "json/1",
-    "checksum": 0,
+    "checksum": zlib.crc32(b"1"),
     "data": "MQ==",
 }
 HOSTILE: dict[str, Any] = {
@@ -166,6 +167,7 @@ HOSTILE: dict[str, Any] = {
     "the same value twice": [WORKFLOW, VALUE, VALUE],
     "a negative superstep": [WORKFLOW, {**STEP, "superstep": -1}],
     "a number beyond all": [WORKFLOW, {**STEP, "index": 2**63}],
+    "a value that was changed": [WORKFLOW, STEP, {**VALUE, "data": "Mg=="}],
     "data that is no base64": [WORKFLOW, {**VALUE, "data": "%%"}],
     "a forged artifact": [WORKFLOW, {"kind": "artifact", "reference": "v1 file 1 ../x", "data": "MQ=="}],
     "an artifact of another name": [
@@ -204,10 +206,25 @@ def test_a_foreign_file_is_told_to_be_none_of_ours(tmp_path: Path, content: byte
     assert caught.value.code == "usage"
 
 
+@pytest.mark.parametrize("lines", [True, False])
+def test_a_file_that_lacks_parts_is_refused(stories: Cli, tmp_path: Path, lines: bool) -> None:
+    content = b"".join(exported(SqliteCheckpointer(stories.database), "batch-1", lines=lines))
+    rows = content.splitlines(keepends=True)
+    store = SqliteCheckpointer(tmp_path / "x.db")
+    for damaged in (b"".join(rows[:-2]), b"".join(rows[:5] + rows[6:]), b"".join(rows[:1]), content[:-20]):
+        with pytest.raises(Problem):
+            imported(store, damaged)
+        assert store.workflows(limit=None) == []
+    with pytest.raises(Problem, match=r"not whole: it has \d+ of \d+ parts"):
+        imported(store, b"".join(rows[:5] + rows[6:]))
+    imported(store, content)
+
+
 def test_pickled_values_are_taken_only_on_request_and_never_opened(tmp_path: Path) -> None:
     store = SqliteCheckpointer(tmp_path / "x.db")
-    boom = base64.b64encode(b"cos\nsystem\n(S'touch owned'\ntR.").decode()
-    parts = [WORKFLOW, STEP, {**VALUE, "format": "pickle/1", "data": boom}]
+    raw = b"cos\nsystem\n(S'touch owned'\ntR."
+    boom = {"data": base64.b64encode(raw).decode(), "checksum": zlib.crc32(raw)}
+    parts = [WORKFLOW, STEP, {**VALUE, "format": "pickle/1", **boom}]
     content = json.dumps({"schema": SCHEMA, "items": parts}).encode()
     with pytest.raises(Problem, match="pickled values") as caught:
         imported(store, content)
@@ -248,7 +265,7 @@ def test_the_screens(stories: Cli, tmp_path: Path) -> None:
     here.golden("export-unknown", "export", "order-45x", "-o", "x.json", code=1)
     here.golden("export-no-folder", "export", "order-456", "-o", "no/where.json", code=2)
     assert here("export", "order-456", "-o", "-", "--format", "jsonl").out.startswith(
-        '{"schema":"hypergraph.export/1"}'
+        '{"schema":"hypergraph.export/1","parts":7}'
     )
     other = Cli(tmp_path / "other.db")
     other.golden("import", "import", "o")

@@ -131,11 +131,34 @@ def test_a_map_lists_failed_items_first_and_is_run_again_for_the_rest(shop: RunC
 def test_a_map_is_resumed_with_the_items_that_are_stored(shop: RunCli) -> None:
     mapped = ("n=[1, -2, 3]", "--map-over", "n", "--error-handling", "continue")
     shop("run", "shop:math", *mapped, "--id", "m", code=1)
-    assert "These are the items that had begun" in shop("resume", "m", code=1).out
+    assert (
+        "the same command with --id m --resume"
+        in shop("run", "shop:math", *mapped, "--id", "m", "--resume", code=1).out
+    )
+    assert "To run the others: the same command again\n" in shop("resume", "m", code=1).out
     (Path(shop.folder) / "fixed").touch()
     done = shop.json("resume", "m")
     assert (done["status"], [item["status"] for item in done["items"]]) == ("completed", ["completed"] * 3)
-    assert "had begun" not in shop("resume", "m").out
+
+
+def test_a_map_does_not_complete_without_items_that_never_began(shop: RunCli) -> None:
+    store = SqliteCheckpointer(shop.database)
+    shop("run", "shop:math", "n=[1, -2, 3, 4]", "--map-over", "n", "--id", "m", code=1)
+    (Path(shop.folder) / "fixed").touch()
+    shop.golden("resume-of-a-map-that-lacks-items", "resume", "m", code=2)
+    assert shop.json("resume", "m", code=2)["error"]["code"] == "usage"
+    store.tag("m", remove=["hypergraph.items"])  # as a map that no command has run
+    assert "it may have more" in shop("resume", "m", code=2).err
+    assert store.workflow("m").status is WorkflowStatus.PARTIAL
+    done = shop.json("resume", "m", "n=[1, -2, 3, 4]", "--map-over", "n")
+    assert [item["status"] for item in done["items"]] == ["completed"] * 4
+
+
+def test_a_map_that_is_run_on_with_a_longer_list_needs_that_list(shop: RunCli) -> None:
+    longer = ("n=[1, -2, 3]", "--map-over", "n", "--id", "m")
+    shop("run", "shop:math", "n=[1]", *longer[1:])
+    shop("run", "shop:math", *longer, "--resume", code=1)
+    assert "2 of 3 items have begun" in shop("resume", "m", code=2).err
 
 
 def test_a_paused_map_and_its_items_are_resumed_as_the_hints_say(shop: RunCli) -> None:
@@ -180,10 +203,10 @@ def test_a_fork_is_made_without_a_graph_and_runs_on_with_one(shop: RunCli) -> No
     assert not (Path(shop.folder) / "deployed").exists()
 
 
-def test_values_are_json_with_pairs_over_them(shop: RunCli) -> None:
+def test_values_are_json_of_a_text_a_file_or_stdin(shop: RunCli) -> None:
     (Path(shop.folder) / "in.json").write_text('{"n": 1}')
     assert shop.json("run", "shop:math", "--values", "@in.json")["outputs"][0]["value"] == 2
-    assert shop.json("run", "shop:math", "--values", '{"n": 1}', "n=5")["outputs"][0]["value"] == 10
+    assert "'n' is given twice" in shop("run", "shop:math", "--values", '{"n": 1}', "n=5", code=2).err
     command = [
         sys.executable,
         "-m",
@@ -198,7 +221,7 @@ def test_values_are_json_with_pairs_over_them(shop: RunCli) -> None:
     given = {"input": b'{"n": 4}', "cwd": shop.folder, "env": ENVIRONMENT}
     said = subprocess.run(command, check=True, capture_output=True, **given)
     assert json.loads(said.stdout)["outputs"][0]["value"] == 8
-    assert shop.json("ls")["total"] == 2  # the default database is the same file, and has no third run
+    assert shop.json("ls")["total"] == 1  # the default database is the same file, and has no second run
 
 
 def test_what_is_no_literal_is_text_and_prints_of_nodes_stay_out_of_json(shop: RunCli) -> None:
@@ -237,7 +260,7 @@ def test_an_interrupted_run_is_stopped_and_says_how_to_go_on(shop: RunCli) -> No
     assert found.status is WorkflowStatus.STOPPED
 
 
-UNEQUAL = '{"n": [1], "m": [1, 2]}'
+UNEQUAL = ("--values", '{"n": [1], "double": [1, 2]}', "--map-over", "n", "--map-over", "double")
 BAD = {
     "run-no-target": (("run",), 2),
     "run-unknown-module": (("run", "shp:math"), 1),
@@ -253,9 +276,10 @@ BAD = {
     "run-no-pair": (("run", "shop:math", "n"), 2),
     "run-bad-select": (("run", "shop:math", "n=1", "--select", "nope"), 2),
     "run-map-option-without-map": (("run", "shop:math", "n=1", "--map-mode", "product"), 2),
-    "run-unequal-lists": (("run", "shop:math", "--values", UNEQUAL, "--map-over", "n", "--map-over", "m"), 2),
+    "run-unequal-lists": (("run", "shop:math", *UNEQUAL), 2),
     "run-resume-without-id": (("run", "shop:math", "n=1", "--resume"), 2),
     "run-tag-without-store": (("run", "shop:math", "n=1", "--no-store", "--tag", "a=b"), 2),
+    "run-empty-id": (("run", "shop:math", "n=1", "--id", ""), 2),
     "run-bad-id": (("run", "shop:math", "n=1", "--id", "a/b"), 2),
     "resume-without-database": (("resume", "x", "shop:math"), 3),
 }  # fmt: skip

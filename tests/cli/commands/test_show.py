@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -155,6 +156,21 @@ def test_pages_hold_each_step_once(stories: Cli) -> None:
             break
         cursor = ["--cursor", page["next_cursor"]]
     assert found == list(range(10))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ls", "--status", "completed", "--status", "failed", "--since", "2020-01-01", "--limit", "1"],
+        ["ls", "--search", "a", "--limit", "1"],
+        ["timeline", "refine-1", "--critical", "--limit", "4"],
+        ["steps", "refine-1", "--node", "*", "--limit", "4"],
+    ],
+)
+def test_the_next_page_is_of_the_same_question(stories: Cli, words: list[str]) -> None:
+    cursor = stories.json_here(*words)["next_cursor"]
+    following = shlex.join(["hypergraph", "--db", "FILE", *words, "--cursor", cursor])
+    assert f"{following}\n" in stories.settled(stories(*words).out)
 
 
 def test_the_beginning_of_an_id_and_the_last_ones_are_enough(stories: Cli) -> None:

@@ -86,9 +86,37 @@ def test_no_value_is_decoded_for_keys_only(stories: Cli) -> None:
     assert [(item["type"], item["preview"], item["bytes"] > 0) for item in items] == [(None, None, True)] * 2
 
 
-def test_json_is_never_cut(stories: Cli) -> None:
-    whole = stories.json("state", "batch-1/item-5", "--key", "documents", "--limit", "1")
+def test_json_is_cut_by_a_limit_alone(stories: Cli) -> None:
+    asked = ("state", "batch-1/item-5", "--key", "documents")
+    whole = stories.json(*asked)
     assert (len(whole["value"]), whole["truncated"]) == (2, False)
+    first = stories.json(*asked, "--limit", "1")
+    assert (first["value"], first["truncated"]) == (whole["value"][:1], True)
+    assert (len(first["items"]), first["next_offset"]) == (1, 1)
+    text = stories.json(*asked, "--path", "/1/title", "--limit", "2")
+    assert (len(text["value"]), text["next_offset"]) == (2, 2)
+
+
+def test_every_item_of_a_value_is_a_line_and_any_other_value_is_one(tmp_path: Path) -> None:
+    page = node(lambda n: list(range(n)), output_name="numbers").with_name("page")
+    with SqliteCheckpointer(tmp_path / "x.db") as store:
+        SyncRunner(checkpointer=store).run(Graph([page]), {"n": 130}, workflow_id="long")
+    cli = Cli(tmp_path / "x.db")
+
+    def lines(*words: object) -> list[Any]:
+        return [json.loads(line) for line in cli("state", "long", *words, "--jsonl").out.splitlines()]
+
+    listed = ("--key", "numbers")
+    assert [line["text"] for line in lines(*listed)] == [str(number) for number in range(130)]
+    assert len(lines(*listed, "--limit", 120)) == 120
+    assert len(lines(*listed, "--offset", 127)) == 3
+    (alone,) = lines("--key", "n")
+    assert (alone["schema"], alone["value"]) == ("hypergraph.value/1", 130)
+    for words in (listed, ("--key", "n"), (*listed, "-o", tmp_path / "none.json")):
+        assert "--offset 130 is past the end" in cli("state", "long", *words, "--offset", 130, code=2).err
+    cli("state", "long", *listed, "-o", tmp_path / "some.json", "--offset", 1, "--limit", 2)
+    assert json.loads((tmp_path / "some.json").read_text(encoding="utf-8")) == [1, 2]
+    assert not (tmp_path / "none.json").exists()
 
 
 @pytest.mark.slow

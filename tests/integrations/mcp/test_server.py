@@ -15,11 +15,12 @@ import pytest
 from support import agent_graphs
 from support.agents import TESTS, Agent, agent, command, environment
 from support.processes import Elsewhere, elsewhere  # noqa: F401 - a fixture
-from support.ui_serving import files, translating
+from support.ui_serving import both, files, translating
 
 from hypergraph import SqliteCheckpointer, SyncRunner
 from hypergraph.integrations.mcp.read_tools import Source
 from hypergraph.integrations.mcp.write_tools import RunTools
+from hypergraph.views.problems import Problem
 
 GOLDEN = TESTS / "goldens" / "mcp" / "tools.json"
 ANY = {  # what every tool that looks can be asked, and what the answer is
@@ -187,6 +188,12 @@ def test_what_cannot_be_answered_is_an_error_with_a_code_and_a_hint(
     assert words in error["message"]
 
 
+def test_an_argument_that_a_tool_does_not_have_is_refused(looking: Agent) -> None:
+    error = looking.fail("list_workflows", statuss="failed")
+    assert (error["code"], error["message"]) == ("usage", "list_workflows has no argument 'statuss'")
+    assert error["hint"] == "Did you mean 'status'?"
+
+
 def test_errors_list_what_may_have_been_meant(looking: Agent) -> None:
     assert looking.fail("show_workflow", workflow_id="godo")["matches"][0] == "good"
     assert looking.fail("show_workflow", workflow_id="b")["matches"] == ["bad", "batch"]
@@ -250,6 +257,17 @@ def test_with_permission_a_pause_is_answered(writing: Agent) -> None:
     assert writing.ask("show_workflow", workflow_id="asked")["pause"]["response_key"] == "approved"
     assert writing.ask("answer_pause", workflow_id="asked", answer=True)["status"] == "completed"
     assert writing.fail("answer_pause", workflow_id="asked", answer=True)["code"] == "refused"
+
+
+def test_an_answer_to_one_of_two_questions_names_its_key(tmp_path: Path) -> None:
+    with SqliteCheckpointer(tmp_path / "runs.db") as store:
+        SyncRunner(checkpointer=store).run(both, topic="tea", workflow_id="two")
+    tools = RunTools(Source(str(tmp_path / "runs.db")), [both])
+    with pytest.raises(Problem, match="asks for several answers") as caught:
+        tools.answer_pause("two", True)
+    assert (caught.value.code, sorted(caught.value.matches)) == ("ambiguous", ["approved", "paid"])
+    assert tools.answer_pause("two", True, "paid")["status"] == "paused"
+    assert tools.answer_pause("two", True)["status"] == "completed"
 
 
 def test_with_permission_workflows_are_tagged_and_deleted_by_their_whole_id(writing: Agent) -> None:

@@ -417,7 +417,7 @@ def load(store: Checkpointer, parts: Sequence[Part], *, name: str | None = None)
         if root.store not in (None, own_id) and not store.encoding.chain.encrypts:
             _adopt(connection, root.store)
         try:
-            return list(_loaded(connection, store.encoding, parts, name or root.id, inside))
+            return list(_loaded(connection, store.encoding, parts, root.id if name is None else name, inside))
         except database.bad_row as error:
             reason = str(error).partition("\n")[0]
             raise ValueError(

@@ -11,7 +11,7 @@ from hypergraph.checkpointers import Checkpointer, Question
 from hypergraph.checkpointers.records import outermost
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.inputs import VALUES, json_of, literal, pairs_of
+from hypergraph.cli.inputs import VALUES, values_and_texts
 from hypergraph.cli.output import quoted
 from hypergraph.cli.remembered import APP, is_taken
 from hypergraph.cli.stores import WF, asked, forking, resuming
@@ -20,6 +20,7 @@ from hypergraph.cli.targets import graph_at
 from hypergraph.cli.wording import as_command_line
 from hypergraph.display import jsonable, plural
 from hypergraph.exceptions import InvalidAnswerError, StoreError, WorkflowError
+from hypergraph.views.inputs import literal
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.step import question_view
 from hypergraph.views.writes import Answered
@@ -43,11 +44,8 @@ def answer(call: Call) -> Reply:
     """Answer open questions of a workflow; nothing runs until it is resumed."""
     store, workflow_id = asked(call)
     questions = store.questions(workflow_id)
-    given = {} if call.options.values is None else json_of(call.options.values, "--values")
-    if not isinstance(given, dict):
-        raise Problem(USAGE, f"--values must be a JSON object, not {type(given).__name__}")
-    for key, text in pairs_of(getattr(call.options, _PAIRS.key)).items():
-        given[key] = _read(key, text, questions)
+    given, texts = values_and_texts(call.options.values, getattr(call.options, _PAIRS.key))
+    given |= {key: _read(key, text, questions) for key, text in texts.items()}
     if not given:
         keys = [key for question in questions if question.pause.reason != "timer" for key in question.keys]
         raise Problem(USAGE, "Missing argument: KEY=VALUE", f"It asks for: {', '.join(keys) or 'nothing'}")

@@ -21,13 +21,14 @@ from hypergraph.cli.execution import (
     outcome,
     reply_to,
 )
-from hypergraph.cli.inputs import PAIRS, VALUES, fitted, given_values, literal, pair_of
+from hypergraph.cli.inputs import PAIRS, VALUES, given_values, pair_of
 from hypergraph.cli.output import say
 from hypergraph.cli.remembered import APP
 from hypergraph.cli.targets import SERVICES, TARGET, graph_at
 from hypergraph.display import Table, as_text, escape, preview
 from hypergraph.records import fresh_run_id
 from hypergraph.runners import AsyncRunDebugger, NodeStop, RunDebugger
+from hypergraph.views.inputs import fitted, literal
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.stores import store_at
 
@@ -62,9 +63,9 @@ def debug(call: Call) -> Reply:
     store = None
     if not given.no_store:
         store = store_at(call.address, create=True)
-        options["workflow_id"] = given.id or fresh_run_id()
+        options["workflow_id"] = fresh_run_id() if given.id is None else given.id
         options["tags"] = {APP: given.app}
-    elif given.id:
+    elif given.id is not None:
         raise Problem(USAGE, "--id cannot be combined with --no-store")
     order = new_order(call, given.app, graph, values, options)
     session = _Session(graph, sys.stderr if order.quiet else sys.stdout)

@@ -62,7 +62,7 @@ def fork(call: Call) -> Reply:
     target, pairs = given.target, [*getattr(given, PAIRS.key), *given.set]
     if target is not None and "=" in target:
         target, pairs = None, [target, *pairs]
-    new = given.id or _free_name(store, origin)
+    new = _free_name(store, origin) if given.id is None else given.id
     if store.backend.read_workflow(new) is not None:
         raise Problem(REFUSED, f"Workflow {new!r} already exists; a fork needs a new id")
     if target is None and not pairs and given.values is None and not given.new_turn:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from hypergraph.checkpointers.query import FILTERS
-from hypergraph.cli.arguments import Option, number
+from hypergraph.cli.arguments import Option, number, repeated
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, how_soon, owned_status, quoted, suggested, when
 from hypergraph.cli.registry import module_of
@@ -32,7 +32,7 @@ def ls(call: Call) -> Reply:
     """List workflows."""
     given = call.options
     if given.search is not None:
-        return cast(Reply, module_of("ls_store").search(call))
+        return cast(Reply, module_of("ls_store").search(call, repeated(ls_options, given)))
     filters = {each.name: getattr(given, each.name) or None for each in FILTERS}
     if given.parent is not None:
         filters["parent"] = module_of("ls_store").parent(call)
@@ -55,7 +55,7 @@ def ls(call: Call) -> Reply:
         page,
         lambda: [ls_table(page), *_failed_beside(call.lists(), filters)] if page["items"] else [],
         _header(page),
-        _next(page),
+        _next(page, repeated(ls_options, given)),
     )
 
 
@@ -115,12 +115,12 @@ def ls_table(page: WorkflowPage) -> Table:
     return module_of("ls_store").usage_columns(table, used) if any(used) else table
 
 
-def _next(page: WorkflowPage) -> list[str]:
+def _next(page: WorkflowPage, same: Sequence[str]) -> list[str]:
     if not page["items"]:
         return ["hypergraph demo"]
     first = page["items"][0]["id"]
     more = page["next_cursor"]
     return [
         suggested("show", first),
-        *([suggested("ls", options=["--cursor", more])] if more else []),
+        *([suggested("ls", options=[*same, "--cursor", more])] if more else []),
     ]

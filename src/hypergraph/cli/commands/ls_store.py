@@ -65,14 +65,14 @@ def usage_columns(table: Table, used: Sequence[dict[str, float]]) -> Table:
     return with_usage(table, used)
 
 
-def search(call: Call) -> Reply:
-    """List the steps that mention some words, one row per workflow."""
+def search(call: Call, same: Sequence[str]) -> Reply:
+    """List the steps that mention some words, one row per workflow; `same` are the options of the call."""
     given = call.options
     other = next((each.name for each in FILTERS if getattr(given, each.name)), None)
     if other is not None:
         raise Problem(USAGE, f"--search cannot be combined with --{other}")
     page = steps_that_mention(opened(call), given.search, limit=given.limit, cursor=given.cursor)
-    return Reply(page, lambda: [_table(page)] if page["items"] else [], _header(page), _next(page))
+    return Reply(page, lambda: [_table(page)] if page["items"] else [], _header(page), _next(page, same))
 
 
 def _header(page: SearchPage) -> list[str]:
@@ -90,10 +90,10 @@ def _table(page: SearchPage) -> Table:
     return Table(("ID", "Started", "Matching steps"), rows, "... and more" if page["next_cursor"] else "")
 
 
-def _next(page: SearchPage) -> list[str]:
+def _next(page: SearchPage, same: Sequence[str]) -> list[str]:
     if not page["items"]:
         return ["hypergraph ls"]
     first = page["items"][0]
     more = page["next_cursor"]
-    again = [suggested("ls", options=["--search", page["text"], "--cursor", more])] if more else []
+    again = [suggested("ls", options=[*same, "--cursor", more])] if more else []
     return [suggested("step", first["workflow"], first["index"]), *again]

@@ -16,10 +16,12 @@ from hypergraph.cli.execution import (
     Order,
     order_of,
     outcome,
+    remember_items,
     reply_to,
 )
 from hypergraph.cli.inputs import PAIRS, VALUES
 from hypergraph.cli.output import status, suggested
+from hypergraph.cli.remembered import ITEMS
 from hypergraph.cli.stores import WF, around, asked, opened, resuming, tags_of
 from hypergraph.cli.targets import STORED_TARGET
 from hypergraph.display import Table, plural
@@ -56,6 +58,7 @@ def resume(call: Call) -> Reply:
     _refuse_part(store, stored, order.graph)
     order.options["workflow_id"] = workflow_id
     if order.is_map or not store.backend.find_ids(f"{workflow_id}/item-", parent=workflow_id, limit=1):
+        remember_items(order, store)
         return reply_to(outcome(order, store), order, store)
     whole = order.resuming("KEY=VALUES", options=("--map-over", "KEY"))
     order.options.setdefault("error_handling", "continue")
@@ -63,14 +66,31 @@ def resume(call: Call) -> Reply:
     if listed is None:
         hint = f"Completed items do not run again: {whole}"
         raise Problem(USAGE, f"Workflow {workflow_id!r} is a map: it needs --map-over", hint)
-    may_lack = store.workflow(workflow_id).status not in (WorkflowStatus.PAUSED, WorkflowStatus.COMPLETED)
     order.values.update(listed)
     order.options.update(map_over=list(listed), map_mode="zip")
-    reply = reply_to(outcome(order, store), order, store)
-    if may_lack:  # it ended before its last item, for all that is known
-        note = f"These are the items that had begun. To run a longer list: {whole}"
-        return reply._replace(blocks=lambda: [*reply.blocks(), note])
-    return reply
+    _refuse_lacking(store, order, whole)
+    return reply_to(outcome(order, store), order, store)
+
+
+def _refuse_lacking(store: Checkpointer, order: Order, whole: str) -> None:
+    """Raise Problem if the map may have items that have never begun: it would complete without them.
+
+    A map that has completed or waits for answers has begun all of them. Of others the number is known if a
+    command has run them.
+    """
+    stored, begun = store.workflow(order.workflow_id or ""), order.item_count
+    if stored.status in (WorkflowStatus.PAUSED, WorkflowStatus.COMPLETED) or stored.tags.get(ITEMS) == str(
+        begun
+    ):
+        return
+    known = stored.tags.get(ITEMS)
+    of = f" of {known}" if known else ""
+    lost = "the others are not stored" if known else "it may have more, which are not stored"
+    raise Problem(
+        USAGE,
+        f"Workflow {stored.id!r} is a map of which {begun}{of} items have begun: {lost}",
+        f"Give the whole list again. Completed items do not run again: {whole}",
+    )
 
 
 def _refuse_part(store: Checkpointer, stored: Workflow, graph: Graph | None) -> None:

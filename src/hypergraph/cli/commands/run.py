@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.execution import PROGRESS, RESUME_OPTIONS, RUN_OPTIONS, order_of, outcome, reply_to
+from hypergraph.cli.execution import (
+    PROGRESS,
+    RESUME_OPTIONS,
+    RUN_OPTIONS,
+    order_of,
+    outcome,
+    remember_items,
+    reply_to,
+)
 from hypergraph.cli.inputs import PAIRS, VALUES, pair_of
-from hypergraph.cli.remembered import APP
+from hypergraph.cli.remembered import APP, ITEMS
 from hypergraph.cli.targets import TARGET
 from hypergraph.records import fresh_run_id
 from hypergraph.views.problems import REFUSED, USAGE, Problem
@@ -34,17 +42,20 @@ def run(call: Call) -> Reply:
         _check_without_store(call)
         return reply_to(outcome(order, None), order)
     store = store_at(call.address, create=True)
-    if given.id and not given.resume and store.backend.read_workflow(given.id) is not None:
+    if given.id is not None and not given.resume and store.backend.read_workflow(given.id) is not None:
         hint = "To resume it: --resume. To start a new one: leave --id out"
         raise Problem(REFUSED, f"Workflow {given.id!r} already exists", hint)
-    if given.resume and not given.id:
+    if given.resume and given.id is None:
         raise Problem(USAGE, "--resume needs --id")
-    order.options["workflow_id"] = given.id or fresh_run_id()
+    order.options["workflow_id"] = fresh_run_id() if given.id is None else given.id
     order.options["tags"] = {APP: given.target, **dict(map(pair_of, given.tag))}
+    if order.item_count is not None:
+        order.options["tags"][ITEMS] = str(order.item_count)
+    remember_items(order, store)  # of a map that is resumed
     return reply_to(outcome(order, store), order, store)
 
 
 def _check_without_store(call: Call) -> None:
     for name in ("id", "resume", "tag"):
-        if getattr(call.options, name):
+        if getattr(call.options, name) not in (None, False, []):
             raise Problem(USAGE, f"--{name} cannot be combined with --no-store")

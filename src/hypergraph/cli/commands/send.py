@@ -7,13 +7,13 @@ from typing import Any
 from hypergraph.answers import from_text, stored_schema
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.inputs import literal
 from hypergraph.cli.stores import WF, asked, resuming
 from hypergraph.cli.tables import signal_lines
 from hypergraph.cli.wording import as_command_line
 from hypergraph.display import jsonable
 from hypergraph.exceptions import InvalidAnswerError, StoreError, WorkflowError
 from hypergraph.structure import signals_in
+from hypergraph.views.inputs import literal
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.workflow import signal_view
 from hypergraph.views.writes import Sent

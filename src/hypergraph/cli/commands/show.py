@@ -9,7 +9,7 @@ from hypergraph.checkpointers.overview import Overview
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, owned_status, quoted, suggested, when
-from hypergraph.cli.remembered import APP
+from hypergraph.cli.remembered import APP, ITEMS
 from hypergraph.cli.stores import WF, answer, forking, resuming
 from hypergraph.cli.tables import (
     ROWS,
@@ -156,7 +156,7 @@ def _facts(found: WorkflowDetail) -> list[str]:
         "parent": found["parent"],
         "forked from": found["forked_from"] and f"{found['forked_from']} at superstep {found['forked_at']}",
         "forks": ", ".join(found["forks"]),
-        "tags": ", ".join(f"{key}={value}" for key, value in found["tags"].items() if key != APP),
+        "tags": ", ".join(f"{k}={value}" for k, value in found["tags"].items() if k not in (APP, ITEMS)),
         "app": found["tags"].get(APP),
         "used": ", ".join(f"{name} {amount_text(amount)}" for name, amount in found["usage"].items()),
         "reason": found["reason"],

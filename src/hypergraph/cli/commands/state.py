@@ -19,10 +19,11 @@ from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.state import SavedValue, StateView, raw_value, value
 from hypergraph.views.state import state as state_of
-from hypergraph.views.values import TEXT, Part, ValueView, describe, part_at, steps_of
+from hypergraph.views.values import ITEMS, TEXT, Part, ValueView, describe, part_at, steps_of
 
 _TO_ADD = r"; add: .*?register\([^()]*\)"
 _SHORT = 100  # characters; longer texts are cut in a row
+_TEXTS = (str, bytes, bytearray)  # are paged by characters
 
 state_options = (
     WF,
@@ -34,7 +35,12 @@ state_options = (
         "P",
     ),
     Option("--offset", "the first item, or character, to show", "N", number, 0),
-    Option("--limit", f"how many items, default {ROWS}, or characters, default {TEXT}", "N", number),
+    Option(
+        "--limit",
+        f"how many items, default {ROWS}, or characters, default {TEXT}; in JSON and files all",
+        "N",
+        number,
+    ),
     Option(
         "--output",
         "write the value to a new file: texts and bytes unchanged, other values as JSON",
@@ -57,16 +63,27 @@ def state(call: Call) -> Reply:
         return Reply(found, lambda: _list(found), _header(found), _after_list(found))
     store, wf = asked(call)
     if given.output:
-        return _write(part_at(raw_value(store, wf, key, at=given.at), path), given.output, given.force)
-    machine = given.json or given.jsonl
+        return _write(part_at(raw_value(store, wf, key, at=given.at), path), call)
     limits: dict[str, Any] = {"limit": given.limit or ROWS, "characters": given.limit or TEXT}
-    if machine:
-        limits = {"limit": None, "characters": None}
-    seen = value(store, wf, key, at=given.at, path=path, offset=given.offset, **limits)
+    if given.json or given.jsonl:  # whole, unless a limit is given; it counts characters of texts alone
+        is_text = given.limit and isinstance(part_at(raw_value(store, wf, key, at=given.at), path), _TEXTS)
+        limits = {"limit": given.limit, "characters": given.limit if is_text else None}
+    parts = given.limit or (None if given.jsonl else ITEMS)
+    seen = value(store, wf, key, at=given.at, path=path, offset=given.offset, **limits, parts=parts)
+    _refuse_beyond(given.offset, seen["size"])
+    if given.jsonl and not isinstance(seen["value"], list | dict):
+        return Reply({name: field for name, field in seen.items() if name != "items"})  # a line of its own
     following = _after_value(seen, wf, key, given.at) or _explained(store, wf, key, path, given.at)
     outdated = outdated_in(store, require_workflow(store, wf)) if given.at is None else []
     said = [outdated_lines(outdated)] if outdated else []
     return Reply(seen, lambda: [*said, *_value(seen)], _value_header(seen, key), following)
+
+
+def _refuse_beyond(offset: int, size: int | None) -> None:
+    """Raise Problem for an offset at which nothing is."""
+    if offset and offset >= (size or 0):
+        what = "has no parts" if size is None else f"has the size {size}"
+        raise Problem(USAGE, f"--offset {offset} is past the end: the value {what}")
 
 
 def _meant(key: str | None, path: str) -> tuple[str | None, str]:
@@ -165,18 +182,24 @@ def _is_large(part: Part) -> bool:
     return bool(part["size"]) and (part["type"] not in ("str", "bytes") or len(part["text"]) > _SHORT)
 
 
-def _write(value: Any, path: str, overwrite: bool) -> Reply:
-    """Write a value to a file."""
+def _write(value: Any, call: Call) -> Reply:
+    """Write a value, or the part of it from --offset on, to the file of --output."""
+    given = call.options
+    path, offset, limit = given.output, given.offset, given.limit or None
+    if isinstance(value, _TEXTS):
+        _refuse_beyond(offset, len(value))
+        value = value[offset : None if limit is None else offset + limit]
     if isinstance(value, bytes | bytearray):
         data = bytes(value)
     elif isinstance(value, str):
         data = value.encode("utf-8", "surrogatepass")
     else:
-        whole = describe(value, limit=None, characters=None)
+        whole = describe(value, offset=offset, limit=limit, characters=None)
+        _refuse_beyond(offset, whole["size"])
         if whole["problem"] is not None and whole["value"] is None:
             raise Problem(REFUSED, f"Cannot read the value: {whole['problem']}")
         data = (as_json(whole["value"], indent=2) + "\n").encode()
-    write_file(path, data, overwrite=overwrite)
+    write_file(path, data, overwrite=given.force)
     done: SavedValue = {
         "schema": "hypergraph.saved-value/1",
         "file": jsonable(os.path.abspath(path)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypergraph.cli.arguments import Option, number
+from hypergraph.cli.arguments import Option, number, repeated
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import list_of_items, suggested
 from hypergraph.cli.stores import WF, answer
@@ -60,15 +60,6 @@ def _next(page: StepPage, call: Call) -> list[str]:
     failed = [row["index"] for row in page["items"] if row["status"] == "failed"]
     following = [suggested("step", wf, (failed or [page["items"][0]["index"]])[0])]
     if page["next_cursor"]:
-        following.append(suggested("steps", wf, options=[*_again(call), "--cursor", page["next_cursor"]]))
+        same = repeated(steps_options, call.options, without=["item"])  # which is part of the id already
+        following.append(suggested("steps", wf, options=[*same, "--cursor", page["next_cursor"]]))
     return following
-
-
-def _again(call: Call) -> list[str]:
-    """Return the filters of a call; the item is part of the id of the workflow already."""
-    words: list[str] = []
-    for option in steps_options[1:]:
-        value = getattr(call.options, option.key)
-        if value != option.default and value is not False and option.key not in ("cursor", "item"):
-            words += [option.name, str(value)] if option.value else [option.name]
-    return words

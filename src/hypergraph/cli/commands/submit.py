@@ -8,11 +8,11 @@ from hypergraph import Graph
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.commands.worker import runner_at, seconds
-from hypergraph.cli.inputs import PAIRS, VALUES, given_values, json_of, literal, pair_of
+from hypergraph.cli.inputs import PAIRS, VALUES, given_values, pair_of, values_and_texts
 from hypergraph.cli.output import suggested
 from hypergraph.cli.targets import graph_at
 from hypergraph.display import jsonable
-from hypergraph.views.problems import USAGE, Problem
+from hypergraph.views.inputs import literal
 from hypergraph.views.writes import Enqueued
 
 if TYPE_CHECKING:
@@ -83,7 +83,5 @@ def _values(call: Call, graph: Graph | str) -> dict[str, Any]:
     pairs = getattr(given, "key=value")
     if isinstance(graph, Graph):
         return given_values(graph, given.values, pairs, given.map_over)
-    found = {} if given.values is None else json_of(given.values, "--values")
-    if not isinstance(found, dict):
-        raise Problem(USAGE, f"--values must be a JSON object, not {type(found).__name__}")
-    return {**found, **{name: literal(text) for name, text in map(pair_of, pairs)}}
+    found, texts = values_and_texts(given.values, pairs)
+    return found | {name: literal(text) for name, text in texts.items()}

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from hypergraph.cli.arguments import Option, number
+from hypergraph.cli.arguments import Option, number, repeated
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, status, suggested
 from hypergraph.cli.stores import WF, answer
@@ -161,16 +161,16 @@ def timeline(call: Call) -> Reply:
         plural(view["total"], "item" if _is_map(view) else "step"),
         duration(view["total_ms"]),
     ]
-    return Reply(view, lambda: _blocks(view), header, _next(view))
+    return Reply(view, lambda: _blocks(view), header, _next(view, call))
 
 
 def _is_map(view: TimelineView) -> bool:
     return any(row["item"] is not None for row in view["items"] if row["depth"] == 0)
 
 
-def _next(view: TimelineView) -> list[str]:
-    more = view["next_cursor"]
-    found = [suggested("timeline", view["workflow"], options=["--cursor", more])] if more else []
+def _next(view: TimelineView, call: Call) -> list[str]:
+    more, same = view["next_cursor"], repeated(timeline_options, call.options)
+    found = [suggested("timeline", view["workflow"], options=[*same, "--cursor", more])] if more else []
     slow = max((row for row in view["items"] if row["depth"] == 0), key=_time, default=None)
     if slow is None:
         return [suggested("show", view["workflow"])]

@@ -18,6 +18,7 @@ from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnno
 from pydantic import ValidationError
 
 from hypergraph import Graph
+from hypergraph.display import did_you_mean
 from hypergraph.exceptions import HypergraphError
 from hypergraph.integrations.mcp.bounds import Document, fitted, page_of
 from hypergraph.integrations.mcp.read_tools import ReadTools, Source
@@ -115,11 +116,20 @@ def serve_agents(
 
 
 class _Server(MCPServer[Any]):
-    """A server that returns errors as documents too."""
+    """A server that returns errors as documents too, and refuses arguments that a tool does not have."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.known: dict[str, list[str]] = {}  # the arguments of each tool
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Any = None
     ) -> CallToolResult | InputRequiredResult:
+        known = self.known.get(name, list(arguments))
+        unknown = next((each for each in arguments if each not in known), None)
+        if unknown is not None:
+            hint = did_you_mean(unknown, known) or f"Its arguments: {', '.join(known)}"
+            return _refusal(Problem(USAGE, f"{name} has no argument {unknown!r}", hint))
         try:
             return await super().call_tool(name, arguments, context)
         except UnexpectedToolError as error:  # a defect of this package
@@ -149,7 +159,8 @@ def _methods(tools: object) -> list[Tool]:
     return [getattr(tools, name) for name in vars(type(tools)) if not name.startswith("_")]
 
 
-def _add(server: MCPServer[Any], tool: Tool, annotations: ToolAnnotations) -> None:
+def _add(server: _Server, tool: Tool, annotations: ToolAnnotations) -> None:
+    server.known[tool.__name__] = list(inspect.signature(tool).parameters)
     description = inspect.cleandoc(tool.__doc__ or "")
     answer = _answering(tool, _REST.get(tool.__name__, _STEPS))
     server.add_tool(answer, description=description, annotations=annotations, structured_output=False)

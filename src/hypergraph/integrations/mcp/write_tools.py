@@ -14,12 +14,12 @@ from pydantic import Field
 
 from hypergraph import AsyncRunner, Graph
 from hypergraph.checkpointers import Checkpointer, Workflow
-from hypergraph.display import did_you_mean
 from hypergraph.durability.code_changes import serves
 from hypergraph.durability.fork import refuse_map
 from hypergraph.exceptions import HypergraphError, InvalidAnswerError
 from hypergraph.integrations.mcp.read_tools import FAR, Answer, Source, Wf
-from hypergraph.views.lookup import require_workflow
+from hypergraph.views.inputs import typed_values
+from hypergraph.views.lookup import key_of_answer, require_workflow
 from hypergraph.views.problems import NOT_FOUND, REFUSED, USAGE, Problem
 from hypergraph.views.workflow import workflow
 
@@ -144,7 +144,7 @@ class RunTools:
         workflow_id: Wf,
         answer: Annotated[Any, Field(description="The answer, as JSON")],
         response_key: Annotated[
-            str | None, Field(description="The name of the answer; by default that of show_workflow")
+            str | None, Field(description="The name of the answer; needed if several are asked for")
         ] = None,
     ) -> Answer:
         """Answer the question of a paused workflow and resume it. See `questions` of show_workflow first.
@@ -152,20 +152,16 @@ class RunTools:
         To answer items of a map, or several questions at once, use answer_question.
         """
         store, wf = self._source.known(workflow_id)
-        pause = workflow(store, wf)["pause"]
-        if pause is None:
-            raise Problem(REFUSED, f"Workflow {wf!r} is not paused", "show_workflow shows its status")
-        return self._run(
-            store, require_workflow(store, wf), wf, {response_key or pause["response_key"]: answer}
-        )
+        key = key_of_answer(store, wf) if response_key is None else response_key
+        return self._run(store, require_workflow(store, wf), wf, {key: answer})
 
     def _run(
         self, store: Checkpointer, origin: Workflow, wf: str, values: Mapping[str, Any] | None, **options: Any
     ) -> Answer:
         graph = self._graph_of(origin)
-        _check_names(graph, graph.recorded_as(origin.graph), values or {})
+        given = typed_values(graph.recorded_as(origin.graph), values or {})
         runner = AsyncRunner(checkpointer=store, services=self._services)
-        start = partial(runner.run, graph, values or {}, workflow_id=wf)
+        start = partial(runner.run, graph, given, workflow_id=wf)
         try:
             anyio.run(partial(start, error_handling="continue", **options))
         except InvalidAnswerError as error:
@@ -191,15 +187,3 @@ class RunTools:
             "It has:",
             names,
         )
-
-
-def _check_names(graph: Graph, recorded: Graph, values: Mapping[str, Any]) -> None:
-    """Raise Problem for unknown inputs: a runner only warns, and no agent sees the warning.
-
-    A run that was recorded under former names is shown with them, so that they count too.
-    """
-    known = [*dict.fromkeys(name for each in (graph, recorded) for name in (*each.inputs.all, *each.outputs))]
-    for name in values:
-        if name not in known and name.partition(".")[0] not in {*graph.nodes, *recorded.nodes}:
-            hint = did_you_mean(name, known) or "Known names:"
-            raise Problem(USAGE, f"Unexpected input {name!r}", hint, known)
