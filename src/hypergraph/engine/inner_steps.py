@@ -256,14 +256,15 @@ class Visit:
                 return NOT_KNOWN
             self._refuse_other_question(entry, key, given, options)
             return self._resolved(entry, key, given, options)
-        found = entry
+        found: Entry | None = entry
         if entry.payload is not None and self._ledger is not None:
-            restored = self._ledger.restored(entry)
-            if restored is None:  # what cannot be read is made again
-                return NOT_KNOWN if options.repeatable else self._resolved(entry, key, given, options)
-            found = restored
+            found = self._ledger.restored(entry)
+            value = NOT_KNOWN if found is None else found.value
+        else:
+            value = _copied(entry.value)
+        if found is None or value is NOT_KNOWN:  # what cannot be read is made again
+            return NOT_KNOWN if options.repeatable else self._resolved(entry, key, given, options)
         self._refuse_other_arguments(found, key, given)
-        value = found.value if found is not entry else _copied(found.value)
         self.calls.setdefault(key, None)
         return value
 
@@ -559,13 +560,16 @@ async def _ready(value: Any) -> Any:
 
 
 def _copied(value: Any) -> Any:
-    """Return a copy that a later change does not reach; what cannot be copied is shared."""
-    if is_immutable(value):
+    """Return a copy that a later change does not reach, NOT_KNOWN of what cannot be copied.
+
+    That is mostly used up by the attempt that made it: an open file, a generator, a connection.
+    """
+    if value is NOT_KNOWN or is_immutable(value):
         return value
     try:
         return copy.deepcopy(value)
     except Exception:  # anything may be in it
-        return value
+        return NOT_KNOWN
 
 
 class _Form(bytes):
