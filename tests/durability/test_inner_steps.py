@@ -216,6 +216,29 @@ def test_without_a_store_what_cannot_be_copied_is_made_again(runner: type[On]) -
     assert len(calls) == 3
 
 
+@pytest.mark.parametrize("make", [lambda: float("nan"), lambda: (float("nan"), 1), lambda: lambda: 1])
+def test_without_a_store_arguments_are_compared_as_with_one(make: Callable[[], Any]) -> None:
+    def body(ctx: NodeContext) -> int:
+        found: int = ctx.step("use", lambda *args: len(args), make(), 1)
+        if ctx.attempt == 1:
+            raise ConnectionError
+        return found
+
+    graph = agent_of(body, retry=RetryPolicy(max_attempts=2, initial_delay=0))
+    for runner in (SyncRunner(), SyncRunner(checkpointer=MemoryCheckpointer())):
+        assert runner.run(graph, x=1)["out"] == 2
+
+
+@pytest.mark.parametrize("checkpointer", [None, MemoryCheckpointer()])
+@pytest.mark.parametrize(("before", "now"), [(1, 2), ("a", b"a"), (1.5, float("nan")), (None, 0)])
+def test_another_plain_argument_is_refused_with_and_without_a_store(
+    checkpointer: Any, before: Any, now: Any
+) -> None:
+    graph = agent_of(lambda ctx: [ctx.step("use", repr, value) for value in (before, now)])
+    with pytest.raises(StepUsageError, match="with other arguments"):
+        SyncRunner(checkpointer=checkpointer).run(graph, x=1)
+
+
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 def test_every_mode_of_durability_keeps_inner_steps(tmp_path: Path, tools: Tools, durability: Any) -> None:
     broken = [True]

@@ -16,6 +16,7 @@ from hypergraph.clock import waited
 from hypergraph.display import bounded, preview
 from hypergraph.engine.kernel import NOT_KNOWN, Expired
 from hypergraph.engine.plan import Step, is_immutable
+from hypergraph.engine.scheduler import differs
 from hypergraph.exceptions import AmbiguousStepError, NodeTimeoutError, StepUsageError, safe_text
 from hypergraph.nodes.options import OnAmbiguous, RetryPolicy, checked_retry, checked_timeout, persistence
 from hypergraph.records import InnerStatus, InnerStep
@@ -318,7 +319,7 @@ class Visit:
     def _is_other(self, recorded: Any, given: Any) -> bool:
         if self._ledger is not None:
             return self._ledger.is_other(recorded, given)
-        return bool(_form(recorded) != _form(given))
+        return differs(recorded, _form(given)) and _stored(recorded) != _stored(given)
 
     def _resolved(self, entry: Entry, key: str, given: Arguments, options: Options) -> Any:
         """Return what a call that must not be repeated has returned, NOT_KNOWN if it may be made."""
@@ -580,8 +581,13 @@ class _Form(bytes):
 
 
 def _form(value: Any) -> Any:
-    """Return what two equal values have in common; of what cannot be stored it is the type."""
-    if type(value) is _Form or is_immutable(value):
+    """Return what a later change does not reach, to compare it with another value."""
+    return value if is_immutable(value) else _stored(value)
+
+
+def _stored(value: Any) -> _Form:
+    """Return what two values have in common that `==` may not tell, as NaN; the type, if it has no form."""
+    if type(value) is _Form:
         return value
     try:
         return _Form(values.JsonSerializer().serialize(value))
