@@ -167,7 +167,7 @@ class MapRun:
             places = [run.item_index or 0 for run in here]
         calls = [partial(self._run_item, index) for index in places]
         if kernel.concurrent and (plan.suspends or kernel.overlaps):
-            await kernel.together(calls, self._goes_on)
+            await kernel.together(calls, None if self.keep_going else self._goes_on)
         else:
             for call in calls:
                 await call()
