@@ -864,7 +864,36 @@ def test_a_stop_after_the_end_changes_nothing() -> None:
     kept[0].stop()  # its loop is closed
 
 
-def test_cancelling_who_waits_for_a_handle_cancels_its_run() -> None:
+@pytest.mark.parametrize("call", ["start_run", "start_map"])
+def test_a_run_goes_on_when_nobody_waits_for_its_handle_any_more(call: str) -> None:
+    async def main() -> None:
+        entered, released = asyncio.Event(), asyncio.Event()
+
+        @node(output_name="y")
+        async def waits(x: int) -> int:
+            entered.set()
+            await released.wait()
+            return x
+
+        options: dict[str, Any] = {"x": [1], "map_over": "x"} if call == "start_map" else {"x": 1}
+        handle = getattr(AsyncRunner(), call)(Graph([waits]), **options)
+        waiter = asyncio.ensure_future(handle.result())
+        await entered.wait()
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        assert not handle.done
+        released.set()
+        result = await handle.result()
+        assert (result.completed, result["y"]) == (True, options["x"])
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+def test_a_run_whose_handle_is_left_ends_with_its_loop() -> None:
+    heard, troubles = Recorder(), []
+
     async def main() -> None:
         entered = asyncio.Event()
 
@@ -873,16 +902,17 @@ def test_cancelling_who_waits_for_a_handle_cancels_its_run() -> None:
             entered.set()
             return await asyncio.get_running_loop().create_future()
 
-        handle = AsyncRunner().start_run(Graph([waits]), {"x": 1})
+        asyncio.get_running_loop().set_exception_handler(lambda _, trouble: troubles.append(trouble))
+        handle = AsyncRunner().start_run(Graph([waits]), {"x": 1}, event_processors=[heard])
         waiter = asyncio.ensure_future(handle.result())
         await entered.wait()
         waiter.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiter
-        assert handle.done
-        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(main())
+    assert heard.of(RunEndEvent)[-1].status is RunStatus.STOPPED
+    assert troubles == []
 
 
 def test_all_calls_are_there_on_both_runners() -> None:

@@ -147,7 +147,8 @@ def as_task(
     task.add_done_callback(_background.discard)
 
     async def result() -> T:
-        return await task
+        await asyncio.wait([task])  # not the task itself: cancelling who waits for it would cancel the run
+        return task.result()
 
     async def started() -> None:
         try:

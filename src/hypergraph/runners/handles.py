@@ -60,7 +60,10 @@ class Handle(Generic[R]):
         return self._started()
 
     def result(self) -> R:
-        """Wait for the run to end and return its result. Raises the errors of `run` or `map`."""
+        """Wait for the run to end and return its result. Raises the errors of `run` or `map`.
+
+        To give up waiting, as asyncio.wait_for does, does not end the run: `stop()` does.
+        """
         return self._result()
 
     def __repr__(self) -> str:
