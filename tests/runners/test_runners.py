@@ -22,6 +22,9 @@ from hypergraph import (
     AsyncRunner,
     BaseRunner,
     CancellationError,
+    CheckpointSavedEvent,
+    Event,
+    EventProcessor,
     FunctionNode,
     Graph,
     GraphConfigError,
@@ -35,6 +38,7 @@ from hypergraph import (
     RunResult,
     RunStartEvent,
     RunStatus,
+    SuperstepStartEvent,
     SyncRunner,
     ifelse,
     interrupt,
@@ -42,6 +46,7 @@ from hypergraph import (
     route,
 )
 from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph.durability.journal import Intents
 from hypergraph.engine.options import RunOptions
 from hypergraph.exceptions import WorkflowLockedError
 from hypergraph.runners import MapHandle, PauseExecution, RunHandle, RunnerCapabilities
@@ -547,6 +552,67 @@ def test_leaving_the_loop_stops_and_closes_the_run(on: On) -> None:
     assert heard.of(RunEndEvent)[-1].status is RunStatus.STOPPED
     assert_closed(heard.events)
     assert heard.shutdowns == 1
+
+
+BETWEEN = [(CheckpointSavedEvent, True), (SuperstepStartEvent, True), (SuperstepStartEvent, False)]
+
+
+@pytest.mark.parametrize("by_processor", [False, True], ids=["left", "stop"])
+@pytest.mark.parametrize(("kind", "stored"), BETWEEN)
+def test_a_stop_between_two_nodes_keeps_the_next_one_from_starting(
+    on: On, kind: type[Event], stored: bool, by_processor: bool
+) -> None:
+    called: list[str] = []
+    first = FunctionNode(lambda x: called.append("f") or x, "f", "y")
+    second = FunctionNode(lambda y: called.append("g") or y, "g", "z")
+    runner = type(on.runner)(checkpointer=MemoryCheckpointer() if stored else None)
+    graph, options = Graph([first, second]), {"workflow_id": "w"} if stored else {"run_id": "w"}
+
+    class Stops(EventProcessor):
+        def on_event(self, event: Event) -> None:
+            if by_processor and called and isinstance(event, kind):
+                runner.stop("w")
+
+    async def awaited() -> RunResult:
+        iterator = runner.iter(graph, x=1, error_handling="continue", event_processors=[Stops()], **options)
+        async with aclosing(iterator):
+            async for event in iterator:
+                if called and isinstance(event, kind) and not by_processor:
+                    break
+        return iterator.result  # type: ignore[no-any-return]
+
+    def direct() -> RunResult:
+        iterator = runner.iter(graph, x=1, error_handling="continue", event_processors=[Stops()], **options)
+        for event in iterator:
+            if called and isinstance(event, kind) and not by_processor:
+                break
+        return iterator.result  # type: ignore[no-any-return]
+
+    result = asyncio.run(awaited()) if on.is_async else direct()
+    assert (result.status, called, order(result)) == (RunStatus.STOPPED, ["f"], ["f"])
+    if stored:
+        runner = on.runner.__class__(checkpointer=runner.checkpointer)
+        resumed = runner.run(graph, workflow_id="w")
+        assert (asyncio.run(resumed) if on.is_async else resumed)["z"] == 1
+        assert called == ["f", "g"]
+
+
+def test_a_call_not_to_be_repeated_that_was_not_begun_is_not_ambiguous(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Intents.__init__
+
+    def wary(self: Intents, *args: Any) -> None:
+        made(self, *args)
+        self.wary = True  # as after a crash
+
+    monkeypatch.setattr(Intents, "__init__", wary)
+    pay = FunctionNode(lambda b: b, "pay", "paid", repeatable=False)
+    runner, graph = SyncRunner(checkpointer=MemoryCheckpointer()), Graph([double, pay])
+    for event in runner.iter(graph, a=1, workflow_id="w"):
+        if isinstance(event, CheckpointSavedEvent):
+            break
+    assert runner.run(graph, workflow_id="w")["paid"] == 2
 
 
 def test_an_error_of_the_consumer_stops_the_run(on: On) -> None:
