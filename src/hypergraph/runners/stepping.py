@@ -19,7 +19,7 @@ from hypergraph.graph.graph import Graph
 from hypergraph.nodes.gate import GateNode
 from hypergraph.nodes.names import got
 from hypergraph.records import fresh_run_id
-from hypergraph.runners.handles import finished, until_left
+from hypergraph.runners.handles import Iteration, close_with, finished
 from hypergraph.runs.results import RunResult
 
 if TYPE_CHECKING:
@@ -310,37 +310,33 @@ class SteppedRun(Generic[S]):
         return finished(self._run, self._is_over)
 
 
-class RunDebugger(SteppedRun["Iterator[NodeStop]"]):
+class RunDebugger(SteppedRun["Generator[NodeStop, None, None]"], Iteration[NodeStop]):
     """A run that stops before each node: iterate over its stops; `.result` holds the result after the last.
 
     Leaving the loop ends the run as stopped: it can be resumed, and no step has failed.
     """
 
     def __init__(
-        self, stepper: Stepper, begin: Callable[[], tuple[Run, Iterator[NodeStop], Callable[[], RunResult]]]
+        self,
+        stepper: Stepper,
+        begin: Callable[[], tuple[Run, Generator[NodeStop, None, None], Callable[[], RunResult]]],
     ) -> None:
         super().__init__(stepper, begin)
-        self._stops = self._iterate()
+        self._things = self._iterate()
+
+    def _start(self) -> None:
+        super()._start()
+        close_with(self, self._steps)
 
     def _iterate(self) -> Generator[NodeStop, None, None]:
         try:
-            yield from until_left(self._run, self._steps)
+            yield from self._steps
             while self._stepper.again():
                 self._start()
-                yield from until_left(self._run, self._steps)
+                yield from self._steps
         finally:
             self._is_over = True
         self._conclude()
-
-    def __iter__(self) -> Iterator[NodeStop]:
-        yield from self._stops  # leaving this one closes that one
-
-    def __next__(self) -> NodeStop:
-        return next(self._stops)
-
-    def close(self) -> None:
-        """Stop the run unless it has ended."""
-        self._stops.close()
 
 
 def split_step(graph: Any, keywords: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
