@@ -9,7 +9,9 @@ import inspect
 import re
 import threading
 import warnings
+from argparse import Namespace
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from typing import Any
 
@@ -533,6 +535,87 @@ def test_a_loop_that_was_left_can_be_closed_at_any_time(rounds: int) -> None:
     assert troubles == []
 
 
+@pytest.mark.parametrize("again", ["for", "next"])
+@pytest.mark.parametrize("step", [False, True], ids=["events", "stops"])
+def test_a_loop_after_one_that_was_left_finds_the_run_stopped(on: On, step: bool, again: str) -> None:
+    troubles: list[Any] = []
+
+    async def awaited() -> Any:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: troubles.append(context))
+        iterator = on.runner.iter(LINE, {"a": 1}, step=step)
+        async for _ in iterator:
+            break
+        if again == "next":
+            with pytest.raises(StopAsyncIteration):
+                await anext(iterator)
+        assert [thing async for thing in iterator] == []
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0)
+        return iterator
+
+    def direct() -> Any:
+        iterator = on.runner.iter(LINE, {"a": 1}, step=step)
+        for _ in iterator:
+            break
+        assert next(iterator, None) is None
+        assert list(iterator) == []
+        return iterator
+
+    iterator = asyncio.run(awaited()) if on.is_async else direct()
+    assert iterator.result.status is RunStatus.STOPPED
+    gc.collect()
+    assert troubles == []
+
+
+@pytest.mark.parametrize("in_cycle", [False, True])
+@pytest.mark.parametrize("step", [False, True], ids=["events", "stops"])
+@pytest.mark.parametrize("with_executor", [False, True])
+def test_a_run_stops_when_its_iterator_is_dropped(with_executor: bool, step: bool, in_cycle: bool) -> None:
+    troubles: list[Any] = []
+    heard, holder = Recorder(), Namespace()
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(2) as executor:
+        patch.setattr("sys.unraisablehook", troubles.append)
+        runner = SyncRunner(executor=executor if with_executor else None)
+        holder.iterator = runner.iter(LINE, {"a": 1}, step=step, event_processors=[heard])
+        if in_cycle:
+            holder.own = holder
+        next(holder.iterator)
+        del holder
+        gc.collect()
+    assert troubles == []
+    assert heard.of(RunEndEvent)[-1].status is RunStatus.STOPPED
+    assert heard.of(NodeEndEvent) == []
+
+
+@pytest.mark.parametrize("with_executor", [False, True])
+def test_a_map_stops_when_its_iterator_is_dropped(with_executor: bool) -> None:
+    store = MemoryCheckpointer()
+    with ThreadPoolExecutor(2) as executor:
+        runner = SyncRunner(checkpointer=store, executor=executor if with_executor else None)
+        items = runner.map_iter(LINE, a=list(range(50)), map_over="a", workflow_id="m")
+        next(items)
+        del items
+        gc.collect()
+    assert store.workflow("m").status.value == "stopped"
+
+
+def test_an_async_run_stops_when_its_iterator_is_dropped() -> None:
+    heard, troubles = Recorder(), []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: troubles.append(context))
+        iterator = AsyncRunner().iter(LINE, {"a": 1}, event_processors=[heard])
+        await anext(iterator)
+        del iterator
+        gc.collect()
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert troubles == []
+    assert heard.of(RunEndEvent)[-1].status is RunStatus.STOPPED
+
+
 def test_leaving_the_loop_stops_and_closes_the_run(on: On) -> None:
     heard = Recorder()
 
@@ -753,6 +836,35 @@ def test_leaving_map_iter_stops_the_map(on: On) -> None:
         for _ in on.runner.map_iter(Graph([note]), {"x": [1, 2, 3]}, map_over="x"):
             break
     assert seen == [1]
+
+
+def test_leaving_a_map_iter_that_is_kept_stops_the_map(on: On) -> None:
+    store = MemoryCheckpointer()
+    runner = type(on.runner)(checkpointer=store)
+    options: dict[str, Any] = {"a": [1, 2, 3], "map_over": "a", "workflow_id": "m"}
+
+    async def awaited() -> list[Any]:
+        items = runner.map_iter(LINE, **options)
+        async for _ in items:
+            break
+        return [item async for item in items]
+
+    def direct() -> list[Any]:
+        items = runner.map_iter(LINE, **options)
+        for _ in items:
+            break
+        return list(items)
+
+    assert (asyncio.run(awaited()) if on.is_async else direct()) == []
+    assert store.workflow("m").status.value == "stopped"
+
+
+def test_the_error_for_a_locked_map_does_not_name_an_option_that_it_lacks() -> None:
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    items = runner.map_iter(LINE, a=[1, 2], map_over="a", workflow_id="m")
+    next(items)
+    with pytest.raises(WorkflowLockedError, match=re.escape("with run(..., wait=True), stop it")):
+        runner.map(LINE, a=[1, 2], map_over="a", workflow_id="m")
 
 
 def test_map_iter_checks_the_call_before_anything_runs(on: On) -> None:
