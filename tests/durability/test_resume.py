@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from support.durable import Bodies, bodies, counting, durable, fail_once, pipeline, rows, store
 from support.running import On
 
-from hypergraph import END, Graph, InfiniteLoopError, RouteNode, RunStatus, node, route
+from hypergraph import END, FunctionNode, Graph, InfiniteLoopError, RouteNode, RunStatus, node, route
 from hypergraph.checkpointers import Checkpointer, WorkflowStatus
 
 __all__ = ["bodies", "durable", "store"]  # fixtures
@@ -69,9 +70,27 @@ def test_a_value_that_was_not_kept_is_missing_from_the_stored_result_alone(
     graph = Graph([sign_in, greet], name="desk")
     whole = {"token": "token of ann", "greeting": "with token of ann"}
     assert durable.run(graph, {"user": "ann"}, workflow_id="w").values == whole
-    again = durable.run(graph, {"user": "ann"}, workflow_id="w")
+    with pytest.warns(UserWarning, match=r"'w' has ended before, .* lacks .* \('token': persist=False\)"):
+        again = durable.run(graph, {"user": "ann"}, workflow_id="w")
     assert (again.status, again.values) == (RunStatus.COMPLETED, {"greeting": "with token of ann"})
     assert durable.run(graph, {"user": "ann"}, workflow_id="other").values == whole
+    assert durable.run(graph, workflow_id="w", select="greeting").values == {"greeting": "with token of ann"}
+
+
+def test_a_stored_result_says_what_could_not_be_stored(durable: On) -> None:
+    graph = Graph([FunctionNode(lambda x: threading.Lock(), "open", "lock")], name="locks")
+    with pytest.warns(UserWarning, match="cannot be stored"):
+        durable.run(graph, {"x": 1}, workflow_id="w")
+        durable.map(graph, {"x": [1, 2]}, map_over="x", workflow_id="m")
+    with pytest.warns(UserWarning, match="its result lacks what is not stored") as told:
+        assert durable.run(graph, workflow_id="w").values == {}
+        assert durable.map(graph, {"x": [1, 2]}, map_over="x", workflow_id="m")["lock"] == [None, None]
+    assert len(told) == 2  # for the items of the map once
+    with pytest.warns(UserWarning, match="lacks"), pytest.raises(ValueError, match="not stored") as caught:
+        durable.run(graph, workflow_id="w", select="lock", on_missing="error")
+    assert str(caught.value).startswith(
+        "Requested outputs not found: ['lock']. An earlier call of graph 'locks' made them; they are not stored."
+    )
 
 
 def test_what_a_graph_has_gained_since_a_run_completed_is_run_once(

@@ -107,6 +107,7 @@ from hypergraph.durability.resume import (
     take_up,
 )
 from hypergraph.engine.admission import is_answer, key_in_items, transactional_node
+from hypergraph.engine.execute import lost_results
 from hypergraph.engine.inner_steps import added
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
@@ -663,8 +664,22 @@ class WorkflowRecorder:
             if stored.fence is None or fences.get(stored.workflow.id) != stored.fence:
                 return False
         recall(run, stored, self.store, asked)
+        if run.resumed.lost and status is WorkflowStatus.COMPLETED and not is_inside(run):
+            self._warn_of_lost(run)
         run.fence = stored.fence if run.fence is None else run.fence
         return True
+
+    def _warn_of_lost(self, run: Run) -> None:
+        """Say what the result of a restored run lacks; of a map, what the first such item does."""
+        whole = run.workflow_id if run.map_run is None else run.map_run.workflow_id
+        lost = lost_results(run)
+        if lost and (mark := f"lost in {whole}") not in self.warned:
+            self.warned.add(mark)
+            reasons = "; ".join(f"{name!r}: {why}" for name, why in lost.items())
+            warn_caller(
+                f"Workflow {run.workflow_id!r} has ended before, and its result lacks what is not stored "
+                f"({reasons}). To make it anew, use another workflow_id."
+            )
 
     def _ran_inside(self, run: Run, stored: Stored) -> list[str]:
         """Return the nested graphs whose step runs again: something in them ran by itself after it ended.

@@ -675,11 +675,28 @@ def report(run: Run) -> None:
     selected = run.admission.selected if run.status is RunStatus.COMPLETED else None
     missing = [name for name in selected if name not in run.values] if selected else []
     if missing and policy != "ignore":  # V5
-        told.append(f"Requested outputs not found: {missing}. Their nodes did not run in graph {_name(run)}.")
+        lost = lost_results(run)
+        reasons = {
+            f"Their nodes did not run in graph {_name(run)}.": [n for n in missing if n not in lost],
+            f"An earlier call of graph {_name(run)} made them; they are not stored.": [*lost],
+        }
+        told += [f"Requested outputs not found: {names}. {why}" for why, names in reasons.items() if names]
         if policy == "error":
             raise ValueError(" ".join(told))
     for text in told:
         warn_caller(text)
+
+
+def lost_results(run: Run) -> dict[str, str]:
+    """Return the outputs that a restored result lacks because they are not stored, with the reasons."""
+    lost: Mapping[str, str] = {} if run.resumed is None else run.resumed.lost
+    return {
+        name: lost[step.name]
+        for step in (run.plan.steps if lost else ())
+        if step.name in lost
+        for name in step.outputs
+        if name in run.admission.returns and name not in run.values
+    }
 
 
 def _left_undone(run: Run) -> list[str]:
