@@ -1061,6 +1061,15 @@ class WorkflowRecorder:
                 raise
             map_run.workflow_id = None  # its items are not recorded
 
+    def tell_emptied(self, map_run: MapRun) -> None:
+        """Warn of a map of no items, of which nothing is written, if items were recorded under its id."""
+        if not self.is_off and map_run.workflow_id is not None and self.options.key is None:
+            try:
+                self.maps.tell_missing(map_run, self.store.backend.children(map_run.workflow_id))
+            except CheckpointError as error:
+                if not self.tolerate(error):
+                    raise
+
     def close_map(self, map_run: MapRun) -> None:
         """Write down how the map ended."""
         try:
@@ -1337,7 +1346,7 @@ class MapRecorder:
             items = [item for item in items if item.id not in left]
         if self.options.key is None or parent is not None:
             self._refuse_changes(map_run, items)
-            self._tell_missing(map_run, items)
+            self.tell_missing(map_run, items)
         return items, failed
 
     def _refuse_unstorable(self, map_run: MapRun) -> None:
@@ -1500,7 +1509,7 @@ class MapRecorder:
                 )
 
     @staticmethod
-    def _tell_missing(map_run: MapRun, items: Sequence[Workflow]) -> None:
+    def tell_missing(map_run: MapRun, items: Sequence[Workflow]) -> None:
         """Warn of a list that lacks recorded items: the map ends without them."""
         missing = sorted(n for item in items if (n := item.item or 0) >= len(map_run.items))
         if missing:

@@ -116,6 +116,8 @@ class MapRun:
             await self._opened(recorder)
         else:
             self.refuse_answers_to_no_item()
+            if self.context.recorder is not None and self.parent is None:
+                await stored(self, partial(self.context.recorder.tell_emptied, self))
         self.started = clock()
         try:
             if recorder is not None and self.context.begun is not None:
