@@ -117,6 +117,7 @@ class SyncRunner(BaseRunner):
         if step:
             return self._debug(graph, Call(values, inputs, options))
         dispatcher = EventDispatcher(options.event_processors)
+        dispatcher.tell_deaf()
 
         handover, give = self._outlet(options)
 
@@ -227,6 +228,7 @@ class SyncRunner(BaseRunner):
         return _KERNEL if executor is None else runners.kernel_for(executor, graph)
 
     def _observer(self, dispatcher: EventDispatcher) -> EventObserver:
+        dispatcher.tell_deaf()
         return SyncObserver(dispatcher)
 
     def _drive(self, run: Run | MapRun, dispatcher: EventDispatcher | None) -> None:
