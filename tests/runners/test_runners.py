@@ -768,6 +768,25 @@ def test_functions_under_way_do_not_wait_for_the_consumer() -> None:
     assert asyncio.run(main()).completed
 
 
+def test_an_async_iterator_without_a_loop_says_what_it_needs() -> None:
+    for step in (False, True):
+        with pytest.raises(RuntimeError, match=re.escape("start that with asyncio.run(main())")):
+            AsyncRunner().iter(LINE, {"a": 1}, step=step)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"run_id": 3}, "run_id must be a text that is not empty, got 3"),
+        ({"run_id": ""}, "run_id must be a text that is not empty, got ''"),
+        ({"timeout": 10**400}, "timeout is too large"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(on: On, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        on.run(LINE, {"a": 1}, **options)
+
+
 # -- map_iter ------------------------------------------------------------------------------------------
 
 

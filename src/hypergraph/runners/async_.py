@@ -53,6 +53,17 @@ if TYPE_CHECKING:
     from hypergraph.events.types import Event
 
 
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop. Raises RuntimeError, with what to do, if none is running."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            "AsyncRunner needs a running event loop. Call it in an async function, and start that with "
+            "asyncio.run(main()), or use SyncRunner."
+        ) from None
+
+
 class AsyncObserver(EventObserver):
     """Deliver events in order, however long a processor takes."""
 
@@ -64,7 +75,7 @@ class AsyncObserver(EventObserver):
                 await deliver(event)
 
         super().__init__(deliver_in_turn, values=values)
-        self._loop = asyncio.get_running_loop()
+        self._loop = running_loop()
         self._flush_is_due = False
         self._flushes: set[asyncio.Task[None]] = set()
 
@@ -515,13 +526,7 @@ class AsyncRunner(BaseRunner):
     # -- the parts -------------------------------------------------------------------------------------
 
     def _kernel(self, graph: Graph, options: RunOptions) -> AsyncKernel:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            raise RuntimeError(
-                "AsyncRunner needs a running event loop. Call it in an async function, and start that with "
-                "asyncio.run(main()), or use SyncRunner."
-            ) from None
+        running_loop()
         executor = chosen_executor(self._executor, options.executor)
         executors = NodeExecutors(executor, graph) if executor is not None else None
         return AsyncKernel(options.max_concurrency, offload_all=self._offload_sync, executors=executors)
