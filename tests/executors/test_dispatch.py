@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -501,11 +502,10 @@ def test_after_a_failed_item_a_sync_map_hands_no_more_to_its_executor(nested):
     inner = Graph([fails], name="inner")
     with ThreadPoolExecutor(1) as executor:
         runner = SyncRunner(executor=executor)
+        graph = Graph([inner.as_node().map_over("x")]) if nested else inner
+        call = runner.run if nested else partial(runner.map, map_over="x")
         with pytest.raises(ValueError, match="one"):
-            if nested:
-                runner.run(Graph([inner.as_node().map_over("x")]), x=list(range(100)))
-            else:
-                runner.map(inner, x=list(range(100)), map_over="x")
+            call(graph, x=list(range(100)))
         assert len(calls) <= 6  # one at work, two handed over, and those that began in place of others
         calls.clear()
         runner.map(inner, x=list(range(100)), map_over="x", error_handling="continue")

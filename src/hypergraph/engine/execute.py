@@ -269,7 +269,7 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         if superstep > run.superstep:
             run.superstep = superstep
             await observer.superstep_started(run, superstep)
-        if clock() >= run.context.halt_at:  # a processor, or who iterates over the events, has stopped the run
+        if clock() >= run.context.halt_at:  # one of these events has had the run stopped
             run.halt(step, superstep)
             if journal is not None:
                 journal.not_begun(step, superstep)

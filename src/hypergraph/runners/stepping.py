@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
