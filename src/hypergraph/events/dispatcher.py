@@ -68,17 +68,6 @@ class EventDispatcher:
         """Whether there are processors."""
         return bool(self._deliveries)
 
-    def tell_deaf(self) -> None:
-        """Warn of processors that a SyncRunner cannot reach: they override `on_event_async` alone."""
-        for processor, _ in self._deliveries:
-            kind = type(processor)
-            awaits = getattr(kind, "on_event_async", _IGNORED) is not _IGNORED
-            if awaits and getattr(processor.on_event, "__func__", None) is EventProcessor.on_event:
-                warn_caller(
-                    f"{kind.__name__} gets no events from a SyncRunner, which awaits nothing: it overrides "
-                    "on_event_async alone. Override on_event as well, or use AsyncRunner."
-                )
-
     def emit(self, event: Event) -> None:
         """Deliver through `on_event`; raises what a processor raises only when strict."""
         bare = without_values(event) if self.values else event
@@ -115,6 +104,18 @@ class EventDispatcher:
             return ()
         self._shut_down = True
         return self._deliveries[::-1]
+
+
+def tell_deaf(dispatcher: EventDispatcher) -> None:
+    """Warn of processors that a SyncRunner cannot reach: they override `on_event_async` alone."""
+    for processor, _ in dispatcher._deliveries:
+        kind = type(processor)
+        awaits = getattr(kind, "on_event_async", _IGNORED) is not _IGNORED
+        if awaits and getattr(processor.on_event, "__func__", None) is EventProcessor.on_event:
+            warn_caller(
+                f"{kind.__name__} gets no events from a SyncRunner, which awaits nothing: it overrides "
+                "on_event_async alone. Override on_event as well, or use AsyncRunner."
+            )
 
 
 def _sees_values(processor: EventProcessor) -> bool:

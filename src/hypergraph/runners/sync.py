@@ -12,7 +12,7 @@ from hypergraph.engine.kernel import Kernel, SyncKernel, finish, hand_out
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import DEFAULTS, RunOptions
 from hypergraph.engine.run import Run
-from hypergraph.events.dispatcher import EventDispatcher
+from hypergraph.events.dispatcher import EventDispatcher, tell_deaf
 from hypergraph.graph.graph import Graph
 from hypergraph.runners.base import (
     MAP_OPTIONS,
@@ -117,7 +117,7 @@ class SyncRunner(BaseRunner):
         if step:
             return self._debug(graph, Call(values, inputs, options))
         dispatcher = EventDispatcher(options.event_processors)
-        dispatcher.tell_deaf()
+        tell_deaf(dispatcher)
 
         handover, give = self._outlet(options)
 
@@ -228,7 +228,7 @@ class SyncRunner(BaseRunner):
         return _KERNEL if executor is None else runners.kernel_for(executor, graph)
 
     def _observer(self, dispatcher: EventDispatcher) -> EventObserver:
-        dispatcher.tell_deaf()
+        tell_deaf(dispatcher)
         return SyncObserver(dispatcher)
 
     def _drive(self, run: Run | MapRun, dispatcher: EventDispatcher | None) -> None:
