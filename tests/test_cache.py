@@ -319,6 +319,13 @@ def test_a_damaged_secret_is_refused(disk: DiskCache, directory: Path, secret: P
         DiskCache(directory)
 
 
+def test_a_damaged_database_is_refused(disk: DiskCache, directory: Path) -> None:
+    disk.close()
+    (directory / "cache.db").write_bytes(b"no database " * 1000)
+    with pytest.raises(ValueError, match=r"The cache is damaged: .*cache\.db; delete its folder"):
+        DiskCache(directory)
+
+
 def test_another_secret_makes_every_entry_a_miss(disk: DiskCache, directory: Path, secret: Path) -> None:
     disk.set("k", 1)
     secret.unlink()

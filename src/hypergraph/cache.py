@@ -228,6 +228,8 @@ class _CanonicalPickler(pickle.Pickler):
 
 
 def _open_store(directory: str, options: Mapping[str, Any]) -> Any:
+    import sqlite3
+
     try:
         import diskcache
     except ImportError as error:
@@ -256,7 +258,12 @@ def _open_store(directory: str, options: Mapping[str, Any]) -> Any:
     _make_private(directory)
     _check_owner(directory)
     _check_database(os.path.join(directory, diskcache.core.DBNAME))
-    return diskcache.Cache(directory, disk=BytesDisk, **options)
+    try:
+        return diskcache.Cache(directory, disk=BytesDisk, **options)
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):  # it is locked, or the disk is full
+            raise
+        raise _damaged(os.path.join(directory, diskcache.core.DBNAME)) from error
 
 
 def _path(given: str | os.PathLike[str]) -> str:
@@ -325,9 +332,11 @@ def _check_database(path: str) -> None:
     for end in ("", "-wal", "-shm", "-journal"):
         mode = _mode(path + end)
         if mode and (not stat.S_ISREG(mode) or (end == "-journal" and _names_another(path + end))):
-            raise ValueError(
-                f"The cache is damaged: {path}{end}; delete its folder to start with an empty one"
-            )
+            raise _damaged(path + end)
+
+
+def _damaged(path: str) -> ValueError:
+    return ValueError(f"The cache is damaged: {path}; delete its folder to start with an empty one")
 
 
 def _names_another(journal: str) -> bool:
@@ -394,7 +403,13 @@ class NodeCache:
     def get(self, key: str) -> tuple[bool, Any]:
         """Return (True, result) or (False, None)."""
         try:
-            return self._backend.get(key)
+            found: Any = self._backend.get(key)
+            if not isinstance(found, tuple) or len(found) != 2:
+                raise TypeError(
+                    f"{type(self._backend).__name__}.get must return (True, value) or (False, None), "
+                    f"got {type(found).__name__}"
+                )
+            return found
         except Exception:
             _log.warning("Reading the cache failed; the node runs", exc_info=True)
             return False, None

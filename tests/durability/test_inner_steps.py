@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import wraps
@@ -186,6 +186,57 @@ def test_without_a_store_what_is_recorded_does_not_change_in_place(runner: type[
 
     with pytest.raises(StepUsageError, match=r"recorded are \(\[1\]\), given are \(\[1, 41\]\)"):
         runner().run(agent_of(other), x=1)
+
+
+@pytest.mark.parametrize("runner", [OnSync, OnAsync])
+def test_without_a_store_what_cannot_be_copied_is_made_again(runner: type[On]) -> None:
+    calls: list[int] = []
+
+    def lines() -> Iterator[str]:
+        calls.append(1)
+        return (line for line in ["a", "b"])
+
+    def body(ctx: NodeContext) -> list[str]:
+        read = list(ctx.step("open", lines))
+        if ctx.attempt == 1:
+            raise ConnectionError
+        return read
+
+    graph = agent_of(body, retry=RetryPolicy(max_attempts=2, initial_delay=0))
+    assert runner().run(graph, x=1)["out"] == ["a", "b"]
+    assert len(calls) == 2
+
+    def careful(ctx: NodeContext) -> list[str]:
+        read = list(ctx.step("open", lines, repeatable=False))
+        raise ConnectionError(read)
+
+    graph = agent_of(careful, retry=RetryPolicy(max_attempts=2, initial_delay=0))
+    with pytest.raises(AmbiguousStepError, match="its result cannot be restored"):
+        runner().run(graph, x=1)
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize("make", [lambda: float("nan"), lambda: (float("nan"), 1), lambda: lambda: 1])
+def test_without_a_store_arguments_are_compared_as_with_one(make: Callable[[], Any]) -> None:
+    def body(ctx: NodeContext) -> int:
+        found: int = ctx.step("use", lambda *args: len(args), make(), 1)
+        if ctx.attempt == 1:
+            raise ConnectionError
+        return found
+
+    graph = agent_of(body, retry=RetryPolicy(max_attempts=2, initial_delay=0))
+    for runner in (SyncRunner(), SyncRunner(checkpointer=MemoryCheckpointer())):
+        assert runner.run(graph, x=1)["out"] == 2
+
+
+@pytest.mark.parametrize("checkpointer", [None, MemoryCheckpointer()])
+@pytest.mark.parametrize(("before", "now"), [(1, 2), ("a", b"a"), (1.5, float("nan")), (None, 0)])
+def test_another_plain_argument_is_refused_with_and_without_a_store(
+    checkpointer: Any, before: Any, now: Any
+) -> None:
+    graph = agent_of(lambda ctx: [ctx.step("use", repr, value) for value in (before, now)])
+    with pytest.raises(StepUsageError, match="with other arguments"):
+        SyncRunner(checkpointer=checkpointer).run(graph, x=1)
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])

@@ -24,6 +24,8 @@ def test_a_shorter_list_is_told_what_is_missing() -> None:
     assert store.workflow("m").status is WorkflowStatus.PARTIAL
     with pytest.warns(UserWarning, match=r"recorded with 4 items, and now there are 2: 2 items missing"):
         runner.map(GRAPH, x=[0, 1], map_over="x", workflow_id="m")
+    with pytest.warns(UserWarning, match=r"recorded with 4 items, and now there are 0: 4 items missing"):
+        assert len(runner.map(GRAPH, x=[], map_over="x", workflow_id="m")) == 0
     assert store.workflow("m").status is WorkflowStatus.PARTIAL
     found = runner.map(GRAPH, x=[0, 1, 2, 3, 4], map_over="x", workflow_id="m", error_handling="continue")
     assert len(found) == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from support.durable import Bodies, bodies, counting, durable, fail_once, pipeline, rows, store
 from support.running import On
 
-from hypergraph import END, Graph, InfiniteLoopError, RouteNode, RunStatus, node, route
+from hypergraph import END, FunctionNode, Graph, InfiniteLoopError, RouteNode, RunStatus, node, route
 from hypergraph.checkpointers import Checkpointer, WorkflowStatus
 
 __all__ = ["bodies", "durable", "store"]  # fixtures
@@ -72,6 +73,24 @@ def test_a_value_that_was_not_kept_is_missing_from_the_stored_result_alone(
     again = durable.run(graph, {"user": "ann"}, workflow_id="w")
     assert (again.status, again.values) == (RunStatus.COMPLETED, {"greeting": "with token of ann"})
     assert durable.run(graph, {"user": "ann"}, workflow_id="other").values == whole
+    assert durable.run(graph, workflow_id="w", select="greeting").values == {"greeting": "with token of ann"}
+
+
+def test_a_stored_result_says_what_could_not_be_stored(durable: On) -> None:
+    graph = Graph([FunctionNode(lambda x: threading.Lock(), "open", "lock")], name="locks")
+    items: dict[str, Any] = {"x": [1, 2], "map_over": "x", "workflow_id": "m"}
+    with pytest.warns(UserWarning, match="cannot be stored"):
+        durable.run(graph, {"x": 1}, workflow_id="w")
+    with pytest.warns(UserWarning, match="cannot be stored"):
+        durable.map(graph, **items)
+    with pytest.warns(UserWarning, match="'w' has ended before, and its result lacks what is not stored"):
+        assert durable.run(graph, workflow_id="w").values == {}
+    with pytest.warns(UserWarning, match="'m/item-0' has ended before") as told:
+        assert durable.map(graph, **items)["lock"] == [None, None]
+    assert len(told) == 1  # once for all items
+    with pytest.warns(UserWarning, match="lacks"), pytest.raises(ValueError, match="not stored") as caught:
+        durable.run(graph, workflow_id="w", select="lock", on_missing="error")
+    assert "['lock']. An earlier call of graph 'locks' made them; they are not stored." in str(caught.value)
 
 
 def test_what_a_graph_has_gained_since_a_run_completed_is_run_once(

@@ -23,8 +23,29 @@ from hypergraph import (
     StreamingChunkEvent,
     node,
 )
+from hypergraph.exceptions import StepUsageError
 
 __all__ = ["on"]
+
+
+def test_a_chunk_of_a_node_that_has_ended_is_refused_and_not_heard(on: On) -> None:
+    kept: list[NodeContext] = []
+
+    @node(output_name="text")
+    def first(x: int, context: NodeContext) -> int:
+        kept.append(context)
+        context.stream("in time")
+        return x
+
+    @node(output_name="end")
+    def second(text: int) -> int:
+        with pytest.raises(StepUsageError, match="'first' has ended"):
+            kept[0].stream("late")
+        return text
+
+    heard = Recorder()
+    assert on.run(Graph([first, second]), x=1, event_processors=[heard])["end"] == 1
+    assert [event.chunk for event in heard.of(StreamingChunkEvent)] == ["in time"]
 
 
 def plain(x: int) -> list[int]:

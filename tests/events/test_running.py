@@ -14,7 +14,9 @@ from support.running import map_, map_async, map_sync, run, run_async, run_sync
 
 from hypergraph import (
     END,
+    AsyncEventProcessor,
     AsyncRunner,
+    Event,
     EventDispatcher,
     EventProcessor,
     FunctionNode,
@@ -733,3 +735,20 @@ def test_of_many_threads_that_ask_to_stop_one_is_heard() -> None:
     )
     (event,) = heard.of(StopRequestedEvent)
     assert event.info == result.error.cause.info
+
+
+def test_a_processor_that_only_awaits_is_named_by_a_sync_runner() -> None:
+    class Awaits(AsyncEventProcessor):
+        heard = 0
+
+        async def on_event_async(self, event: Event) -> None:
+            self.heard += 1
+
+    awaits, graph = Awaits(), Graph([FunctionNode(lambda x: x, "f", "y")])
+    with pytest.warns(UserWarning, match="Awaits gets no events from a SyncRunner"):
+        SyncRunner().run(graph, x=1, event_processors=[awaits])
+    with pytest.warns(UserWarning, match="Awaits gets no events from a SyncRunner"):
+        list(SyncRunner().iter(graph, x=1, event_processors=[awaits]))
+    assert awaits.heard == 0
+    asyncio.run(AsyncRunner().run(graph, x=1, event_processors=[awaits]))
+    assert awaits.heard > 0

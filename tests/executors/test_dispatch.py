@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,7 +21,6 @@ from support.running import OnAsync
 from hypergraph import (
     END,
     AsyncRunner,
-    CancellationError,
     FunctionNode,
     Graph,
     InMemoryCache,
@@ -438,8 +438,10 @@ def test_a_stop_cancels_what_is_pending_and_does_not_wait_for_what_runs(kind, st
         kind(executor=stuck, checkpointer=MemoryCheckpointer()),
         {"workflow_id": "busy", "event_processors": [Stops()]},
     )
-    with pytest.raises(CancellationError):
-        on.map(Graph([away.wait_for_ever]), fifo=[fifo] * 20, map_over="fifo", **options)
+    # With "raise", a SyncRunner would start no more than the pool takes.
+    options["error_handling"] = "continue"
+    found = on.map(Graph([away.wait_for_ever]), fifo=[fifo] * 20, map_over="fifo", **options)
+    assert {result.status for result in found} == {RunStatus.STOPPED}
     # A worker that was just started may take calls that were given up, and leaves them alone.
     left = [
         f for f in stuck.submitted if not f.cancelled() and not (f.done() and f.result()[1] == ("given up",))
@@ -484,6 +486,30 @@ def test_max_concurrency_limits_what_is_under_way():
             Graph([away.double]), x=list(range(20)), map_over="x", max_concurrency=2
         )
     assert most <= 2
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_after_a_failed_item_a_sync_map_hands_no_more_to_its_executor(nested):
+    calls: list[int] = []
+
+    @node(output_name="y")
+    def fails(x: int) -> int:
+        calls.append(x)
+        if x == 1:
+            raise ValueError("one")
+        return x
+
+    inner = Graph([fails], name="inner")
+    with ThreadPoolExecutor(1) as executor:
+        runner = SyncRunner(executor=executor)
+        graph = Graph([inner.as_node().map_over("x")]) if nested else inner
+        call = runner.run if nested else partial(runner.map, map_over="x")
+        with pytest.raises(ValueError, match="one"):
+            call(graph, x=list(range(100)))
+        assert len(calls) <= 6  # one at work, two handed over, and those that began in place of others
+        calls.clear()
+        runner.map(inner, x=list(range(100)), map_over="x", error_handling="continue")
+        assert len(calls) == 100
 
 
 # -- large things -------------------------------------------------------------------------------------

@@ -535,3 +535,14 @@ def test_a_broken_cache_costs_hits_and_never_a_run(run: Runs, caplog: Any) -> No
     with caplog.at_level(logging.WARNING, "hypergraph"):
         assert run(Graph([counted.node]), {"x": 1}, cache=Broken())["y"] == 2
     assert len(caplog.records) == 2
+
+
+def test_a_cache_that_returns_no_pair_is_told_what_to_return(run: Runs, caplog: Any) -> None:
+    class Plain(InMemoryCache):
+        def get(self, key: str) -> Any:
+            return None
+
+    counted = Counted()
+    with caplog.at_level(logging.WARNING, "hypergraph"):
+        assert run(Graph([counted.node]), {"x": 1}, cache=Plain())["y"] == 2
+    assert "Plain.get must return (True, value) or (False, None), got NoneType" in caplog.text

@@ -9,7 +9,9 @@ import inspect
 import re
 import threading
 import warnings
+from argparse import Namespace
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from typing import Any
 
@@ -22,6 +24,9 @@ from hypergraph import (
     AsyncRunner,
     BaseRunner,
     CancellationError,
+    CheckpointSavedEvent,
+    Event,
+    EventProcessor,
     FunctionNode,
     Graph,
     GraphConfigError,
@@ -35,6 +40,7 @@ from hypergraph import (
     RunResult,
     RunStartEvent,
     RunStatus,
+    SuperstepStartEvent,
     SyncRunner,
     ifelse,
     interrupt,
@@ -42,6 +48,7 @@ from hypergraph import (
     route,
 )
 from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph.durability.journal import Intents
 from hypergraph.engine.options import RunOptions
 from hypergraph.exceptions import WorkflowLockedError
 from hypergraph.runners import MapHandle, PauseExecution, RunHandle, RunnerCapabilities
@@ -528,6 +535,87 @@ def test_a_loop_that_was_left_can_be_closed_at_any_time(rounds: int) -> None:
     assert troubles == []
 
 
+@pytest.mark.parametrize("again", ["for", "next"])
+@pytest.mark.parametrize("step", [False, True], ids=["events", "stops"])
+def test_a_loop_after_one_that_was_left_finds_the_run_stopped(on: On, step: bool, again: str) -> None:
+    troubles: list[Any] = []
+
+    async def awaited() -> Any:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: troubles.append(context))
+        iterator = on.runner.iter(LINE, {"a": 1}, step=step)
+        async for _ in iterator:
+            break
+        if again == "next":
+            with pytest.raises(StopAsyncIteration):
+                await anext(iterator)
+        assert [thing async for thing in iterator] == []
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0)
+        return iterator
+
+    def direct() -> Any:
+        iterator = on.runner.iter(LINE, {"a": 1}, step=step)
+        for _ in iterator:
+            break
+        assert next(iterator, None) is None
+        assert list(iterator) == []
+        return iterator
+
+    iterator = asyncio.run(awaited()) if on.is_async else direct()
+    assert iterator.result.status is RunStatus.STOPPED
+    gc.collect()
+    assert troubles == []
+
+
+@pytest.mark.parametrize("in_cycle", [False, True])
+@pytest.mark.parametrize("step", [False, True], ids=["events", "stops"])
+@pytest.mark.parametrize("with_executor", [False, True])
+def test_a_run_stops_when_its_iterator_is_dropped(with_executor: bool, step: bool, in_cycle: bool) -> None:
+    troubles: list[Any] = []
+    heard, holder = Recorder(), Namespace()
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(2) as executor:
+        patch.setattr("sys.unraisablehook", troubles.append)
+        runner = SyncRunner(executor=executor if with_executor else None)
+        holder.iterator = runner.iter(LINE, {"a": 1}, step=step, event_processors=[heard])
+        if in_cycle:
+            holder.own = holder
+        next(holder.iterator)
+        del holder
+        gc.collect()
+    assert troubles == []
+    assert heard.of(RunEndEvent)[-1].status is RunStatus.STOPPED
+    assert heard.of(NodeEndEvent) == []
+
+
+@pytest.mark.parametrize("with_executor", [False, True])
+def test_a_map_stops_when_its_iterator_is_dropped(with_executor: bool) -> None:
+    store = MemoryCheckpointer()
+    with ThreadPoolExecutor(2) as executor:
+        runner = SyncRunner(checkpointer=store, executor=executor if with_executor else None)
+        items = runner.map_iter(LINE, a=list(range(50)), map_over="a", workflow_id="m")
+        next(items)
+        del items
+        gc.collect()
+    assert store.workflow("m").status.value == "stopped"
+
+
+def test_an_async_run_stops_when_its_iterator_is_dropped() -> None:
+    heard, troubles = Recorder(), []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: troubles.append(context))
+        iterator = AsyncRunner().iter(LINE, {"a": 1}, event_processors=[heard])
+        await anext(iterator)
+        del iterator
+        gc.collect()
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert troubles == []
+    assert heard.of(RunEndEvent)[-1].status is RunStatus.STOPPED
+
+
 def test_leaving_the_loop_stops_and_closes_the_run(on: On) -> None:
     heard = Recorder()
 
@@ -547,6 +635,67 @@ def test_leaving_the_loop_stops_and_closes_the_run(on: On) -> None:
     assert heard.of(RunEndEvent)[-1].status is RunStatus.STOPPED
     assert_closed(heard.events)
     assert heard.shutdowns == 1
+
+
+BETWEEN = [(CheckpointSavedEvent, True), (SuperstepStartEvent, True), (SuperstepStartEvent, False)]
+
+
+@pytest.mark.parametrize("by_processor", [False, True], ids=["left", "stop"])
+@pytest.mark.parametrize(("kind", "stored"), BETWEEN)
+def test_a_stop_between_two_nodes_keeps_the_next_one_from_starting(
+    on: On, kind: type[Event], stored: bool, by_processor: bool
+) -> None:
+    called: list[str] = []
+    first = FunctionNode(lambda x: called.append("f") or x, "f", "y")
+    second = FunctionNode(lambda y: called.append("g") or y, "g", "z")
+    runner = type(on.runner)(checkpointer=MemoryCheckpointer() if stored else None)
+    graph, options = Graph([first, second]), {"workflow_id": "w"} if stored else {"run_id": "w"}
+
+    class Stops(EventProcessor):
+        def on_event(self, event: Event) -> None:
+            if by_processor and called and isinstance(event, kind):
+                runner.stop("w")
+
+    async def awaited() -> RunResult:
+        iterator = runner.iter(graph, x=1, error_handling="continue", event_processors=[Stops()], **options)
+        async with aclosing(iterator):
+            async for event in iterator:
+                if called and isinstance(event, kind) and not by_processor:
+                    break
+        return iterator.result  # type: ignore[no-any-return]
+
+    def direct() -> RunResult:
+        iterator = runner.iter(graph, x=1, error_handling="continue", event_processors=[Stops()], **options)
+        for event in iterator:
+            if called and isinstance(event, kind) and not by_processor:
+                break
+        return iterator.result  # type: ignore[no-any-return]
+
+    result = asyncio.run(awaited()) if on.is_async else direct()
+    assert (result.status, called, order(result)) == (RunStatus.STOPPED, ["f"], ["f"])
+    if stored:
+        runner = on.runner.__class__(checkpointer=runner.checkpointer)
+        resumed = runner.run(graph, workflow_id="w")
+        assert (asyncio.run(resumed) if on.is_async else resumed)["z"] == 1
+        assert called == ["f", "g"]
+
+
+def test_a_call_not_to_be_repeated_that_was_not_begun_is_not_ambiguous(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Intents.__init__
+
+    def wary(self: Intents, *args: Any) -> None:
+        made(self, *args)
+        self.wary = True  # as after a crash
+
+    monkeypatch.setattr(Intents, "__init__", wary)
+    pay = FunctionNode(lambda b: b, "pay", "paid", repeatable=False)
+    runner, graph = SyncRunner(checkpointer=MemoryCheckpointer()), Graph([double, pay])
+    for event in runner.iter(graph, a=1, workflow_id="w"):
+        if isinstance(event, CheckpointSavedEvent):
+            break
+    assert runner.run(graph, workflow_id="w")["paid"] == 2
 
 
 def test_an_error_of_the_consumer_stops_the_run(on: On) -> None:
@@ -619,6 +768,25 @@ def test_functions_under_way_do_not_wait_for_the_consumer() -> None:
     assert asyncio.run(main()).completed
 
 
+def test_an_async_iterator_without_a_loop_says_what_it_needs() -> None:
+    for step in (False, True):
+        with pytest.raises(RuntimeError, match=re.escape("start that with asyncio.run(main())")):
+            AsyncRunner().iter(LINE, {"a": 1}, step=step)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"run_id": 3}, "run_id must be a text that is not empty, got 3"),
+        ({"run_id": ""}, "run_id must be a text that is not empty, got ''"),
+        ({"timeout": 10**400}, "timeout is too large"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(on: On, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        on.run(LINE, {"a": 1}, **options)
+
+
 # -- map_iter ------------------------------------------------------------------------------------------
 
 
@@ -687,6 +855,35 @@ def test_leaving_map_iter_stops_the_map(on: On) -> None:
         for _ in on.runner.map_iter(Graph([note]), {"x": [1, 2, 3]}, map_over="x"):
             break
     assert seen == [1]
+
+
+def test_leaving_a_map_iter_that_is_kept_stops_the_map(on: On) -> None:
+    store = MemoryCheckpointer()
+    runner = type(on.runner)(checkpointer=store)
+    options: dict[str, Any] = {"a": [1, 2, 3], "map_over": "a", "workflow_id": "m"}
+
+    async def awaited() -> list[Any]:
+        items = runner.map_iter(LINE, **options)
+        async for _ in items:
+            break
+        return [item async for item in items]
+
+    def direct() -> list[Any]:
+        items = runner.map_iter(LINE, **options)
+        for _ in items:
+            break
+        return list(items)
+
+    assert (asyncio.run(awaited()) if on.is_async else direct()) == []
+    assert store.workflow("m").status.value == "stopped"
+
+
+def test_the_error_for_a_locked_map_does_not_name_an_option_that_it_lacks() -> None:
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    items = runner.map_iter(LINE, a=[1, 2], map_over="a", workflow_id="m")
+    next(items)
+    with pytest.raises(WorkflowLockedError, match=re.escape("with run(..., wait=True), stop it")):
+        runner.map(LINE, a=[1, 2], map_over="a", workflow_id="m")
 
 
 def test_map_iter_checks_the_call_before_anything_runs(on: On) -> None:
@@ -864,7 +1061,36 @@ def test_a_stop_after_the_end_changes_nothing() -> None:
     kept[0].stop()  # its loop is closed
 
 
-def test_cancelling_who_waits_for_a_handle_cancels_its_run() -> None:
+@pytest.mark.parametrize("call", ["start_run", "start_map"])
+def test_a_run_goes_on_when_nobody_waits_for_its_handle_any_more(call: str) -> None:
+    async def main() -> None:
+        entered, released = asyncio.Event(), asyncio.Event()
+
+        @node(output_name="y")
+        async def waits(x: int) -> int:
+            entered.set()
+            await released.wait()
+            return x
+
+        options: dict[str, Any] = {"x": [1], "map_over": "x"} if call == "start_map" else {"x": 1}
+        handle = getattr(AsyncRunner(), call)(Graph([waits]), **options)
+        waiter = asyncio.ensure_future(handle.result())
+        await entered.wait()
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        assert not handle.done
+        released.set()
+        result = await handle.result()
+        assert (result.completed, result["y"]) == (True, options["x"])
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+def test_a_run_whose_handle_is_left_ends_with_its_loop() -> None:
+    heard, troubles = Recorder(), []
+
     async def main() -> None:
         entered = asyncio.Event()
 
@@ -873,16 +1099,17 @@ def test_cancelling_who_waits_for_a_handle_cancels_its_run() -> None:
             entered.set()
             return await asyncio.get_running_loop().create_future()
 
-        handle = AsyncRunner().start_run(Graph([waits]), {"x": 1})
+        asyncio.get_running_loop().set_exception_handler(lambda _, trouble: troubles.append(trouble))
+        handle = AsyncRunner().start_run(Graph([waits]), {"x": 1}, event_processors=[heard])
         waiter = asyncio.ensure_future(handle.result())
         await entered.wait()
         waiter.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiter
-        assert handle.done
-        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(main())
+    assert heard.of(RunEndEvent)[-1].status is RunStatus.STOPPED
+    assert troubles == []
 
 
 def test_all_calls_are_there_on_both_runners() -> None:

@@ -191,6 +191,37 @@ def test_finish_stops_no_more(session: Session) -> None:
     assert [name for name, _ in session.stops] == ["load", "left"]
 
 
+def test_finish_keeps_what_else_was_chosen(session: Session) -> None:
+    def edit(stop: NodeStop) -> None:
+        stop.edit(x=10)
+        stop.finish()
+
+    assert session(GRAPH, edit, x=1).values == {"a": 11, "b": 22, "c": 33, "d": 55}
+    assert len(session.stops) == 1
+
+    def skip(stop: NodeStop) -> None:
+        stop.finish()
+        stop.skip(100)
+
+    assert session(GRAPH, skip, x=1, workflow_id="v").values == {"a": 100, "b": 200, "c": 300, "d": 500}
+    assert len(session.stops) == 2
+
+    def back(stop: NodeStop) -> None:
+        stop.back()
+        stop.finish()
+
+    assert session(GRAPH, None, back, x=1, workflow_id="u")["d"] == 10
+    assert len(session.stops) == 4
+
+
+def test_edits_of_one_stop_add_up(session: Session) -> None:
+    def edit(stop: NodeStop) -> None:
+        stop.edit(b=1)
+        stop.edit(c=2)
+
+    assert session(GRAPH, None, None, None, edit, x=1)["d"] == 3
+
+
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_quitting_leaves_no_failed_step_and_a_run_that_can_be_resumed(session: Session, at: int) -> None:
     result = session(GRAPH, x=1, quit_at=at)

@@ -656,8 +656,7 @@ def locked(workflow_id: str, pid: int, host: str, since: datetime, *, own: bool)
     )
     return WorkflowLockedError(
         f"Workflow {workflow_id!r} is being run by process {pid} on {host} since {since:%Y-%m-%d %H:%M:%S} "
-        "UTC. Pass wait=True to wait for its result, stop it, or take the workflow over with force=True."
-        + left,
+        "UTC. Wait for its result with run(..., wait=True), stop it, or take it over with force=True." + left,
         workflow_id=workflow_id,
         pid=pid,
         host=host,

@@ -45,6 +45,7 @@ from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.engine.scheduler import equal_outputs, results_of
 from hypergraph.exceptions import (
     AmbiguousStepError,
+    CancellationError,
     CheckpointError,
     CrashLoopError,
     WorkerLostError,
@@ -569,9 +570,18 @@ class Journal:
 
         Any other failure of the step is recorded by `failed`.
         """
-        if isinstance(error, Exception) or self.silent:
+        if not isinstance(error, Exception):
+            self._withdraw(step, superstep, type(error))
+
+    def not_begun(self, step: Step, superstep: int) -> None:
+        """Forget a step before which the run was stopped."""
+        self.left(step)
+        if self.intents.wary and not step.node.repeatable:  # it was announced
+            self._withdraw(step, superstep, CancellationError)
+
+    def _withdraw(self, step: Step, superstep: int, kind: type[BaseException]) -> None:
+        if self.silent:
             return
-        kind = type(error)
         facts = {
             "error": "cancelled before its function was called",
             "error_type": f"{kind.__module__}.{kind.__qualname__}",

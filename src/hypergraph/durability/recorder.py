@@ -115,6 +115,7 @@ from hypergraph.durability.resume import (
     take_up,
 )
 from hypergraph.engine.admission import is_answer, key_in_items, transactional_node
+from hypergraph.engine.execute import missing_results
 from hypergraph.engine.inner_steps import added
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
@@ -687,8 +688,23 @@ class WorkflowRecorder:
             if stored.fence is None or fences.get(stored.workflow.id) != stored.fence:
                 return False
         recall(run, stored, self.store, asked)
+        if run.resumed.lost and status is WorkflowStatus.COMPLETED and not is_inside(run):
+            self._warn_of_lost(run)
         run.fence = stored.fence if run.fence is None else run.fence
         return True
+
+    def _warn_of_lost(self, run: Run) -> None:
+        """Say what the result of a restored run lacks; of a map, what the first such item does."""
+        whole = run.workflow_id if run.map_run is None else run.map_run.workflow_id
+        kept = {name for step in run.plan.steps if step.node.persist for name in step.outputs}
+        lost = {name: why for name, why in missing_results(run).items() if name in kept}
+        if lost and (mark := f"lost in {whole}") not in self.warned:
+            self.warned.add(mark)
+            reasons = "; ".join(f"{name!r}: {why}" for name, why in lost.items())
+            warn_caller(
+                f"Workflow {run.workflow_id!r} has ended before, and its result lacks what is not stored "
+                f"({reasons}). To make it anew, use another workflow_id."
+            )
 
     def _ran_inside(self, run: Run, stored: Stored) -> list[str]:
         """Return the nested graphs whose step runs again: something in them ran by itself after it ended.
@@ -1069,6 +1085,15 @@ class WorkflowRecorder:
                 raise
             map_run.workflow_id = None  # its items are not recorded
 
+    def tell_emptied(self, map_run: MapRun) -> None:
+        """Warn of a map of no items, of which nothing is written, if items were recorded under its id."""
+        if not self.is_off and map_run.workflow_id is not None and self.options.key is None:
+            try:
+                self.maps.tell_missing(map_run, self.store.backend.children(map_run.workflow_id))
+            except CheckpointError as error:
+                if not self.tolerate(error):
+                    raise
+
     def close_map(self, map_run: MapRun) -> None:
         """Write down how the map ended."""
         try:
@@ -1345,7 +1370,7 @@ class MapRecorder:
             items = [item for item in items if item.id not in left]
         if self.options.key is None or parent is not None:
             self._refuse_changes(map_run, items)
-            self._tell_missing(map_run, items)
+            self.tell_missing(map_run, items)
         return items, failed
 
     def _refuse_unstorable(self, map_run: MapRun) -> None:
@@ -1508,7 +1533,7 @@ class MapRecorder:
                 )
 
     @staticmethod
-    def _tell_missing(map_run: MapRun, items: Sequence[Workflow]) -> None:
+    def tell_missing(map_run: MapRun, items: Sequence[Workflow]) -> None:
         """Warn of a list that lacks recorded items: the map ends without them."""
         missing = sorted(n for item in items if (n := item.item or 0) >= len(map_run.items))
         if missing:

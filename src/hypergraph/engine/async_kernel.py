@@ -35,8 +35,10 @@ class AsyncKernel:
         *,
         offload_all: bool = False,
         executors: NodeExecutors | None = None,
+        at_once: int | None = None,
     ) -> None:
         self.offload_all = offload_all
+        self._at_once = at_once  # calls of `together` that start before one has ended, if `go_on` asks
         self.executors = executors
         self.overlaps = offload_all or executors is not None
         self.width = max_concurrency
@@ -194,6 +196,8 @@ class AsyncKernel:
                     return
 
         width = len(calls) if self.width is None else min(self.width, len(calls))
+        if go_on is not None and self._at_once is not None:  # what has started cannot be left out
+            width = min(width, self._at_once)
         await self._all([work() for _ in range(width)])
 
     async def flow(self, starts: Sequence[int], run_one: Callable[[int], Awaitable[Sequence[int]]]) -> None:

@@ -269,6 +269,11 @@ async def perform(run: Run, step: Any, superstep: int) -> None:  # noqa: PLR0912
         if superstep > run.superstep:
             run.superstep = superstep
             await observer.superstep_started(run, superstep)
+        if clock() >= run.context.halt_at:  # one of these events has had the run stopped
+            run.halt(step, superstep)
+            if journal is not None:
+                journal.not_begun(step, superstep)
+            return
         outcome.span_id = await observer.node_started(run, step)
     started = clock()
     try:
@@ -671,11 +676,28 @@ def report(run: Run) -> None:
     selected = run.admission.selected if run.status is RunStatus.COMPLETED else None
     missing = [name for name in selected if name not in run.values] if selected else []
     if missing and policy != "ignore":  # V5
-        told.append(f"Requested outputs not found: {missing}. Their nodes did not run in graph {_name(run)}.")
+        lost = missing_results(run)
+        reasons = {
+            f"Their nodes did not run in graph {_name(run)}.": [n for n in missing if n not in lost],
+            f"An earlier call of graph {_name(run)} made them; they are not stored.": [*lost],
+        }
+        told += [f"Requested outputs not found: {names}. {why}" for why, names in reasons.items() if names]
         if policy == "error":
             raise ValueError(" ".join(told))
     for text in told:
         warn_caller(text)
+
+
+def missing_results(run: Run) -> dict[str, str]:
+    """Return the outputs that a restored result lacks because they are not stored, with the reasons."""
+    lost: Mapping[str, str] = {} if run.resumed is None else run.resumed.lost
+    return {
+        name: lost[step.name]
+        for step in (run.plan.steps if lost else ())
+        if step.name in lost
+        for name in step.outputs
+        if name in run.admission.returns and name not in run.values
+    }
 
 
 def _left_undone(run: Run) -> list[str]:

@@ -16,6 +16,7 @@ from hypergraph.clock import waited
 from hypergraph.display import bounded, preview
 from hypergraph.engine.kernel import NOT_KNOWN, Expired
 from hypergraph.engine.plan import Step, is_immutable
+from hypergraph.engine.scheduler import differs
 from hypergraph.exceptions import AmbiguousStepError, NodeTimeoutError, StepUsageError, safe_text
 from hypergraph.nodes.options import OnAmbiguous, RetryPolicy, checked_retry, checked_timeout, persistence
 from hypergraph.records import InnerStatus, InnerStep
@@ -256,14 +257,15 @@ class Visit:
                 return NOT_KNOWN
             self._refuse_other_question(entry, key, given, options)
             return self._resolved(entry, key, given, options)
-        found = entry
+        found: Entry | None = entry
         if entry.payload is not None and self._ledger is not None:
-            restored = self._ledger.restored(entry)
-            if restored is None:  # what cannot be read is made again
-                return NOT_KNOWN if options.repeatable else self._resolved(entry, key, given, options)
-            found = restored
+            found = self._ledger.restored(entry)
+            value = NOT_KNOWN if found is None else found.value
+        else:
+            value = _copied(entry.value)
+        if found is None or value is NOT_KNOWN:  # what cannot be read is made again
+            return NOT_KNOWN if options.repeatable else self._resolved(entry, key, given, options)
         self._refuse_other_arguments(found, key, given)
-        value = found.value if found is not entry else _copied(found.value)
         self.calls.setdefault(key, None)
         return value
 
@@ -317,7 +319,7 @@ class Visit:
     def _is_other(self, recorded: Any, given: Any) -> bool:
         if self._ledger is not None:
             return self._ledger.is_other(recorded, given)
-        return bool(_form(recorded) != _form(given))
+        return differs(recorded, _form(given)) and _stored(recorded) != _stored(given)
 
     def _resolved(self, entry: Entry, key: str, given: Arguments, options: Options) -> Any:
         """Return what a call that must not be repeated has returned, NOT_KNOWN if it may be made."""
@@ -559,13 +561,16 @@ async def _ready(value: Any) -> Any:
 
 
 def _copied(value: Any) -> Any:
-    """Return a copy that a later change does not reach; what cannot be copied is shared."""
-    if is_immutable(value):
+    """Return a copy that a later change does not reach, NOT_KNOWN of what cannot be copied.
+
+    That is mostly used up by the attempt that made it: an open file, a generator, a connection.
+    """
+    if value is NOT_KNOWN or is_immutable(value):
         return value
     try:
         return copy.deepcopy(value)
     except Exception:  # anything may be in it
-        return value
+        return NOT_KNOWN
 
 
 class _Form(bytes):
@@ -576,8 +581,13 @@ class _Form(bytes):
 
 
 def _form(value: Any) -> Any:
-    """Return what two equal values have in common; of what cannot be stored it is the type."""
-    if type(value) is _Form or is_immutable(value):
+    """Return what a later change does not reach, to compare it with another value."""
+    return value if is_immutable(value) else _stored(value)
+
+
+def _stored(value: Any) -> _Form:
+    """Return what two values have in common that `==` may not tell, as NaN; the type, if it has no form."""
+    if type(value) is _Form:
         return value
     try:
         return _Form(values.JsonSerializer().serialize(value))

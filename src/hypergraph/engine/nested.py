@@ -116,6 +116,8 @@ class MapRun:
             await self._opened(recorder)
         else:
             self.refuse_answers_to_no_item()
+            if self.context.recorder is not None and self.parent is None:
+                await stored(self, partial(self.context.recorder.tell_emptied, self))
         self.started = clock()
         try:
             if recorder is not None and self.context.begun is not None:
@@ -167,7 +169,7 @@ class MapRun:
             places = [run.item_index or 0 for run in here]
         calls = [partial(self._run_item, index) for index in places]
         if kernel.concurrent and (plan.suspends or kernel.overlaps):
-            await kernel.together(calls, self._goes_on)
+            await kernel.together(calls, None if self.keep_going else self._goes_on)
         else:
             for call in calls:
                 await call()

@@ -477,13 +477,13 @@ class Run:
     def stream(self, name: str, chunk: Any, superstep: int | None = None) -> None:
         """Emit a chunk, if there are event processors; keep it, if the node streams into a store.
 
-        Raises StepUsageError for a chunk to keep of a node that has ended; without superstep it has not.
+        Raises StepUsageError for a node that has ended; without superstep it has not.
         """
+        if superstep is not None:
+            self.visit(name, superstep)
         if self.context.observer is not None:
             self.context.observer.chunk(self, name, chunk)
         if self.context.recorder is not None and self.step_of(name).node.stream:
-            if superstep is not None:
-                self.visit(name, superstep)
             self.context.recorder.stream(self, name, chunk)
 
     def progress(self, name: str, how_far: tuple[float, float | None, str], superstep: int) -> None:

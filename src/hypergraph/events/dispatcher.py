@@ -14,11 +14,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from hypergraph.events.processor import AsyncEventProcessor, EventProcessor
+from hypergraph.exceptions import warn_caller
 
 if TYPE_CHECKING:
     from hypergraph.events.types import Event
 
 _logger = logging.getLogger("hypergraph")
+_IGNORED = AsyncEventProcessor.on_event_async  # not overridden, it calls on_event
 
 
 class _Guard:
@@ -102,6 +104,18 @@ class EventDispatcher:
             return ()
         self._shut_down = True
         return self._deliveries[::-1]
+
+
+def tell_deaf(dispatcher: EventDispatcher) -> None:
+    """Warn of processors that a SyncRunner cannot reach: they override `on_event_async` alone."""
+    for processor, _ in dispatcher._deliveries:
+        kind = type(processor)
+        awaits = getattr(kind, "on_event_async", _IGNORED) is not _IGNORED
+        if awaits and getattr(processor.on_event, "__func__", None) is EventProcessor.on_event:
+            warn_caller(
+                f"{kind.__name__} gets no events from a SyncRunner, which awaits nothing: it overrides "
+                "on_event_async alone. Override on_event as well, or use AsyncRunner."
+            )
 
 
 def _sees_values(processor: EventProcessor) -> bool:

@@ -297,12 +297,21 @@ class NodeExecutors:
         calls, so they have no limit.
         """
         if id(executor) not in self._limits:
-            workers = getattr(executor, "_max_workers", None)  # pools, including loky's
-            in_memory = isinstance(executor, ThreadPoolExecutor)
-            ahead = 0 if self._timed and not in_memory else (workers or 0) + 1
-            width = _NO_LIMIT if workers is None else workers + ahead
-            self._limits[id(executor)] = run.context.kernel.turns(width)
+            self._limits[id(executor)] = run.context.kernel.turns(self._width(executor))
         return self._limits[id(executor)]
+
+    def _width(self, executor: Executor) -> int:
+        workers: int | None = getattr(executor, "_max_workers", None)  # pools, including loky's
+        if workers is None:
+            return _NO_LIMIT
+        in_memory = isinstance(executor, ThreadPoolExecutor)
+        return workers + (0 if self._timed and not in_memory else workers + 1)
+
+    @property
+    def width(self) -> int:
+        """How many calls all executors together take at a time."""
+        given = [*self._by_path.values()] if self._for_all is None else [self._for_all]
+        return sum(self._width(executor) for executor in {id(one): one for one in given}.values())
 
 
 class Mark:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import math
 import random
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -128,6 +130,8 @@ def checked_timeout(timeout: Any) -> float | None:
         raise TypeError(f"timeout must be a number of seconds, got {got(timeout)}")
     if not timeout > 0:
         raise ValueError(f"timeout must be greater than 0 seconds, or None for no limit, got {timeout!r}")
+    if sys.float_info.max < timeout < math.inf:  # an int that no clock can be added to
+        raise ValueError("timeout is too large; use None for no limit")
     return timeout
 
 

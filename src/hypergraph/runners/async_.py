@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import weakref
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -52,6 +53,17 @@ if TYPE_CHECKING:
     from hypergraph.events.types import Event
 
 
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop. Raises RuntimeError, with what to do, if none is running."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            "AsyncRunner needs a running event loop. Call it in an async function, and start that with "
+            "asyncio.run(main()), or use SyncRunner."
+        ) from None
+
+
 class AsyncObserver(EventObserver):
     """Deliver events in order, however long a processor takes."""
 
@@ -63,7 +75,7 @@ class AsyncObserver(EventObserver):
                 await deliver(event)
 
         super().__init__(deliver_in_turn, values=values)
-        self._loop = asyncio.get_running_loop()
+        self._loop = running_loop()
         self._flush_is_due = False
         self._flushes: set[asyncio.Task[None]] = set()
 
@@ -91,6 +103,9 @@ R = TypeVar("R")
 P = ParamSpec("P")
 
 
+_background: set[asyncio.Task[Any]] = set()  # an event loop keeps only weak references to tasks
+
+
 class Handover(Generic[T]):
     """A channel from a run to its consumer; the run waits until each item is consumed."""
 
@@ -116,6 +131,8 @@ class Handover(Generic[T]):
     ) -> AsyncGenerator[T, None]:
         """Start the work and yield the items it puts; the work has ended when the consumer is gone."""
         task = asyncio.create_task(work())
+        _background.add(task)  # the garbage collector would close its coroutines in any order
+        task.add_done_callback(_background.discard)
         task.add_done_callback(lambda _: self._offers.put_nowait(None))
         try:
             while (offer := await self._offers.get()) is not None:
@@ -135,9 +152,6 @@ class Handover(Generic[T]):
             await task
 
 
-_background: set[asyncio.Task[Any]] = set()  # an event loop keeps only weak references to tasks
-
-
 def as_task(
     work: Coroutine[Any, Any, T], beginning: Beginning
 ) -> tuple[Callable[[], bool], Callable[[], Awaitable[T]], Callable[[], Awaitable[None]]]:
@@ -147,7 +161,8 @@ def as_task(
     task.add_done_callback(_background.discard)
 
     async def result() -> T:
-        return await task
+        await asyncio.wait([task])  # not the task itself: cancelling who waits for it would cancel the run
+        return task.result()
 
     async def started() -> None:
         try:
@@ -160,43 +175,75 @@ def as_task(
     return task.done, result, started
 
 
-class AsyncRunIterator:
+class AsyncIteration(Generic[T]):
+    """What a run publishes, one after another; leaving the loop stops the run."""
+
+    def __init__(self, things: AsyncGenerator[T, None]) -> None:
+        self._things = things
+        self._closing = asyncio.Lock()
+        self._loop: weakref.ref[AsyncGenerator[T, None]] | None = None
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        loop = self._until_left(self._is_left)
+        self._loop = weakref.ref(loop)
+        return loop
+
+    @property
+    def _is_left(self) -> bool:
+        """Whether an earlier loop is gone: what is left of it is closed by the event loop, sometime."""
+        return self._loop is not None and self._loop() is None
+
+    async def _until_left(self, is_left: bool) -> AsyncGenerator[T, None]:
+        try:
+            if not is_left:
+                async for thing in self._things:
+                    yield thing
+        finally:  # runs when an abandoned loop is collected: aclose() may be running already
+            if is_left or not self._closing.locked():
+                await self.aclose()
+
+    async def __anext__(self) -> T:
+        if self._is_left:
+            await self.aclose()
+        return await anext(self._things)
+
+    async def aclose(self) -> None:
+        """Stop the run unless it has ended, and wait for its end."""
+        async with self._closing:
+            await self._things.aclose()
+
+
+class AsyncMapIterator(AsyncIteration[tuple[int, RunResult]]):
+    """The items of a map, as they finish."""
+
+    def __init__(
+        self, items: AsyncGenerator[tuple[int, RunResult], None], conclude: Callable[[], Any]
+    ) -> None:
+        super().__init__(_concluded(items, conclude, asyncio.Event()))
+
+
+async def _concluded(
+    things: AsyncGenerator[T, None], conclude: Callable[[], Any], over: asyncio.Event
+) -> AsyncGenerator[T, None]:
+    """Yield what a run publishes, and conclude it."""
+    try:
+        async for thing in things:
+            yield thing
+    finally:
+        await things.aclose()
+        over.set()
+    conclude()
+
+
+class AsyncRunIterator(AsyncIteration["Event"]):
     """The events of a run, one after another."""
 
     def __init__(
         self, run: Run, events: AsyncGenerator[Event, None], conclude: Callable[[], RunResult]
     ) -> None:
         self._run = run
-        self._is_over = False
-        self._closing = asyncio.Lock()
-        self._events = self._iterate(events, conclude)
-
-    async def _iterate(
-        self, events: AsyncGenerator[Event, None], conclude: Callable[[], RunResult]
-    ) -> AsyncGenerator[Event, None]:
-        try:
-            async for event in events:
-                yield event
-        finally:
-            await events.aclose()
-            self._is_over = True
-        conclude()
-
-    async def __aiter__(self) -> AsyncIterator[Event]:
-        try:
-            async for event in self._events:
-                yield event
-        finally:  # runs when an abandoned loop is collected: aclose() may be running already
-            if not self._closing.locked():
-                await self.aclose()
-
-    async def __anext__(self) -> Event:
-        return await anext(self._events)
-
-    async def aclose(self) -> None:
-        """Stop the run unless it has ended, and wait for its end."""
-        async with self._closing:
-            await self._events.aclose()
+        self._over = asyncio.Event()
+        super().__init__(_concluded(events, conclude, self._over))
 
     @property
     def run_id(self) -> str:
@@ -206,10 +253,10 @@ class AsyncRunIterator:
     @cached_property
     def result(self) -> RunResult:
         """The result of the run. Raises RuntimeError before its end."""
-        return finished(self._run, self._is_over)
+        return finished(self._run, self._over.is_set())
 
 
-class AsyncRunDebugger(SteppedRun["AsyncGenerator[NodeStop, None]"]):
+class AsyncRunDebugger(SteppedRun["AsyncGenerator[NodeStop, None]"], AsyncIteration[NodeStop]):
     """A run that stops before each node, under AsyncRunner: iterate with `async for`."""
 
     def __init__(
@@ -217,9 +264,8 @@ class AsyncRunDebugger(SteppedRun["AsyncGenerator[NodeStop, None]"]):
         stepper: Stepper,
         begin: Callable[[], tuple[Run, AsyncGenerator[NodeStop, None], Callable[[], RunResult]]],
     ) -> None:
-        super().__init__(stepper, begin)
-        self._closing = asyncio.Lock()
-        self._stops = self._iterate()
+        SteppedRun.__init__(self, stepper, begin)
+        AsyncIteration.__init__(self, self._iterate())
 
     async def _iterate(self) -> AsyncGenerator[NodeStop, None]:
         try:
@@ -233,22 +279,6 @@ class AsyncRunDebugger(SteppedRun["AsyncGenerator[NodeStop, None]"]):
         finally:
             self._is_over = True
         self._conclude()
-
-    async def __aiter__(self) -> AsyncIterator[NodeStop]:
-        try:
-            async for stop in self._stops:
-                yield stop
-        finally:  # runs when an abandoned loop is collected: aclose() may be running already
-            if not self._closing.locked():
-                await self.aclose()
-
-    async def __anext__(self) -> NodeStop:
-        return await anext(self._stops)
-
-    async def aclose(self) -> None:
-        """Stop the run unless it has ended, and wait for its end."""
-        async with self._closing:
-            await self._stops.aclose()
 
 
 _OF_RESULTS = names_of(RunResult, MapResult)
@@ -443,14 +473,11 @@ class AsyncRunner(BaseRunner):
         async def publish(index: int, run: Run) -> None:
             await finished.give((index, result_of(run)))
 
-        async def items() -> AsyncIterator[tuple[int, RunResult]]:
-            async with aclosing(finished.take(map_run, lambda: self._drive(map_run, dispatcher))) as taken:
-                async for item in taken:
-                    yield item
-            self._conclude_map(map_run, options.error_handling)
-
         map_run.publish = publish
-        return items()
+        return AsyncMapIterator(
+            finished.take(map_run, lambda: self._drive(map_run, dispatcher)),
+            lambda: self._conclude_map(map_run, options.error_handling),
+        )
 
     @takes(BaseRunner.run)
     def start_run(
@@ -499,13 +526,7 @@ class AsyncRunner(BaseRunner):
     # -- the parts -------------------------------------------------------------------------------------
 
     def _kernel(self, graph: Graph, options: RunOptions) -> AsyncKernel:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            raise RuntimeError(
-                "AsyncRunner needs a running event loop. Call it in an async function, and start that with "
-                "asyncio.run(main()), or use SyncRunner."
-            ) from None
+        running_loop()
         executor = chosen_executor(self._executor, options.executor)
         executors = NodeExecutors(executor, graph) if executor is not None else None
         return AsyncKernel(options.max_concurrency, offload_all=self._offload_sync, executors=executors)

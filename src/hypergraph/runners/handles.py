@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import weakref
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -60,7 +61,10 @@ class Handle(Generic[R]):
         return self._started()
 
     def result(self) -> R:
-        """Wait for the run to end and return its result. Raises the errors of `run` or `map`."""
+        """Wait for the run to end and return its result. Raises the errors of `run` or `map`.
+
+        To give up waiting, as asyncio.wait_for does, does not end the run: `stop()` does.
+        """
         return self._result()
 
     def __repr__(self) -> str:
@@ -133,32 +137,64 @@ def until_left(run: Run | MapRun, steps: Iterator[T]) -> Iterator[T]:
         raise
 
 
-class RunIterator:
-    """The events of a run, one after another."""
+def close_with(holder: object, steps: Generator[Any, None, None]) -> None:
+    """Close a run when the object that iterates over it is dropped.
 
-    def __init__(self, run: Run, steps: Iterator[Event], conclude: Callable[[], RunResult]) -> None:
-        self._run = run
-        self._is_over = False
-        self._events = self._iterate(steps, conclude)
+    Until then this is a reference to the run: the garbage collector would close its coroutines in any order.
+    """
+    weakref.finalize(holder, steps.close).atexit = False
 
-    def _iterate(
-        self, steps: Iterator[Event], conclude: Callable[[], RunResult]
-    ) -> Generator[Event, None, None]:
-        try:
-            yield from until_left(self._run, steps)
-        finally:
-            self._is_over = True
-        conclude()
 
-    def __iter__(self) -> Iterator[Event]:
-        yield from self._events  # leaving this one closes that one
+class Iteration(Generic[T]):
+    """What a run publishes, one after another; leaving the loop stops the run."""
 
-    def __next__(self) -> Event:
-        return next(self._events)
+    _things: Generator[T, None, None]
+
+    def __iter__(self) -> Iterator[T]:
+        yield from self._things  # leaving this one closes that one
+
+    def __next__(self) -> T:
+        return next(self._things)
 
     def close(self) -> None:
         """Stop the run unless it has ended."""
-        self._events.close()
+        self._things.close()
+
+
+def _concluded(
+    steps: Generator[T, None, None], conclude: Callable[[], Any], over: threading.Event
+) -> Generator[T, None, None]:
+    """Yield what a run publishes, and conclude it.
+
+    This is no method: an iterator that its generator knows would live until the garbage collector comes.
+    """
+    try:
+        yield from steps
+    finally:
+        over.set()
+    conclude()
+
+
+class MapIterator(Iteration[tuple[int, RunResult]]):
+    """The items of a map, as they finish."""
+
+    def __init__(
+        self, steps: Generator[tuple[int, RunResult], None, None], conclude: Callable[[], Any]
+    ) -> None:
+        close_with(self, steps)
+        self._things = _concluded(steps, conclude, threading.Event())
+
+
+class RunIterator(Iteration["Event"]):
+    """The events of a run, one after another."""
+
+    def __init__(
+        self, run: Run, steps: Generator[Event, None, None], conclude: Callable[[], RunResult]
+    ) -> None:
+        close_with(self, steps)
+        self._run = run
+        self._over = threading.Event()
+        self._things = _concluded(steps, conclude, self._over)
 
     @property
     def run_id(self) -> str:
@@ -168,7 +204,7 @@ class RunIterator:
     @cached_property
     def result(self) -> RunResult:
         """The result of the run. Raises RuntimeError before its end."""
-        return finished(self._run, self._is_over)
+        return finished(self._run, self._over.is_set())
 
 
 def finished(run: Run, is_over: bool) -> RunResult:

@@ -11,6 +11,7 @@ from hypergraph.durability.options import HISTORY_OPTIONS, checked_history
 from hypergraph.engine.options import DEFAULTS, RunOptions
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.names import got
+from hypergraph.nodes.options import checked_timeout
 
 ErrorHandling = Literal["raise", "continue"]
 _DEFAULTS = {name: getattr(RunOptions, name) for name in RunOptions.__annotations__}
@@ -164,6 +165,12 @@ def _check_max_concurrency(value: Any) -> None:
 def _check_timeout(value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
         raise ValueError(f"timeout must be a number of seconds greater than 0, got {value!r}")
+    checked_timeout(value)
+
+
+def _check_run_id(value: Any) -> None:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"run_id must be a text that is not empty, got {value!r}")
 
 
 def checked_services(value: Any) -> dict[str, Any]:
@@ -198,6 +205,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "max_iterations": check_max_iterations,
     "max_concurrency": _check_max_concurrency,
     "timeout": _check_timeout,
+    "run_id": _check_run_id,
     "services": checked_services,
     "budget": _check_budget,
     "entrypoint": _check_entrypoint,

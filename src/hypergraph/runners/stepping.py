@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -19,7 +19,7 @@ from hypergraph.graph.graph import Graph
 from hypergraph.nodes.gate import GateNode
 from hypergraph.nodes.names import got
 from hypergraph.records import fresh_run_id
-from hypergraph.runners.handles import finished, until_left
+from hypergraph.runners.handles import Iteration, close_with, finished
 from hypergraph.runs.results import RunResult
 
 if TYPE_CHECKING:
@@ -71,10 +71,11 @@ class NodeStop:
         self.targets = tuple(map(str, step.node.targets)) if isinstance(step.node, GateNode) else ()
         self.superstep, self.workflow_id = superstep, run.context.root.workflow_id
         self._choice: tuple[str, Any] = ("next", None)
+        self._finishes = False  # whatever else is chosen
         self._is_over = False
 
     def edit(self, **values: Any) -> None:
-        """Change inputs of the node, and call it.
+        """Change inputs of the node, and call it. Several edits add up.
 
         The run is resumed with the new values, as if they had been given to it: nodes that have used one of
         them before run again first. A value that a node of a loop has made is replaced in a fork, and the
@@ -96,6 +97,8 @@ class NodeStop:
                 f"Node {self.node!r} is inside of a nested graph; change the inputs of that graph's node, or "
                 "give the outputs of this one: stop.skip(...)."
             )
+        if self._choice[0] in ("edit", "replace"):
+            values = {**self._choice[1], **values}
         changed = {n: v for n, v in values.items() if n not in self.inputs or is_other(self.inputs[n], v)}
         made = self._made_in_loops(changed)
         if changed.keys() != made and self._is_within_loop():
@@ -169,9 +172,12 @@ class NodeStop:
         self._choice = ("back", self._run is not root)
 
     def finish(self) -> None:
-        """Call this node and all others without a stop. Raises RuntimeError if the loop has proceeded."""
+        """Call all nodes that follow without a stop, and this one, unless it is skipped.
+
+        What else was chosen here is done first. Raises RuntimeError if the loop has proceeded.
+        """
         self._check()
-        self._choice = ("finish", None)
+        self._finishes = True
 
     def _check(self) -> None:
         if self._is_over:
@@ -198,7 +204,7 @@ class Stepper:
         self.give: Callable[[NodeStop], Awaitable[None]]
         self._choice: tuple[str, Any] = ("next", None)
         self._passes: tuple[str, Mapping[str, Any]] | None = None  # what was edited: it does not stop again
-        self._is_free = False
+        self._is_free = self._frees = False  # whether no step stops any more, and from the next run on
 
     async def before(self, run: Run, step: Step, superstep: int) -> Any:
         """Stop before a step. Return its outputs if it is skipped, NOT_KNOWN to call it, HALTED to end."""
@@ -216,21 +222,20 @@ class Stepper:
         kind, value = stop._choice
         if run.context.stop_request is not None:  # the loop was left, or another stop chose otherwise
             return HALTED
-        if kind == "skip":
-            return value
-        if kind == "finish":
-            self._is_free = True
-        elif kind in ("edit", "replace", "back"):
+        if kind in ("edit", "replace", "back"):
             self._choice, self._passes = (kind, value), None if kind == "back" else (stop.node, value)
+            self._frees = stop._finishes
             run.context.stop("debugger")
             return HALTED
-        return NOT_KNOWN
+        self._is_free = self._is_free or stop._finishes
+        return value if kind == "skip" else NOT_KNOWN
 
     def again(self) -> bool:
         """Prepare the call that follows on an edit or a step back; return False if there was neither."""
         (kind, value), self._choice = self._choice, ("next", None)
         if kind == "next":
             return False
+        self._is_free = self._frees  # not before: the run that ends here must not go on
         given = {name: value for name, value in vars(self.call.options).items() if name not in _HISTORY}
         store, workflow_id = self.runner.checkpointer, given["workflow_id"]
         assert store is not None  # noqa: S101 - see __init__
@@ -310,37 +315,33 @@ class SteppedRun(Generic[S]):
         return finished(self._run, self._is_over)
 
 
-class RunDebugger(SteppedRun["Iterator[NodeStop]"]):
+class RunDebugger(SteppedRun["Generator[NodeStop, None, None]"], Iteration[NodeStop]):
     """A run that stops before each node: iterate over its stops; `.result` holds the result after the last.
 
     Leaving the loop ends the run as stopped: it can be resumed, and no step has failed.
     """
 
     def __init__(
-        self, stepper: Stepper, begin: Callable[[], tuple[Run, Iterator[NodeStop], Callable[[], RunResult]]]
+        self,
+        stepper: Stepper,
+        begin: Callable[[], tuple[Run, Generator[NodeStop, None, None], Callable[[], RunResult]]],
     ) -> None:
         super().__init__(stepper, begin)
-        self._stops = self._iterate()
+        self._things = self._iterate()
+
+    def _start(self) -> None:
+        super()._start()
+        close_with(self, self._steps)
 
     def _iterate(self) -> Generator[NodeStop, None, None]:
         try:
-            yield from until_left(self._run, self._steps)
+            yield from self._steps
             while self._stepper.again():
                 self._start()
-                yield from until_left(self._run, self._steps)
+                yield from self._steps
         finally:
             self._is_over = True
         self._conclude()
-
-    def __iter__(self) -> Iterator[NodeStop]:
-        yield from self._stops  # leaving this one closes that one
-
-    def __next__(self) -> NodeStop:
-        return next(self._stops)
-
-    def close(self) -> None:
-        """Stop the run unless it has ended."""
-        self._stops.close()
 
 
 def split_step(graph: Any, keywords: dict[str, Any]) -> tuple[bool, dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +12,7 @@ from hypergraph.engine.kernel import Kernel, SyncKernel, finish, hand_out
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import DEFAULTS, RunOptions
 from hypergraph.engine.run import Run
-from hypergraph.events.dispatcher import EventDispatcher
+from hypergraph.events.dispatcher import EventDispatcher, tell_deaf
 from hypergraph.graph.graph import Graph
 from hypergraph.runners.base import (
     MAP_OPTIONS,
@@ -21,7 +21,15 @@ from hypergraph.runners.base import (
     RunnerCapabilities,
     chosen_executor,
 )
-from hypergraph.runners.handles import Beginning, MapHandle, RunHandle, RunIterator, in_thread, until_left
+from hypergraph.runners.handles import (
+    Beginning,
+    MapHandle,
+    MapIterator,
+    RunHandle,
+    RunIterator,
+    in_thread,
+    until_left,
+)
 from hypergraph.runners.observer import EventObserver, SyncObserver
 from hypergraph.runners.options import split_keywords, takes, takes_step
 from hypergraph.runners.stepping import Call, NodeStop, RunDebugger, Stepper, split_step
@@ -109,6 +117,7 @@ class SyncRunner(BaseRunner):
         if step:
             return self._debug(graph, Call(values, inputs, options))
         dispatcher = EventDispatcher(options.event_processors)
+        tell_deaf(dispatcher)
 
         handover, give = self._outlet(options)
 
@@ -124,7 +133,7 @@ class SyncRunner(BaseRunner):
     def _debug(self, graph: Graph, call: Call) -> RunDebugger:
         stepper = Stepper(self, graph, call)
 
-        def begin() -> tuple[Run, Iterator[NodeStop], Callable[[], RunResult]]:
+        def begin() -> tuple[Run, Generator[NodeStop, None, None], Callable[[], RunResult]]:
             runner, (values, inputs, options) = cast("SyncRunner", stepper.runner), stepper.call
             handover, stepper.give = runner._outlet(options)
             run, dispatcher = runner._begin(graph, values, inputs, options)
@@ -160,12 +169,11 @@ class SyncRunner(BaseRunner):
         async def publish(index: int, run: Run) -> None:
             await give((index, result_of(run)))
 
-        def items() -> Iterator[tuple[int, RunResult]]:
-            yield from until_left(map_run, self._steps(map_run, dispatcher, handover))
-            self._conclude_map(map_run, options.error_handling)
-
         map_run.publish = publish
-        return items()
+        return MapIterator(
+            self._steps(map_run, dispatcher, handover),
+            lambda: self._conclude_map(map_run, options.error_handling),
+        )
 
     @takes(BaseRunner.run, without=_ASYNC_ONLY)
     def start_run(
@@ -220,6 +228,7 @@ class SyncRunner(BaseRunner):
         return _KERNEL if executor is None else runners.kernel_for(executor, graph)
 
     def _observer(self, dispatcher: EventDispatcher) -> EventObserver:
+        tell_deaf(dispatcher)
         return SyncObserver(dispatcher)
 
     def _drive(self, run: Run | MapRun, dispatcher: EventDispatcher | None) -> None:
@@ -244,12 +253,15 @@ class SyncRunner(BaseRunner):
         handover: Any = runners.Handover()
         return handover, handover.give
 
-    def _steps(self, run: Run | MapRun, dispatcher: EventDispatcher | None, handover: Any) -> Iterator[Any]:
-        """Execute, and yield what the run publishes."""
+    def _steps(
+        self, run: Run | MapRun, dispatcher: EventDispatcher | None, handover: Any
+    ) -> Generator[Any, None, None]:
+        """Execute, and yield what the run publishes; closing the generator stops the run."""
         self._live.add(run.context)
         try:
             work = execute(run) if isinstance(run, Run) else run.execute()
-            yield from work.__await__() if handover is None else runners.steps_on_loop(run, work, handover)
+            steps = work.__await__() if handover is None else runners.steps_on_loop(run, work, handover)
+            yield from until_left(run, steps)
         finally:
             self._live.discard(run.context)
             if dispatcher is not None:

@@ -22,7 +22,8 @@ _OVER: Any = object()
 
 def kernel_for(executor: ExecutorChoice, graph: Graph) -> AsyncKernel:
     """Return a kernel that waits for executors. Raises ValueError for nodes that an executor cannot call."""
-    return AsyncKernel(IN_FLIGHT, executors=NodeExecutors(executor, graph))
+    executors = NodeExecutors(executor, graph)
+    return AsyncKernel(IN_FLIGHT, executors=executors, at_once=executors.width)
 
 
 def finish_on_loop(run: Run | MapRun, work: Coroutine[Any, Any, None]) -> None:
