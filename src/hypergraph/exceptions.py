@@ -303,6 +303,7 @@ class PanicError(HypergraphError):
         super().__init__(f"node {node_name} panicked: {safe_text(value)}")
         self.node_name = node_name  # the node
         self.value = value  # the exception it raised
+        self.__cause__ = value
 
     @property
     def stack(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 
 from laws.trials import tried
@@ -11,6 +12,7 @@ from proofs.outcome import Outcome, everywhere, scaled
 NAME = "laws of the execution model"
 GRAPHS = 20_000
 CHUNK = 50
+TOLD = 1000  # after so many graphs a line says how it stands: all of them take more than an hour
 
 
 def prove(*, scale: float = 1.0, seed: int = 0) -> Outcome:
@@ -24,6 +26,10 @@ def prove(*, scale: float = 1.0, seed: int = 0) -> Outcome:
         for reason, failure in everywhere(_tried_in, chunks):
             refused[reason] += bool(reason)
             outcome.count(failure)
+            if outcome.cases % TOLD == 0:
+                print(
+                    f"{outcome.cases:,} graphs, {len(outcome.failures)} failures", file=sys.stderr, flush=True
+                )
     outcome.note = ", ".join(
         f"{count} refused ({reason})" for reason, count in refused.most_common() if count
     )

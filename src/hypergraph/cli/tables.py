@@ -213,7 +213,7 @@ def error_lines(step: Step, most: int | None = None) -> list[str]:
     """Return a failed step with the last `most` lines of its traceback, without frames of this package."""
     what = typed_error(step["error_type"], step["error"] or "")
     head = f"{step['workflow']}, step {step['index']}, {step['node']}: {what}"
-    return [head, *trace_lines(_of_user(step.get("traceback")), most)]
+    return [head, *trace_lines(step.get("traceback"), most)]
 
 
 def outdated_lines(runs: Sequence[str]) -> list[str]:
@@ -237,17 +237,15 @@ def unresolved_lines(nodes: Sequence[UnresolvedNode]) -> list[str]:
 
 
 def trace_lines(traceback: str | None, most: int | None = None) -> list[str]:
-    """Return the last `most` lines of a traceback, indented."""
-    lines = traceback.rstrip("\n").split("\n") if traceback else []
+    """Return the last `most` lines of a traceback, indented, without frames of this package."""
+    lines = _of_user(traceback).rstrip("\n").split("\n") if traceback else []
     if most is not None and len(lines) > most:
         lines = [f"... {plural(len(lines) - most, 'line')} before", *lines[-most:]]
     return [f"  {line}" for line in lines]
 
 
-def _of_user(traceback: str | None) -> str | None:
+def _of_user(traceback: str) -> str:
     """Return a traceback without the frames that call a node; all of them if no other is left."""
-    if not traceback:
-        return traceback
     head, *frames = re.split(r'^(?=  File ")', traceback, flags=re.MULTILINE)
     own = [frame for frame in frames if not re.match(_PACKAGE_FRAME, frame)]
     return head + "".join(own) if own else traceback
