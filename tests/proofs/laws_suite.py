@@ -27,9 +27,8 @@ def prove(*, scale: float = 1.0, seed: int = 0) -> Outcome:
             refused[reason] += bool(reason)
             outcome.count(failure)
             if outcome.cases % TOLD == 0:
-                print(
-                    f"{outcome.cases:,} graphs, {len(outcome.failures)} failures", file=sys.stderr, flush=True
-                )
+                told = f"{outcome.cases:,} graphs, {len(outcome.failures)} failures"
+                print(told, file=sys.stderr, flush=True)
     outcome.note = ", ".join(
         f"{count} refused ({reason})" for reason, count in refused.most_common() if count
     )
