@@ -788,3 +788,42 @@ def test_a_warning_of_changed_code_names_what_is_kept_and_points_at_the_call(dur
     assert [Path(one.filename).name for one in told] == [
         "running.py"
     ]  # which calls the runner in these tests
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["flat", "nested"])
+@pytest.mark.parametrize("forked", [False, True], ids=["turn", "fork"])
+def test_an_answer_in_place_of_another_is_not_remembered_by_the_next_turn(
+    durable: On, bodies: Bodies, inside: bool, forked: bool
+) -> None:
+    @node(output_name="draft")
+    def write(topic: str) -> str:
+        return f"on {topic}"
+
+    @ifelse(when_true="asking", when_false=END)
+    def risky(draft: str) -> bool:
+        return "moon" in draft
+
+    @interrupt("approved")
+    def asking(draft: str) -> bool | None:
+        return None
+
+    @ifelse(when_true="publish", when_false=END)
+    def settle(approved: bool) -> bool:
+        return approved
+
+    @node(output_name="out")
+    def publish(draft: str) -> str:
+        bodies.enter(draft)
+        return draft
+
+    question = Graph([asking], name="asking").as_node() if inside else asking
+    graph = Graph([write, risky, question, settle, publish], name="review")
+    durable.run(graph, topic="moon", workflow_id="w")
+    durable.run(graph, approved=False, workflow_id="w")
+    there = "fork" if forked else "w"
+    how: dict[str, Any] = {"fork_from": ("w", None)} if forked else {"new_turn": True}
+    durable.run(graph, approved=True, workflow_id=there, **how)
+    assert bodies.ran == ["on moon"]
+    again = durable.run(graph, topic="sun", workflow_id=there, new_turn=True)
+    assert again.values == {"draft": "on sun"}
+    assert bodies.ran == ["on moon"]

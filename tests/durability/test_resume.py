@@ -12,6 +12,7 @@ from support.running import On
 
 from hypergraph import END, FunctionNode, Graph, InfiniteLoopError, RouteNode, RunStatus, node, route
 from hypergraph.checkpointers import Checkpointer, WorkflowStatus
+from hypergraph.exceptions import ValueUnreadableError
 
 __all__ = ["bodies", "durable", "store"]  # fixtures
 
@@ -74,6 +75,63 @@ def test_a_value_that_was_not_kept_is_missing_from_the_stored_result_alone(
     assert (again.status, again.values) == (RunStatus.COMPLETED, {"greeting": "with token of ann"})
     assert durable.run(graph, {"user": "ann"}, workflow_id="other").values == whole
     assert durable.run(graph, workflow_id="w", select="greeting").values == {"greeting": "with token of ann"}
+
+
+@pytest.mark.parametrize("fails", ["write", "review"])
+def test_a_loop_that_does_not_keep_its_values_does_not_go_on_with_defaults(
+    durable: On, bodies: Bodies, fails: str
+) -> None:
+    @node(output_name="draft", persist=False)
+    def write(topic: str, critique: str = "") -> str:
+        if critique:
+            bodies.enter("write")
+        return topic + critique
+
+    @node(output_name="critique", persist=False)
+    def review(draft: str) -> str:
+        if draft != "tea":
+            bodies.enter("review")
+        return draft[3:] + "!"
+
+    @node(output_name="n")
+    def count(critique: str, n: int = 0) -> int:
+        return n + 1
+
+    @route(targets=["write", END])
+    def good(n: int) -> Any:
+        return END if n >= 3 else "write"
+
+    graph = Graph([write, review, count, good], name="essay")
+    bodies.failing[fails] = ConnectionError("down")
+    with pytest.raises(ConnectionError):
+        durable.run(graph, topic="tea", workflow_id="w")
+    bodies.failing.clear()
+    with pytest.raises(ValueUnreadableError, match="persist=False"):
+        durable.run(graph, workflow_id="w")
+
+
+def test_a_second_turn_makes_again_what_was_not_to_be_kept(durable: On, bodies: Bodies) -> None:
+    @node(output_name="page", persist=False)
+    def fetch(url: str) -> str:
+        return f"page {url}"
+
+    @node(output_name="title")
+    def parse(page: str) -> str:
+        return page[:6]
+
+    @node(output_name="report")
+    def report(page: str, title: str) -> str:
+        bodies.enter("report")
+        return page + title
+
+    graph = Graph([fetch, parse, report], name="pages")
+    durable.run(graph, url="a", workflow_id="w")
+    bodies.failing["report"] = ConnectionError("down")
+    with pytest.raises(ConnectionError):
+        durable.run(graph, url="b", workflow_id="w")
+    bodies.failing.clear()
+    whole = {"page": "page b", "title": "page b", "report": "page bpage b"}
+    assert durable.run(graph, workflow_id="w").values == whole
 
 
 def test_a_stored_result_says_what_could_not_be_stored(durable: On) -> None:

@@ -163,12 +163,17 @@ def _first_error(
     tallies: Sequence[StepTally] | None = None,
     seen: Collection[str] = (),
 ) -> StepRecord | None:
-    """Return the first step that failed; failures of nested graphs are followed to where they happened."""
+    """Return the first step that failed; failures of nested graphs are followed to where they happened.
+
+    Of a node that failed again after a resume its last failure counts, as long as it has not completed.
+    """
     seen = {*seen, workflow_id}  # a damaged store may have circles
     tallies = store.backend.tally_steps(workflow_id) if tallies is None else tallies
-    failed = [tally.first for tally in tallies if tally.status is StepStatus.FAILED]
+    failed = [tally for tally in tallies if tally.status is StepStatus.FAILED]
+    done = {tally.node: tally.last for tally in tallies if tally.status is StepStatus.COMPLETED}
+    left = [tally.last for tally in failed if tally.last > done.get(tally.node, -1)]
     if failed:
-        step = store.step(workflow_id, min(failed))
+        step = store.step(workflow_id, min(left or [tally.first for tally in failed]))
         below = step.child_workflow_id if step else None
         inner = _first_error(store, below, seen=seen) if below and below not in seen else None
         return inner or step

@@ -15,7 +15,7 @@ from hypergraph.checkpointers.encoding import LazyState
 from hypergraph.checkpointers.history import edits_of
 from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow, turns_of
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
-from hypergraph.engine.admission import Admission
+from hypergraph.engine.admission import Admission, answer_names
 from hypergraph.engine.lists import Lists
 from hypergraph.engine.plan import ABSENT, Plan, Step
 from hypergraph.engine.run import Run, StepOutcome
@@ -301,6 +301,8 @@ class Replay:
                     there.setdefault(name, version)
                 for name, version in record.output_versions.items():
                     there.setdefault(name, version - 1)
+        for name in there.keys() - self.stored.versions.keys():  # inputs
+            self.versions[name] = there[name] - given[name]
         for name, version in self.stored.versions.items():
             before = self.versions[name] = there.get(name, version) - given[name]
             if before:  # a value that was given since is newer than what a step has made
@@ -372,7 +374,7 @@ class Replay:
         self.given |= turn.names
         if reached is None:
             reached = self.standing.layout.reached_from(turn.names, again)
-        self._forget(reached)
+        self._forget(reached, turn.names)
         kept = (name for name in self._accumulated() if name in self.sources and name not in self.given)
         self.remembered = tuple(kept)
         layout = self.admission.layout_for(self.given, self.remembered)
@@ -388,11 +390,21 @@ class Replay:
         kept = {name for step, name in taken if name not in step.inward}
         return (kept | self.admission.layout.lists) - asked
 
-    def _forget(self, reached: int) -> None:
-        """Take away what steps made that begin anew, but for what is remembered."""
+    def _forget(self, reached: int, fresh: Collection[str]) -> None:
+        """Take away what steps made that begin anew, but for what is remembered.
+
+        An answer is not, even one that was given in place of another: the question is asked anew.
+        """
+        asking = (self.plan.steps[index] for index in bits(reached))
+        answers = {name for step in asking for name in step.outputs}.intersection(
+            answer_names(self.admission.graph)
+        ).difference(fresh)
+        self.given -= answers
         remembered = self._accumulated() | self.given
         for name in [name for name in self.writes if name not in remembered]:
             left = [w for w in self.writes[name] if w is not EARLIER and not self._is_reached(w, reached)]
+            if name in answers:
+                left = [write for write in left if write is not None]
             if left:
                 self.writes[name], self.sources[name] = left, left[-1]
             else:

@@ -1755,7 +1755,7 @@ def _remedy(map_run: MapRun, item: Workflow, *, is_known: bool = True) -> str:
     if map_run.parent is not None:
         return "Run it with the same list again, or use another workflow_id."
     if item.fingerprint is not None:
-        return "Items were recorded with a key: pass the same key=..., or use another workflow_id."
+        return "Items were recorded with a key: call map() with the same key=..., or use another workflow_id."
     if not is_known:
         return "Use another workflow_id."
     return (

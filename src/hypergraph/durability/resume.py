@@ -769,7 +769,9 @@ class _Remaking:
             record = value.record
             maker = None if record is None else self.run.plan.steps[index[record.node_name]]
             is_due = maker is not None and bool(due >> maker.index & 1)
-            if maker is not None and is_due and maker is not step and self._comes_first(maker, step, due):
+            runs_again = step is not None and step.name in needed  # at once, before what is due
+            is_first = maker is not None and maker is not step and self._comes_first(maker, step, due)
+            if is_due and is_first and not runs_again:
                 continue  # it is made anew before this step runs
             if maker is None or record is None or is_due or not self._can_make(maker, record, value):
                 raise self._unreadable(value, step)

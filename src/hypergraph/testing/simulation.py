@@ -62,6 +62,7 @@ _TWICE = 0.3  # of the runs are delivered a second time
 _FAULT = 0.2  # of the attempts fail
 _TICKS = ((0, 1, 2, 3), (8, 2, 1, 1))  # turns that a task lets pass before it proceeds
 _FIRST = 3  # seeds whose calls are watched for what a simulation does not control
+_ERRORS = 5  # kinds of errors that a report lists
 _WRITES = (
     *("claim", "write", "try_write", "write_all", "transact", "release", "create", "put_step", "put_answers"),
     *("set_status", "settle_map", "set_tags", "delete", "trim", "retain", "recover"),
@@ -129,6 +130,7 @@ class SimulationReport:
     duplicates: int = 0  # runs that were delivered twice
     killed: Mapping[str, int] = field(default_factory=dict)  # by path: how often the process died in the node
     calls: Mapping[str, int] = field(default_factory=dict)  # by path: how often each node was called
+    errors: Mapping[str, int] = field(default_factory=dict)  # of runs that failed and passed the check
 
     @property
     def never_killed(self) -> list[str]:
@@ -155,8 +157,11 @@ class SimulationReport:
             ", ".join(f"{number} {status}" for status, number in sorted(self.endings.items())),
             f"{self.crashes} crashes, {plural(self.faults, 'failed attempt')}, "
             f"{self.duplicates} delivered twice",
+            *(f"Failed {number} times: {reason}" for reason, number in self.errors.items()),
             *self._coverage(),
         ]
+        if self.endings and not self.endings.get("completed") and not self.endings.get("partial"):
+            facts.append("No run has completed: a check of what must not happen has shown nothing.")
         if self.failure is None:
             return as_text((f"Simulation: {plural(self.seeds, 'seed')}", "all passed"), facts)
         error = self.failure.error
@@ -375,6 +380,7 @@ class _Simulation:
         runs = crashes = faults = duplicates = 0
         killed: Counter[str] = Counter()
         calls: Counter[str] = Counter(dict.fromkeys(self.paths, 0))
+        errors: Counter[str] = Counter()
         failure = None
         for seed in seeds:
             trial = _Trial(self, seed, watch=self.strict and runs < _FIRST)
@@ -388,8 +394,12 @@ class _Simulation:
             if trial.failed:
                 failure = self._twice(seed, run)
                 break
+            if run.error is not None:
+                errors[_reason(run.error)] += 1
         counts = runs, failure, dict(endings), crashes, faults, duplicates
-        return SimulationReport(*counts, killed=dict(killed), calls=dict(calls))
+        return SimulationReport(
+            *counts, killed=dict(killed), calls=dict(calls), errors=dict(errors.most_common(_ERRORS))
+        )
 
     def _twice(self, seed: int, first: SimulatedRun | None = None) -> SimulatedRun:
         """Play a seed again, to be sure that it takes the same course. Raises SimulationError."""

@@ -243,6 +243,7 @@ class DiffView(TypedDict):
     first: FirstDifference | None
     compared: int  # steps whose values were compared to find it
     path: list[StepPair]  # around the first difference
+    path_left_out: int  # pairs of steps after those
     timing: list[NodeTimes]  # the greatest difference first
     items: list[ValueChange]  # the latest values, inputs included
     left_out: int  # values that differ and are not listed
@@ -278,6 +279,8 @@ def diff(store: Checkpointer, a: str, b: str) -> DiffView:
     store = store.view(artifacts=False)
     steps_a, steps_b = (store.steps(each.id, values=False) for each in (ours, theirs))
     first, compared = _first(store, (ours, theirs), (steps_a, steps_b))
+    path = _pairs(store, steps_a, steps_b, first.position if first else 0)
+    last = path[-1]["position"] if path else -1
     items, left_out = changed_values(State(store, ours.id), State(store, theirs.id))
     inside = _Inside(store, ours, theirs)
     return {
@@ -287,7 +290,8 @@ def diff(store: Checkpointer, a: str, b: str) -> DiffView:
         "same": first is None and not items and inside.is_empty,
         "first": None if first is None else _first_view(first),
         "compared": compared,
-        "path": _pairs(store, steps_a, steps_b, first.position if first else 0),
+        "path": path,
+        "path_left_out": max(len(steps_a), len(steps_b)) - last - 1,
         "timing": _timing(*(_times(store, *each) for each in ((ours, steps_a), (theirs, steps_b)))),
         "items": items,
         "left_out": left_out,

@@ -113,7 +113,8 @@ def _table(value: Any) -> Content | None:
     if columns is None or size is None:
         return None
     if hasattr(value, "iloc"):
-        row: Callable[[int], Any] = lambda place: {k: _plain(v) for k, v in value.iloc[place].items()}  # noqa: E731
+        # Column by column: a row of a frame has one type for all.
+        row: Callable[[int], Any] = lambda place: {k: _plain(c.iloc[place]) for k, c in value.items()}  # noqa: E731
     elif callable(getattr(value, "row", None)):
         row = lambda place: value.row(place, named=True)  # noqa: E731
     elif hasattr(value, "column_names"):  # Arrow
@@ -309,9 +310,9 @@ def maker_of(item: Addition) -> StepRef | None:
 
 
 def added_lines(store: Checkpointer, step: StepRecord, name: str) -> list[str] | None:
-    """Return what a step added to a list, a line for each item; None for other values."""
+    """Return what a step added to a list, a line for each item; None for other values, and for a Replace."""
     found = added_by(store, step, name)
-    return None if found is None else [line_of(item) for item in found.items[:ITEMS]]
+    return None if found is None or found.anew else [line_of(item) for item in found.items[:ITEMS]]
 
 
 def line_of(item: Any) -> str:

@@ -74,7 +74,7 @@ def _difference(view: DiffView) -> Iterator[Block]:
     first = view["first"]
     if first is not None:
         yield _first(first)
-        yield _path(view["path"])
+        yield _path(view["path"], view["path_left_out"])
     yield _timing(view)
     if view["items"]:
         yield _values(view["items"], view["left_out"], ("A", "B", "Made in B by"))
@@ -133,16 +133,17 @@ def _verdict(each: InnerDifference) -> str:
     return f"{_numbers(each['a_step'], each['b_step'])}{node}: {_WHAT[each['kind']]}"
 
 
-def _path(pairs: list[StepPair]) -> Table:
+def _path(pairs: list[StepPair], left_out: int) -> Table:
     """Return the steps of both, with the numbers under which `hypergraph step` shows them."""
+    more = f"... and {plural(left_out, 'more step')}" if left_out else ""
     numbers = [(_index(pair["a"]), _index(pair["b"])) for pair in pairs]
     steps = [(_step(pair["a"]), "=" if pair["same"] else "≠", _step(pair["b"])) for pair in pairs]
     rows = [*zip(numbers, steps, strict=True)]
     if all(None in both or both[0] == both[1] for both in numbers):
         alike = [(b if a is None else a, *cells) for (a, b), cells in rows]
-        return Table(("Step", "A", "", "B"), alike)
+        return Table(("Step", "A", "", "B"), alike, more)
     apart = [("" if a is None else a, *cells[:2], "" if b is None else b, cells[2]) for (a, b), cells in rows]
-    return Table(("Step of A", "A", "", "Step of B", "B"), apart)
+    return Table(("Step of A", "A", "", "Step of B", "B"), apart, more)
 
 
 def _step(step: Step | None) -> str:
