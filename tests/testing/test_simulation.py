@@ -606,3 +606,14 @@ def test_a_failed_item_fails_the_map() -> None:
 def test_a_map_needs_the_inputs_that_it_names() -> None:
     with pytest.raises(MissingInputError, match="map_over names 'n'"):
         simulate(Graph([FunctionNode(abs, "size", "y", rename_inputs={"x": "n"})]), {}, map_over="n")
+
+
+def test_runs_that_fail_and_pass_the_check_are_told() -> None:
+    @node(output_name="y")
+    def slip(x: int) -> int:
+        raise AttributeError("typo")
+
+    report = simulate(Graph([slip], name="g"), {"x": 1}, seeds=3, check=lambda run: None)
+    assert report.ok
+    assert report.errors == {"AttributeError: typo": 3}
+    assert "No run has completed" in str(report)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.processes import Elsewhere, elsewhere
 
-from hypergraph import AsyncRunner, Graph, SyncRunner, node
+from hypergraph import AsyncRunner, FunctionNode, Graph, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.cli import main
 from hypergraph.views.diff import diff
@@ -82,3 +82,20 @@ def test_a_difference_inside_names_the_number_of_its_step(tmp_path: Path) -> Non
         SyncRunner(checkpointer=store).map(graph, x=numbers, map_over="x", workflow_id=name)
     (inside,) = diff(store, "m", "n")["inside"]
     assert (inside["position"], inside["a_step"], inside["b_step"]) == (0, 0, 0)
+
+
+def test_steps_after_those_that_are_shown_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def add(number: int) -> FunctionNode:
+        return FunctionNode(
+            lambda v: v + 1, f"n{number}", f"v{number + 1}", rename_inputs={"v": f"v{number}"}
+        )
+
+    graph, file = Graph([add(number) for number in range(14)], name="long"), str(tmp_path / "w.db")
+    for begin, name in enumerate("ab"):
+        SyncRunner(checkpointer=file).run(graph, v0=begin, workflow_id=name)
+    found = diff(SqliteCheckpointer(file), "a", "b")
+    assert (len(found["path"]), found["path_left_out"]) == (10, 4)
+    assert main(["--db", file, "diff", "a", "b"]) == 0
+    assert "... and 4 more steps" in capsys.readouterr().out

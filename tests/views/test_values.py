@@ -108,6 +108,7 @@ def test_a_text_is_paged_by_characters() -> None:
         (deque("ab"), "/1", "b"),
         (numpy.arange(6).reshape(2, 3), "/1/2", 5),
         (pandas.DataFrame({"a": [1, 2]}), "/1/a", 2),
+        (pandas.DataFrame({"id": [2**53 + 1], "total": [0.5]}), "/0/id", 2**53 + 1),
         (polars.DataFrame({"a": [1, 2]}), "/1/a", 2),
         (pyarrow.table({"a": [1, 2]}), "/1/a", 2),
         (pandas.Series([1, 2]), "/0", 1),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hypergraph import END, Graph, SyncRunner, node, route
+from hypergraph import END, Graph, Replace, SyncRunner, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.cli.main import main
 from hypergraph.exceptions import AmbiguousStepError
@@ -298,3 +298,31 @@ def test_the_command_line_shows_what_left_no_result(
         seen = capsys.readouterr().out
         assert "w, charge: began without leaving a result\n" in seen
         assert "on_ambiguous" in seen
+
+
+def test_the_error_of_a_run_that_failed_again_is_the_last_one(store: Checkpointer) -> None:
+    reasons = iter(("first", "second", "third", "fourth"))
+
+    @node(output_name="y")
+    def fail(x: int) -> int:
+        raise ValueError(next(reasons))
+
+    graph, runner = Graph([fail], name="g"), SyncRunner(checkpointer=store)
+    for _ in range(2):
+        runner.run(graph, x=1, workflow_id="w", error_handling="continue")
+        runner.map(graph, x=[1], map_over="x", workflow_id="m", error_handling="continue")
+    told = [(workflow(store, wf)["first_error"] or {}).get("error") for wf in ("w", "m")]
+    assert told == ["third", "fourth"]
+
+
+def test_a_list_that_starts_anew_is_shown_as_a_value(store: Checkpointer) -> None:
+    @node(output_name="xs", append=True)
+    def add(x: int) -> list[int]:
+        return [x, x + 1]
+
+    @node(output_name="xs", append=True)
+    def shrink(xs: list[int]) -> Replace:
+        return Replace([sum(xs)])
+
+    SyncRunner(checkpointer=store).run(Graph([add, shrink], name="g"), x=1, workflow_id="w")
+    assert [step(store, "w", index)["outputs"][0]["added"] for index in (0, 1)] == [["1", "2"], None]
