@@ -491,7 +491,10 @@ def test_a_list_that_shrank_leaves_the_other_items_where_they_are(
 def test_an_empty_list_is_an_empty_result(
     durable: On, store: Checkpointer, bodies: Bodies, batch: Graph
 ) -> None:
-    with untouched(store, bodies):
+    with (
+        untouched(store, bodies),
+        pytest.warns(UserWarning, match="now there are 0"),
+    ):
         assert mapped(durable, batch, []) == []
 
 

@@ -133,7 +133,7 @@ def _count_waiting_as_running() -> None:
 
 def _complete_short_lists() -> None:
     """Say nothing of recorded items that a list lacks."""
-    recorder.MapRecorder._tell_missing = staticmethod(lambda map_run, items: None)  # type: ignore[method-assign]
+    recorder.MapRecorder.tell_missing = staticmethod(lambda map_run, items: None)  # type: ignore[method-assign]
 
 
 def _forget_redacted() -> None:

@@ -246,6 +246,7 @@ def test_the_key_of_a_pause_is_quoted() -> None:
     found: dict[str, Any] = {
         "id": SHELL,
         "first_error": None,
+        "reason": None,
         "status": "paused",
         "pause": {"response_keys": {"a": "a; touch owned"}, "signal": None},
         "outdated": [],

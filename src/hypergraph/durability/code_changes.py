@@ -15,7 +15,7 @@ from hypergraph.display import preview
 from hypergraph.durability.code_hashes import code_hash, declared_types, node_hashes
 from hypergraph.durability.history import Stored, continued_in, lacking, stored_in, unseen_nodes
 from hypergraph.durability.once_only import effects_in, has_turned, is_repeatable, once_only
-from hypergraph.engine.admission import ITEM, Admission, admit
+from hypergraph.engine.admission import ITEM, Admission, admit, names_to_give
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.plan import graph_inside
@@ -186,7 +186,7 @@ class Changes:
         """Raise GraphChangedError if a run inside leads to nodes that cannot run again."""
         for runs in self.inside.values():
             for run in runs:
-                names = [name for name in run.stored.inputs if name in run.graph.inputs.all]
+                names = [name for name in run.stored.inputs if name in names_to_give(run.graph)]
                 try:
                     admission = admit(run.graph, tuple(names), on_internal_override="ignore")
                 except (HypergraphError, ValueError):  # it takes other inputs by now, which come from outside

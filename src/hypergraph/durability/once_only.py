@@ -14,7 +14,7 @@ from hypergraph.checkpointers.records import Workflow
 from hypergraph.checkpointers.status import UNFINISHED, WorkflowStatus
 from hypergraph.durability.code_hashes import node_hashes
 from hypergraph.durability.history import Stored, stored_in
-from hypergraph.engine.admission import admit
+from hypergraph.engine.admission import admit, names_to_give
 from hypergraph.engine.plan import graph_inside
 from hypergraph.engine.run import Run
 from hypergraph.exceptions import AmbiguousStepError, GraphChangedError, HypergraphError
@@ -390,7 +390,7 @@ def inputs_then(workflow: Workflow, *, is_inside: bool) -> set[str] | None:
 def _reached(graph: Graph, stored: Stored, given: Collection[str]) -> list[str]:
     if not given:
         return []
-    names = tuple(name for name in {*stored.inputs, *given} if name in graph.inputs.all)
+    names = tuple(name for name in {*stored.inputs, *given} if name in names_to_give(graph))
     try:
         admission = admit(graph, names, on_internal_override="ignore")
     except (HypergraphError, ValueError):  # it takes other inputs by now, which come from outside

@@ -78,6 +78,7 @@ from hypergraph.durability.code_changes import (
 )
 from hypergraph.durability.code_hashes import node_hashes
 from hypergraph.durability.history import (
+    MADE_LATER,
     Stored,
     active_time,
     incomparable,
@@ -114,7 +115,7 @@ from hypergraph.durability.resume import (
     standing_of,
     take_up,
 )
-from hypergraph.engine.admission import is_answer, key_in_items, transactional_node
+from hypergraph.engine.admission import is_answer, key_in_items, names_to_give, transactional_node
 from hypergraph.engine.execute import missing_results
 from hypergraph.engine.inner_steps import added
 from hypergraph.engine.nested import MapRun
@@ -290,7 +291,7 @@ class WorkflowRecorder:
                     given = canonical(graph, given, self.questions)
         if graph.has_interrupts and (self.origin is not None or stored is not None):
             self._refuse_name_alone(graph, given, known)
-        inputs, self.named = set(graph.inputs.all), frozenset(given)
+        inputs, self.named = names_to_give(graph), frozenset(given)
         self.edits = {
             n: v for n, v in given.items() if n in recorded and n not in inputs and not is_answer(graph, n)
         }
@@ -697,7 +698,8 @@ class WorkflowRecorder:
         """Say what the result of a restored run lacks; of a map, what the first such item does."""
         whole = run.workflow_id if run.map_run is None else run.map_run.workflow_id
         kept = {name for step in run.plan.steps if step.node.persist for name in step.outputs}
-        lost = {name: why for name, why in missing_results(run).items() if name in kept}
+        found = missing_results(run).items()
+        lost = {name: why for name, why in found if name in kept and why != MADE_LATER}
         if lost and (mark := f"lost in {whole}") not in self.warned:
             self.warned.add(mark)
             reasons = "; ".join(f"{name!r}: {why}" for name, why in lost.items())

@@ -42,7 +42,7 @@ from hypergraph.durability.history import (
 )
 from hypergraph.durability.once_only import effects_in, has_turned
 from hypergraph.durability.summaries import begun_at, fits, reached_at, shift_of, with_turn
-from hypergraph.engine.admission import admit
+from hypergraph.engine.admission import admit, names_to_give
 from hypergraph.engine.lists import Mark, items_of
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step, inputs_of
@@ -189,7 +189,7 @@ def refuse_unreadable(
         for item in store.backend.children(workflow.id):
             refuse_unreadable(store, graph, item, context, around)
         return
-    given = {name: value for name, (_, value) in stored.inputs.items() if name in graph.inputs.all}
+    given = {name: value for name, (_, value) in stored.inputs.items() if name in names_to_give(graph)}
     try:
         run = Run(context, admit(graph, tuple(given), on_internal_override="ignore"), given)
     except (HypergraphError, ValueError):  # it takes other inputs by now, which come from outside

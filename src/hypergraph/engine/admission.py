@@ -539,6 +539,21 @@ def admit_nothing(graph: Graph) -> Admission:
     return Admission(graph, plan, graph.inputs, {}, {}, (), nothing, (), nothing, None, layout)
 
 
+def names_to_give(graph: Graph) -> frozenset[str]:
+    """Return the inputs of a graph, and the values with which a loop may begin that only choices close."""
+    if "to_give" not in graph.memo:
+        wiring = graph.wiring
+        begins = {
+            param
+            for name, cycle in wiring.cycle_of.items()
+            for param in wiring.nodes[name].inputs
+            if not cycle.isdisjoint(makers := wiring.feeders(name, param))
+            and wiring.flow_cycle_of.get(name, set()).isdisjoint(makers)
+        }
+        graph.memo["to_give"] = frozenset(graph.inputs.all) | begins - wiring.lists
+    return graph.memo["to_give"]  # type: ignore[no-any-return]  # set above
+
+
 def _cycle_values(wiring: Wiring) -> set[str]:
     """Return the names that go round in cycles: a run may start from any of them, whatever else it has."""
     return {

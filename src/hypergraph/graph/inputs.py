@@ -99,7 +99,8 @@ def compute_input_spec(
             if param in graph.lists or scope.isdisjoint(graph.feeders(name, param)):
                 consumers.setdefault(param, []).append(name)
     injected = [name for name in bound or () if name not in consumers]
-    replaced = bypassed(graph, names, injected, without=graph.chosen)  # for those a binding stands in
+    asking = {name for name in names if _asks(graph.nodes[name])}  # a bound answer replaces no question
+    replaced = bypassed(graph, names, injected, without=asking | graph.chosen)
     consumers = {param: unfed for param, unfed in consumers.items() if not replaced.issuperset(unfed)}
     optional = {
         param
@@ -114,6 +115,10 @@ def compute_input_spec(
         _cycle_entries(graph, scope, every_bound, entrypoints or ()),
         every_bound,
     )
+
+
+def _asks(node: HyperNode) -> bool:
+    return node.is_interrupt or (node.nested_graph is not None and node.nested_graph.has_interrupts)
 
 
 def bypassed(

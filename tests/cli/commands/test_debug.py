@@ -145,4 +145,4 @@ def test_a_person_types_into_a_terminal(folder: Path) -> None:
         assert "edited" in terminal.type("e count=4", upto="> ")
         said = terminal.type("c")
     assert "completed" in said
-    assert SqliteCheckpointer(folder / "runs.db").state("w")["total"] == 3.5  # c continues without the edit
+    assert SqliteCheckpointer(folder / "runs.db").state("w")["total"] == 14.0  # c continues with the edit
