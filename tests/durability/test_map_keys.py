@@ -236,9 +236,9 @@ def test_without_its_key_a_map_is_matched_by_the_numbers_of_items(
 ) -> None:
     price(durable, pricing, rows(3, {1}), key=by_id)
     bodies.take()
-    with pytest.raises(ItemChangedError, match=r"Item 1 .* recorded with a key: pass the same key="):
+    with pytest.raises(ItemChangedError, match=r"Item 1 .* recorded with a key: .* with the same key="):
         price(durable, pricing, rows(3))
-    with pytest.raises(ItemChangedError, match="pass the same key="):
+    with pytest.raises(ItemChangedError, match="with the same key="):
         price(durable, pricing, rows(3, {1})[::-1])
     assert bodies.take() == []
     assert len(price(durable, pricing, rows(3, {1})).failures) == 1
