@@ -517,6 +517,8 @@ def _problems(value: Any, schema: Schema, place: str) -> Iterator[tuple[str, str
 
 def _listed(value: Any, known: Iterable[Any]) -> list[Any]:
     """Return the listed value that a value is, if any; JSON may have 2.0 as 2."""
+    if isinstance(known, list) and value not in known:  # quick, also for many
+        return []
     kinds = (int, float) if type(value) is int else (type(value),)
     return [one for one in known if type(one) in kinds and value == one][:1]
 
@@ -740,7 +742,7 @@ def _from_text(text: str, schema: Schema) -> Any:
         named = dict(zip(schema.get("x-names", ()), known, strict=False))
         if text in named:
             return named[text]
-        written = [one for one in known if text in (one, _text(one))]
+        written = [one for one in known if text == (one if type(one) is str else _text(one))]
         return (written or _listed(_loaded(text), known) or [text])[0]  # 2 may stand for 2.0
     kind = schema.get("type")
     if kind == "boolean":
