@@ -108,7 +108,7 @@ class Order(NamedTuple):
 
     @property
     def item_count(self) -> int | None:
-        """The number of items of a map, None if it is no map or its lists are not given."""
+        """The number of items of a map; None for a single run, and for a map without lists."""
         lists = [self.values.get(name) for name in self.options.get("map_over", ())]
         lengths = [len(found) for found in lists if isinstance(found, list)]
         if not lists or len(lengths) < len(lists):

@@ -36,7 +36,7 @@ def values_and_texts(values: str | None, pairs: Iterable[str]) -> tuple[dict[str
     """Return the values of --values, and the texts of KEY=VALUE, by name.
 
     Raises:
-        Problem: --values is no JSON object or cannot be read, a pair is none, or a name is given twice.
+        Problem: --values is not a JSON object, a pair lacks its "=", or a name is given twice.
     """
     found = {} if values is None else json_of(values, "--values")
     if not isinstance(found, dict):

@@ -166,7 +166,7 @@ def _concluded(
 ) -> Generator[T, None, None]:
     """Yield what a run publishes, and conclude it.
 
-    This is no method: an iterator that its generator knows would live until the garbage collector comes.
+    A function, not a method: a generator that refers to its iterator would keep it alive.
     """
     try:
         yield from steps

@@ -235,7 +235,7 @@ class Stepper:
         (kind, value), self._choice = self._choice, ("next", None)
         if kind == "next":
             return False
-        self._is_free = self._frees  # not before: the run that ends here must not go on
+        self._is_free = self._frees  # set last: a run that ends at this stop must not continue
         given = {name: value for name, value in vars(self.call.options).items() if name not in _HISTORY}
         store, workflow_id = self.runner.checkpointer, given["workflow_id"]
         assert store is not None  # noqa: S101 - see __init__

@@ -398,7 +398,7 @@ class Server:
 
 
 def _require_stream(store: Checkpointer, workflow_id: str, node: str) -> None:
-    """Raise Problem if there is no such workflow, or no such node in it."""
+    """Raise Problem if the workflow does not exist, or its graph lacks the node."""
     require_stream(store, require_workflow(store, workflow_id), node)
 
 
