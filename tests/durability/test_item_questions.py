@@ -476,13 +476,37 @@ def test_where_nested_graphs_keep_no_history_all_answers_are_given_in_one_call(
     store = store_at(tmp_path / "runs.db", policy=CheckpointPolicy(granularity=granularity))
     options = {"store": store, "workflow_id": "w"}
     assert keys(run(runner, desk.batch, {"topic": TOPICS}, **options)) == ["each.item-0.ok", "each.item-2.ok"]
-    assert keys(run(runner, desk.batch, {"each.item-0.ok": True}, **options)) == ["each.item-2.ok"]
+    with pytest.warns(UserWarning, match=f"granularity='{granularity}': 'each.item-0.ok'. Give them again"):
+        paused = run(runner, desk.batch, {"each.item-0.ok": True}, **options)
+    assert keys(paused) == ["each.item-2.ok"]
     answers = {"each.item-0.ok": True, "each.item-2.ok": False}
     assert run(runner, desk.batch, answers, **options)["sent"] == [
         "on a: True",
         "on auto: True",
         "on c: False",
     ]
+
+
+@pytest.mark.parametrize("granularity", ["top-level", "none"])
+def test_where_no_step_is_kept_a_later_question_takes_the_earlier_answer_again(
+    runner: str, granularity: Any
+) -> None:
+    @interrupt("legal")
+    def ask_legal(draft: str) -> str | None:
+        return None
+
+    @interrupt("brand")
+    def ask_brand(legal: str) -> str | None:
+        return None
+
+    graph = Graph([Graph([ask_legal, ask_brand], name="inner").as_node()], name="outer")
+    store = MemoryCheckpointer(policy=CheckpointPolicy(granularity=granularity))
+    options = {"store": store, "workflow_id": "w"}
+    run(runner, graph, {"draft": "tea"}, **options)
+    with pytest.warns(UserWarning, match=r"'inner.legal'. Give them again in one call .*\('inner.brand'\)"):
+        assert keys(run(runner, graph, {"inner.legal": "ok"}, **options)) == ["inner.brand"]
+    found = run(runner, graph, {"inner.legal": "ok", "inner.brand": "fine"}, **options)
+    assert (found["legal"], found["brand"]) == ("ok", "fine")
 
 
 @pytest.mark.parametrize("granularity", ["top-level", "none"])

@@ -289,6 +289,7 @@ def test_an_endless_loop_without_a_gate_says_so(on: On) -> None:
 
     text = message(on.run, Graph([there, back]), a=1, max_iterations=9, error=InfiniteLoopError)
     assert "exceeded maximum iterations (9): there → back feed each other and no gate ends the loop" in text
+    assert "If no loop is meant, rename an output: 'b', 'a'." in text
 
 
 def test_an_endless_loop_names_its_gate_and_the_last_decision(on: On) -> None:

@@ -242,6 +242,27 @@ class WorkflowRecorder:
             return what, "Use granularity='step'"
         return None
 
+    def unkept_answers(self, run: Run) -> list[str]:
+        """Return a text about the answers that a paused run has used and the next call will not find.
+
+        Where no step is stored, they have to be given together with the answers that are still missing.
+        """
+        granularity = self.store.policy.granularity
+        if granularity == "step" or run.status is not RunStatus.PAUSED:
+            return []
+        asked = [key for pause in run.pauses for key in pause.response_keys.values()]
+        used = [name for name in run.admission.answers if name not in run.answers and name not in asked]
+        if granularity == "top-level":  # what asks itself is stored, and a nested graph that has ended
+            waiting = {pause.path[0] for pause in run.pauses if pause.path}
+            used = [name for name in used if "." in name and name.partition(".")[0] in waiting]
+        if not used:
+            return []
+        listed, missing = (", ".join(map(repr, names)) for names in (used, asked))
+        return [
+            f"Answers are not kept by a policy with granularity={granularity!r}: {listed}. Give them again in "
+            f"one call with the answers to the open questions ({missing}), or use granularity='step'."
+        ]
+
     def inputs_for(
         self, graph: Graph, workflow_id: str | None, given: Mapping[str, Any]
     ) -> Mapping[str, Any]:

@@ -814,6 +814,8 @@ def _unused_answers(run: Run) -> list[str]:
         told.append(unused_answer(run.graph_name, name, why))
     if recorder is not None and is_outermost:
         told += repeated_answers(run, recorder.repeated, run.graph_name)
+    if recorder is not None and run.parent is None:
+        told += recorder.unkept_answers(run)
     return told
 
 

@@ -613,13 +613,15 @@ class Run:
 
     def _loop_text(self, loop: Loop) -> str:
         layout, limit = self.layout, self.context.max_iterations
-        names = " → ".join(layout.names_of(loop.members))
+        members = layout.names_of(loop.members)
+        names = " → ".join(members)
         stopped = f"The run exceeded maximum iterations ({limit})"
         gates = [layout.parts[gate].name for gate in loop.gates] if loop.gated else []
         if not gates:
             return (
                 f"{stopped}: {names} feed each other and no gate ends the loop. "
-                "Add a @route or @ifelse gate that returns END, or raise max_iterations."
+                "Add a @route or @ifelse gate that returns END, or raise max_iterations. "
+                f"If no loop is meant, rename an output: {self.plan.wiring.passed(members)}."
             )
         said = "; ".join(f"gate {name!r} last returned {self._last_decision(name)}" for name in gates)
         return (

@@ -6,7 +6,7 @@ never raises: mistakes in explicit edges are kept as findings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -148,6 +148,11 @@ class Wiring:
                 for value in edge.value_names:
                     feeders.setdefault((edge.target, value), []).append(edge.source)
         return feeders
+
+    def passed(self, nodes: Collection[str]) -> str:
+        """Return the quoted names of the values that nodes make for each other."""
+        values = (value for node in nodes for value in self.nodes[node].outputs)
+        return ", ".join(repr(v) for v in values if not set(nodes).isdisjoint(self.consumers.get(v, ())))
 
     def feeders(self, node: str, param: str) -> Sequence[str]:
         """Return the nodes that can supply this parameter: declared sources, else all producers."""
