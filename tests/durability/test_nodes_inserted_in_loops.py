@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.running import RUNNERS, On, OnAsync, OnSync
 
-from hypergraph import END, Graph, SyncRunner, ifelse, node, route
+from hypergraph import END, Graph, SyncRunner, ifelse, interrupt, node, route
 from hypergraph.checkpointers import MemoryCheckpointer
 
 pytestmark = pytest.mark.filterwarnings("ignore:Workflow")
@@ -148,3 +148,43 @@ def test_a_loop_that_fails_again_in_its_new_form_goes_on(
     assert result["call"] == ""
     old = ("model", "decide", "prepare", "book")
     assert {n: ran.count(n) for n in old} == {n: fresh.count(n) for n in old}
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2])
+def test_a_node_inserted_before_an_open_question_runs_in_its_round(durable: On, rounds: int) -> None:
+    ran: list[str] = []
+
+    @node(output_name="draft")
+    def write(topic: str, verdict: str = "") -> str:
+        ran.append("write")
+        return topic + verdict
+
+    @interrupt("verdict")
+    def review(draft: str) -> str | None:
+        return None
+
+    @route(targets=["write", END])
+    def decide(verdict: str) -> Any:
+        ran.append("decide")
+        return END if verdict == "ok" else "write"
+
+    @node(output_name="checked")
+    def check(draft: str) -> str:
+        ran.append("check")
+        return f"{draft} (checked)"
+
+    @interrupt("verdict")
+    def review_checked(checked: str) -> str | None:
+        return None
+
+    before = Graph([write, review, decide], name="essay")
+    now = Graph([write, check, review_checked.with_name("review"), decide], name="essay")
+    durable.run(before, {"topic": "tea"}, workflow_id="w")
+    for number in range(rounds):
+        durable.run(before, {"verdict": f" {number}"}, workflow_id="w")
+    draft = "tea" + (f" {rounds - 1}" if rounds else "")
+    ran.clear()
+    paused = durable.run(now, workflow_id="w", code_change="keep")
+    assert (ran, paused.pause.value) == (["check"], f"{draft} (checked)")
+    ended = durable.run(now, {"verdict": "ok"}, workflow_id="w", code_change="keep")
+    assert (ran, ended["draft"], ended.status.value) == (["check", "decide"], draft, "completed")

@@ -26,6 +26,8 @@ def prove(*, scale: float = 1.0, seed: int = 0) -> Outcome:
         for reason, failure in everywhere(_tried_in, chunks):
             refused[reason] += bool(reason)
             outcome.count(failure)
+            if failure is not None:
+                print(failure, file=sys.stderr, flush=True)
             if outcome.cases % TOLD == 0:
                 told = f"{outcome.cases:,} graphs, {len(outcome.failures)} failures"
                 print(told, file=sys.stderr, flush=True)

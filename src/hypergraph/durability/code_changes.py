@@ -330,21 +330,29 @@ def has_grown(graph: Graph, stored: Stored) -> bool:
     return bool(before) and not node_hashes(graph).keys() <= before.keys() | stored.finished
 
 
-def warn_of_kept(graph: Graph, workflow_id: str, paths: Mapping[str, Changes]) -> None:
-    """Warn of results that are kept although the code that made them, or what leads to it, has changed."""
+def warn_of_kept(
+    graph: Graph, workflow_id: str, paths: Mapping[str, Changes], refused: str | None = None
+) -> None:
+    """Warn of results that are kept although the code that made them, or what leads to it, has changed.
+
+    `refused` is why a rerun is not possible.
+    """
+    instead = f"A rerun is not possible: {refused}. Fork from an earlier superstep to use the new code there."
     new = {path: at for path, at in paths.items() if path.rpartition("/")[2] in at.new}
     if new:
         shown = "; ".join(f"{_listed(graph, [path])} {_novelty(path, at)}" for path, at in new.items())
+        they = "it leads" if len(new) == 1 else "they lead"
+        again = f'Pass code_change="rerun" to run what {they} to again.'
         warn_caller(
             f"Workflow {workflow_id!r}: {shown}. The results that were recorded without "
-            f'{"it" if len(new) == 1 else "them"} are kept. Pass code_change="rerun" to run what '
-            f"{'it leads' if len(new) == 1 else 'they lead'} to again.{_renamed(new)}"
+            f"{'it' if len(new) == 1 else 'them'} are kept. {instead if refused else again}{_renamed(new)}"
         )
     if kept := [path for path in paths if path not in new]:
+        again = f'Pass code_change="rerun" to run {"it" if len(kept) == 1 else "them"} again.'
         warn_caller(
             f"Workflow {workflow_id!r}: the code or wiring of {_listed(graph, kept)} has changed since it "
             f"was recorded; the recorded {'result is' if len(kept) == 1 else 'results are'} kept. "
-            f'Pass code_change="rerun" to run {"it" if len(kept) == 1 else "them"} again.'
+            f"{instead if refused else again}"
         )
 
 

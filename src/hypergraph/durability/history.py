@@ -212,13 +212,11 @@ class Replay:
 
     def _reopen(self) -> None:
         """Take back the answers to questions that changed code has asked again: they are open."""
-        standing = self.standing
-        ahead = standing.due | standing.pending | standing.asking
-        again = bits(self.asked & standing.ran & ~ahead)
+        again = bits(self.asked & self.standing.ran & ~self.standing.ahead())
         if again:
             names = {self.plan.steps[index].name for index in again}
             at = max(record.superstep for record in self.stored.waiting if record.node_name in names)
-            self.begin(Turn(at, frozenset()), standing.layout.reached_from((), again))
+            self.begin(Turn(at, frozenset()), self.standing.layout.reached_from((), again))
 
     def _follow(self, turns: Sequence[Turn], *, every: bool) -> None:
         starts = [turn.superstep for turn in turns]

@@ -259,8 +259,8 @@ class WorkflowRecorder:
             return []
         listed, missing = (", ".join(map(repr, names)) for names in (used, asked))
         return [
-            f"Answers are not kept by a policy with granularity={granularity!r}: {listed}. Give them again in "
-            f"one call with the answers to the open questions ({missing}), or use granularity='step'."
+            f"Answers are not kept by a policy with granularity={granularity!r}: {listed}. Give them again "
+            f"in one call with the answers to the open questions ({missing}), or use granularity='step'."
         ]
 
     def inputs_for(
@@ -782,8 +782,9 @@ class WorkflowRecorder:
             return changes.outdated
         if code_change == "error":
             refuse_changes(graph, stored.workflow.id, changes.paths())
-        elif _is_outermost(run):
-            warn_of_kept(graph, stored.workflow.id, changes.paths(anew))
+        elif _is_outermost(run) and (kept := changes.paths(anew)):
+            refused = not_to_rerun(self.store, run.admission, stored, changes.outdated)
+            warn_of_kept(graph, stored.workflow.id, kept, refused)
         return []
 
     def _is_ripe(self, question: Question) -> bool:

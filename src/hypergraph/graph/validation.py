@@ -90,7 +90,8 @@ def _free_cycles(wiring: Wiring) -> Iterator[str]:
             yield (
                 f"{' → '.join(names)} feed each other and no gate ends the loop. It begins at {place!r}, "
                 "if that has its inputs, and ends only when its values stop changing. Add a @route or "
-                f"@ifelse gate that returns END. If no loop is meant, rename an output: {wiring.passed(names)}."
+                "@ifelse gate that returns END. "
+                f"If no loop is meant, rename an output: {wiring.passed(names)}."
             )
 
 
