@@ -91,6 +91,7 @@ class Loop:
     is_within: bool = False  # whether it is a cycle without a gate inside of another one
     whole: bool = False  # whether they start where it begins, once all that a gate chose is done,
     back: frozenset[tuple[int, int]] = frozenset()  # and the edges that lead there
+    fed: dict[int, int] = field(default_factory=dict)  # by head: what brings it values in the loop
     gates: tuple[int, ...] = ()  # all gates inside
     around: int = 0  # controlled nodes of it that are open when a loop around it begins
     callers: tuple[int, ...] = ()  # gates outside with targets inside
@@ -294,6 +295,11 @@ class Layout:
         loop.around = members & _union(self.loops[k].opened for k in around)
         inner = self._sever(loop, component, links)
         self._order(component, inner, ahead, (*around, number))
+        for head in bits(loop.cut) if loop.gated else ():
+            sources = (i for i in component if head in links[i] and head not in inner[i])
+            ways = (1 << i | self.before[i] for i in sources if self._carries(i, head))
+            if found := _union(ways) & members & ~(1 << head):
+                loop.fed[head] = found
         loop.inner = tuple(k for k in range(number, len(self.loops)))
         own = _union(self.loops[k].bit for k in loop.inner)
         loop.inside = members | own
@@ -1083,6 +1089,7 @@ class Standing:
     __slots__ = (
         "arrived",
         "asking",
+        "beside",
         "coming",
         "decisions",
         "due",
@@ -1123,6 +1130,7 @@ class Standing:
         self.held = [0] * len(layout.loops)  # by loop: heads chosen for its next round
         self.unrun = [loop.cut for loop in layout.loops]  # by loop: its heads that have not run in this entry
         self.entering = [0] * len(layout.loops)  # by loop: those inside that begin anew with its next round
+        self.beside: dict[int, int] = {}  # by loop: heads of loops inside that its round has chosen too
         self.partial: dict[int, int] = {}  # by node that did not make everything: the slots it has filled
         self.quiet: dict[int, int] = {}  # by node: what its first run does not make run again
         self.events: list[tuple[int, bool]] = []  # loops that were entered, or (True) that began a round
@@ -1165,6 +1173,7 @@ class Standing:
             *self.held,
             *self.unrun,
             *self.entering,
+            *sorted(self.beside.items()),
         )
 
     def to_data(self) -> dict[str, object]:
@@ -1206,6 +1215,7 @@ class Standing:
             setattr(other, name, getattr(self, name))
         other.decisions, other.held, other.events = dict(self.decisions), list(self.held), []
         other.said, other.unrun, other.entering = dict(self.said), list(self.unrun), list(self.entering)
+        other.beside = dict(self.beside)
         return other
 
     # -- what comes next -------------------------------------------------------------------------------
@@ -1230,11 +1240,35 @@ class Standing:
                     self._begin_round(loop, heads)
                     return self.ready()  # a new round may close what waits for its signals
         before = layout.before
-        return [
+        found = [
             i
             for i in bits(self.due & ~held | self.pending)
             if not active & before[i] or self.pending >> i & 1
         ]
+        if self.unrun and len(found) + self.running.bit_count() > 1:
+            return self._without_late(found, active)
+        return found
+
+    def _without_late(self, found: list[int], active: int) -> list[int]:
+        """Leave out what follows a head that is open and has not run since its loop began, if it is led to.
+
+        Such a head begins no next round: what brings it its values leads on through it.
+        """
+        layout, late = self.layout, set[int]()
+        for loop in layout.loops:
+            if not loop.fed:
+                continue
+            for head in bits(self.unrun[loop.index] & self.open & ~self.due & ~self.running):
+                ahead = bits(active & loop.fed.get(head, 0))
+                late |= {
+                    i
+                    for i in found
+                    if layout.before[i] >> head & 1
+                    and any(j != i and not layout.before[j] >> i & 1 for j in ahead)
+                    and not self.pending >> i & 1
+                }
+        left = [i for i in found if i not in late]
+        return left if left or self.running else found
 
     def _begin_round(self, loop: Loop, heads: int) -> None:
         chosen, layout = self.held[loop.index], self.layout
@@ -1245,6 +1279,7 @@ class Standing:
             inner = [k for k in layout.home[i] if layout.loops[k].cut >> i & 1]
             if inner:
                 self.held[inner[-1]] |= 1 << i
+                self.beside[loop.index] = self.beside.get(loop.index, 0) | 1 << i
         for k in bits(self.entering[loop.index]):
             self._look_at(self._enter(k))
         self.entering[loop.index] = 0
@@ -1270,6 +1305,11 @@ class Standing:
         self.lost &= ~bit
         self.running |= bit
         self.round |= bit
+        if self.beside:
+            self._keep_out(~bit)
+            waiting = _union(self.beside.values())
+            for k in layout.home[index]:  # the round of a head that was chosen, and waits, is the next one
+                self.held[k] = (self.held[k] | waiting & layout.loops[k].cut) & ~bit
         if layout.heads & bit:  # open for one run
             for gate in layout.controllers[index]:
                 if gate in self.decisions:
@@ -1355,7 +1395,7 @@ class Standing:
     def decide(self, gate: int, targets: Collection[int], is_end: bool = False) -> None:
         """Note what a gate decided; then it is to `finish`."""
         self.said[gate] = _mask(targets)
-        touched = self._drop(gate, self.placed) if gate in self.decisions else 0
+        touched = self._drop(gate, self._begun()) if gate in self.decisions else 0
         if is_end:
             self.ended |= 1 << gate
         self._look_at(touched | self._choose(gate, targets) | 1 << gate)
@@ -1371,7 +1411,7 @@ class Standing:
         self.owed |= chosen
         self.fresh |= chosen
         holds = layout.holds[gate]
-        later = chosen & ~self.placed  # the others run in this round
+        later = chosen & ~self._begun()  # the others run in this round
         outermost = min((holds[i] for i in targets if i in holds and later >> i & 1), default=None)
         if outermost is not None:
             self.held[outermost] |= later & layout.loops[outermost].starts
@@ -1411,6 +1451,7 @@ class Standing:
         layout = self.layout
         kept &= self.decisions[gate] & layout.heads
         dropped = self.decisions[gate] & ~kept
+        self._keep_out(~dropped)
         self.decisions[gate] = kept
         self._give_up(dropped)
         for k in layout.home[gate] if dropped & layout.heads else ():
@@ -1431,20 +1472,37 @@ class Standing:
         self.owed &= ~given_up
         self.lost |= _mask(i for i in bits(given_up) if self._missing(i))
 
+    def _begun(self) -> int:
+        """Return the heads whose round has begun, and that have not started."""
+        return self.placed | _union(self.beside.values()) if self.beside else self.placed
+
+    def _keep_out(self, left: int) -> None:
+        """Let only these heads wait for a round of the loops inside that they were chosen in."""
+        if self.beside:
+            self.beside = {k: mask & left for k, mask in self.beside.items() if mask & left}
+
     def _is_called(self, loop: Loop) -> bool:
         """Say whether a gate outside stands with a decision that names a node of the loop."""
         return any(self.said.get(gate, 0) & loop.members for gate in loop.callers)
 
     def _enter(self, number: int) -> int:
-        """Begin a loop anew; return the nodes concerned."""
+        """Begin a loop anew; return the nodes concerned.
+
+        What its gates chose outside of all their loops waits for those to end, and stands: the loop may end
+        this time before they are asked again.
+        """
         layout = self.layout
         loop = layout.loops[number]
         concerned = loop.members
+        around = (mask for k, mask in self.beside.items() if k not in loop.inner)
+        begun = self.placed & ~loop.members | _union(around)  # a round around this loop has begun with them
         for gate in loop.gates:
-            self.said.pop(gate, None)
+            said = self.said.pop(gate, 0) & ~layout.heads
             decided = self.decisions.pop(gate, 0)
-            if stays := decided & self.placed & ~loop.members:  # a round around this loop has begun with them
+            if stays := decided & (begun | ~layout.heads):
                 self.decisions[gate] = stays
+            if said & stays:
+                self.said[gate] = said
             concerned |= decided & ~stays
         self._give_up(concerned)
         self.ended &= ~loop.members
@@ -1456,6 +1514,7 @@ class Standing:
         for k in loop.inner:
             inner = layout.loops[k]
             self.held[k] = self.entering[k] = 0
+            self.beside.pop(k, None)
             self.unrun[k] = inner.cut
             self.entered |= inner.opened if self._is_called(inner) else inner.unaided
             self.events.append((k, False))
@@ -1545,6 +1604,8 @@ class Standing:
             known = [other.index for other in layout.loops if other.members == loop.members]
             if known and not loop.members & reached:
                 new.held[known[0]], new.unrun[known[0]] = self.held[loop.index], self.unrun[loop.index]
+                if loop.index in self.beside:
+                    new.beside[known[0]] = self.beside[loop.index]
                 entering = {self.layout.loops[k].members for k in bits(self.entering[loop.index])}
                 new.entering[known[0]] = _mask(k.index for k in layout.loops if k.members in entering)
         for gate, mask in new.said.items():  # what it chose begins anew, by the decision that stands
@@ -1578,6 +1639,7 @@ class Standing:
             self.fresh &= ~chosen
             self.placed &= ~chosen
             self.held = [heads & ~chosen for heads in self.held]
+            self._keep_out(~chosen)
             self._reopen(chosen)
             self._look_at(chosen | 1 << gate)
         if undone:

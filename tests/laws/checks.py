@@ -93,7 +93,8 @@ class Choices:
     """L2: what gates have opened so far, in a run of a graph that is given these names.
 
     A decision opens a head, a node that a gate of its own loop controls, for one run; it opens any other node
-    until its gate decides anew, is given something new, or has its loop begin anew. The beginning of a loop
+    until its gate decides anew or is given something new. A head that was chosen
+    with one of a loop around its own is of the round that they begin: it stays open. The beginning of a loop
     needs no decision in each entry of the loop, but one for a node of the loop if gates outside control it.
     """
 
@@ -102,7 +103,7 @@ class Choices:
         self.paths = self.shape.paths(set(given))
         levels = {id(x): x for path in self.paths.values() for x in path[1:]}
         self.entered: dict[frozenset[str], int] = {x.members: 0 for x in levels.values()}  # since when
-        self.once: set[tuple[str, str]] = set()  # gates and heads that they have opened for one run
+        self.once: dict[tuple[str, str], set[str]] = {}  # gates and heads open for one run: the choice
         self.standing: dict[str, tuple[str, ...]] = {}  # by gate: its last decision
         self.ended: set[str] = set()
         self.ran: dict[str, int] = {}  # by node: when it last ran
@@ -130,11 +131,12 @@ class Choices:
         """Take over what the nodes of a superstep have written and decided."""
         self.ran.update(dict.fromkeys(step, now))
         asks = {p.name for p in self.net.parts if p.kind == "ask"} - {n for n, _ in wrote}  # that stay open
-        self.once = {(g, t) for g, t in self.once if t not in step or t in asks}
+        self.once = {(g, t): c for (g, t), c in self.once.items() if t not in step or t in asks}
         for g, choice in decided.items():
             self.ended.update({g} if choice == END else ())
             self.standing[g] = () if choice == END else choice
-            self.once |= {(g, t) for t in self.standing[g] if t in self.shape.heads}
+            heads = self.shape.heads.intersection(self.standing[g])
+            self.once |= {(g, t): heads for t in heads}
         sent = [e for e in self.shape.edges if e.kind == "data" and (e.source, e.name) in wrote]
         for members in self.entered:
             sources = {e.source for e in sent if e.target in members}
@@ -149,8 +151,14 @@ class Choices:
     def _enter(self, members: frozenset[str], now: int) -> None:
         self.entered.update({inner: now for inner in self.entered if inner <= members})
         self.ended -= members
-        self.standing = {g: c for g, c in self.standing.items() if g not in members}
-        self.once = {(g, t) for g, t in self.once if g not in members or t not in members}
+        self.standing = {
+            g: c if g not in members else tuple(t for t in c if t not in self.shape.heads)
+            for g, c in self.standing.items()
+        }
+        around = set().union(*(other for other in self.entered if other > members)) - members
+        self.once = {
+            (g, t): c for (g, t), c in self.once.items() if g not in members or t not in members or c & around
+        }
 
 
 def nothing_unchosen(net: Net, given: Iterable[str], out: Outcome) -> str | None:
@@ -236,7 +244,7 @@ def whole_rounds(net: Net, given: Iterable[str], out: Outcome) -> str | None:
             there |= {x for _, x in out.wrote[now]}
         asking = [n for n in loop if parts[n].kind == "ask"]
         asked = [n for n in asking if not set(out.questions).isdisjoint(parts[n].outputs)]
-        if any(begin in step for n in asked for step in out.supersteps[_last(n, out) :]):
+        if any(begin in step for n in asked for step in out.supersteps[_last(n, out) + (n == begin) :]):
             return f"{begin} ran while {asked} waited for an answer in {out.supersteps}"
     return None
 

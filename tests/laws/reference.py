@@ -11,8 +11,9 @@ D11 A node takes the latest value of a name. With declared edges it runs when th
 D12 Heads that were chosen are pending until nothing else of their loop is due, then all of them begin the
     next round together. Where rounds begin at the place itself (D2), it is pending when something came back
     to it, and what came back to others is of that round, too, also if they wait for a signal in it. From then
-    on they are nodes of this round: a join waits for each of them. If a gate chooses the head of a loop and
-    one of a loop inside of it, the inner one waits for the outer round.
+    on they are nodes of this round: a join waits for each of them. So is a head that is open and has not run
+    since the loop began: what brings it its values leads on through it (L1). If a gate chooses the head of a
+    loop and one of a loop inside of it, the inner one waits for the outer round.
 D13 A beginning that a gate outside of the loop controls, too, is open when a gate outside has named any node
     of the loop (R6): `start -> head d gate` does not begin when start chooses otherwise, and a corrective
     loop that is entered at its repair goes on to its beginning. A gate that no gate of its loop controls has
@@ -24,7 +25,9 @@ D14 The place where a loop begins is due for "not yet run in this turn", and so 
     In a cycle without a gate a node becomes due for what comes from outside, too, and a cycle inside of a
     cycle does not begin anew: what comes to it there makes nothing run again but what takes it (R3), and goes
     first; rounds are counted anew. Else they would begin each other again and again, without a decision.
-D15 Re-entry within a turn drops decisions and END, not values (L3). Only a turn drops values. What leads to
+D15 Re-entry within a turn drops decisions and END, not values (L3). Only a turn drops values. What a gate
+    of the loop chose outside of all its loops waits for those to end, and stands (the letter of R5): the loop
+    may end this time before the gate is asked again; then its last choice is followed (L8). What leads to
     the next round of a loop enters the loops inside of it when that round begins: else they would begin
     again and again in one round (L3), and no round would be counted.
 D16 A decision opens every node that shares a loop with a gate of its own for one run (the letter of R5). If
@@ -168,13 +171,19 @@ class Interpreter:
         self.loops = {c: loop for c, loop in self.loops.items() if not c & reached}
 
     def _reenter(self, members: frozenset[str]) -> None:
-        """R6: a loop begins anew: its decisions are dropped, END is undone, its beginning is open again."""
+        """R6: a loop begins anew: its decisions are dropped, END is undone, its beginning is open again.
+
+        D15: what its gates chose outside of all their loops stands.
+        """
         for n in members:
-            self.decided.pop(n, None)
+            choice = self.decided.pop(n, END)
+            ways_out = tuple(t for t in choice if t not in self.heads) if choice != END else ()
+            self.decided |= {n: ways_out} if ways_out else {}
             self.asked.pop(n, None)
         self.loops = {c: loop for c, loop in self.loops.items() if not c <= members}
-        begun = {n for loop in self.loops.values() for n in loop.places} - members  # with a round around it
-        self.opens = {(g, t): s for (g, t), s in self.opens.items() if g not in members or t in begun}
+        begun = {n for loop in self.loops.values() for n in loop.places}  # with a round around it
+        kept = begun | set(self.parts) - self.heads
+        self.opens = {(g, t): s for (g, t), s in self.opens.items() if g not in members or t in kept}
         closed = {n for n in members if self.gates[n]} - {t for _, t in self.opens}
         for loop in self.loops.values():
             loop.places -= closed
@@ -190,7 +199,8 @@ class Interpreter:
                     out.ended, out.loop = "infinite", sorted(endless[0])
                     return
                 due = {n for n in self.scope if self._due(n)}
-            ready = [n for n in self.scope if n in due and not self._waits(n, due)]
+            able = [n for n in self.scope if n in due and not self._waits(n, due)]
+            ready = [n for n in able if not self._is_late(n, due)] or able
             if not ready:
                 break
             out.supersteps.append(ready)
@@ -341,6 +351,7 @@ class Interpreter:
         loop = self.loops.get(level.members)
         if loop is None:
             return set()
+        due = due - set(self.asked)  # D22: those are of this round, also if they are chosen for the next
         if level.at_begin:
             return self._fed(level, loop) & due - loop.places
         if not level.gated:
@@ -374,7 +385,7 @@ class Interpreter:
         for level in self.levels if due else ():
             late = self._late(level, due)
             pending = self._pending(level, due) - late
-            at_rest = due & level.members <= pending | late
+            at_rest = due & level.members <= pending | late and not self._is_led_to(level, due)
             if pending and at_rest and not level.members & set(self.asked):
                 loop = self.loops[level.members]
                 self.beside = {t: others for t, others in self.beside.items() if not others & level.heads}
@@ -386,6 +397,15 @@ class Interpreter:
                 self._reenter(loop.entering.pop())
         return [members for members in found if members in self.loops]
 
+    def _is_led_to(self, level: Level, due: set[str]) -> bool:
+        """R4: does something outside of a loop lead to it that is due?"""
+        for m in (due | set(self.asked)) - level.members:
+            around = self._common(m, min(level.members))
+            pending = self._pending(around, due) | self._late(around, due)
+            if m not in pending and not level.members.isdisjoint(around.ahead[m]):
+                return True
+        return False
+
     def _waits(self, n: str, due: set[str]) -> bool:
         """R4, L1."""
         for m in (due | set(self.asked)) - {n}:
@@ -393,6 +413,19 @@ class Interpreter:
             pending = self._pending(level, due) | self._late(level, due)
             if m not in pending and (n in pending or n in level.ahead[m]):
                 return True
+        return False
+
+    def _is_late(self, n: str, due: set[str]) -> bool:
+        """D12: does a node follow an open head that has not run since its loop began, and is led to?"""
+        for level in (level for level in self.path[n][1:] if level.gated):
+            loop, here = self.loops.get(level.members), (due | set(self.asked)) & level.members - {n}
+            for e in (e for e in level.cut if e.kind != "control" and n in level.ahead[e.target]):
+                has_run = loop is not None and self.last.get(e.target, -1) >= loop.entered
+                if has_run or e.target in {*due, *self.asked} or not self._open(e.target):
+                    continue
+                ahead = level.ahead
+                if any((m == e.source or e.source in ahead[m]) and m not in ahead[n] for m in here):
+                    return True
         return False
 
     def _step(self, ready: Sequence[str], out: Outcome) -> str:

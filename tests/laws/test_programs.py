@@ -1811,3 +1811,120 @@ def test_a_counter_that_is_given_with_a_turn_starts_over(call: Call) -> None:
     assert call(graph, question="c", attempt=0, workflow_id="w")["reply"] == "c1"  # the same turn continues
     assert calls == [("c", 0), ("c", 1), ("c", 1)]
     assert call(graph, question="d", workflow_id="w")["reply"] == "d2"  # it is remembered
+
+
+def test_a_choice_that_waits_for_the_loop_around_is_followed_when_that_ends(call: Call) -> None:
+    """The last chapter is published, although the next title came to the loop that it was written in."""
+
+    @node(output_name="title")
+    def pick(titles: list[str], written: list[str]) -> str:
+        return titles[len(written)]
+
+    @route(targets=["write", END])
+    def more(title: str) -> Any:
+        return "write" if title else END
+
+    @node(output_name="text")
+    def write(title: str, report: str = "") -> str:
+        return title
+
+    @node(output_name="draft")
+    def edit(text: str, remark: str = "") -> str:
+        return f"{text} {remark}".strip()
+
+    @node(output_name="report")
+    def review(draft: str) -> str:
+        return f"report on {draft}"
+
+    @route(targets=["mend", "publish"])
+    def verdict(report: str) -> str:
+        return "publish" if "mended" in report else "mend"
+
+    @node(output_name="remark")
+    def mend(report: str) -> str:
+        return "mended"
+
+    @route(targets=["keep", END])
+    def accept(draft: str) -> Any:
+        return "keep"
+
+    @node(output_name="written", append=True)
+    def keep(draft: str) -> str:
+        return draft
+
+    @node(output_name="published")
+    def publish(report: str) -> str:
+        return f"published: {report}"
+
+    graph = Graph([pick, more, write, edit, review, verdict, mend, accept, keep, publish], name="book")
+    found = call(graph, {"titles": ["one", ""], "written": []})
+    assert course(found)[-3:] == ["pick", "more", "publish"]
+    assert found["published"] == "published: report on one mended"
+
+
+def test_what_is_chosen_with_the_head_of_the_loop_around_runs_in_its_round(call: Call) -> None:
+    @node(output_name="plan")
+    def plan(facts: str = "no facts", text: str = "") -> str:
+        return f"plan for {facts}, {text or 'no text'}"
+
+    @route(targets=["research", "write", END], multi_target=True)
+    def decide(plan: str) -> Any:
+        return ["research", "write"] if "no facts" in plan else [END]
+
+    @node(output_name="facts")
+    def research(plan: str) -> str:
+        return "facts"
+
+    @node(output_name="text")
+    def write(plan: str, facts: str = "") -> str:
+        return f"text on {facts}"
+
+    graph = Graph(
+        [plan, decide, research, write],
+        edges=[(research, write), (write, plan), (plan, decide), (plan, research), (plan, write)],
+        name="report",
+    )
+    found = call(graph, {"facts": "no facts"})
+    assert course(found) == ["plan", "decide", "research", "write", "plan", "decide"]
+    assert found["text"] == "text on facts"
+
+
+def test_what_leads_to_an_open_head_leads_on_through_it(call: Call) -> None:
+    """A gate outside of the loop has chosen `fetch`: what follows it waits for what `fetch` takes."""
+
+    @route(targets=["fetch", END])
+    def start(query: str) -> Any:
+        return "fetch"
+
+    @node(output_name="terms")
+    def expand(query: str, wider: str = "") -> str:
+        return query + wider
+
+    @node(output_name="pages")
+    def fetch(terms: str) -> str:
+        return f"pages on {terms}"
+
+    @node(output_name="ranked")
+    def rank(query: str, pages: str = "no pages") -> str:
+        return f"ranked {pages}"
+
+    @node(output_name="shown")
+    def show(ranked: str) -> str:
+        return f"shown: {ranked}"
+
+    @route(targets=["fetch", END])
+    def enough(shown: str) -> Any:
+        return END
+
+    @route(targets=["widen", END])
+    def is_narrow(pages: str) -> Any:
+        return "widen" if "more" not in pages else END
+
+    @node(output_name="wider")
+    def widen(pages: str) -> str:
+        return " and more"
+
+    graph = Graph([start, expand, fetch, rank, show, enough, is_narrow, widen], name="search")
+    found = call(graph, {"query": "tea"})
+    assert course(found)[:4] == ["start", "expand", "fetch", "rank"]
+    assert found["shown"].startswith("shown: ranked pages on tea")
