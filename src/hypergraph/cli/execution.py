@@ -41,6 +41,11 @@ from hypergraph.views.values import describe
 
 T = TypeVar("T")
 
+SINGLE_RUN_OPTIONS = (
+    Option("--select", "return only this output", "NAME", many=True),
+    Option("--entrypoint", "the node where a cycle starts", "NODE"),
+    Option("--max-iterations", "the most rounds of a loop", "N", number),
+)
 RUN_OPTIONS = (
     Option("--map-over", "run once for each item of this input", "KEY", many=True),
     Option(
@@ -49,9 +54,8 @@ RUN_OPTIONS = (
         "MODE",
         choices=("zip", "product"),
     ),
-    Option("--select", "return only this output", "NAME", many=True),
-    Option("--entrypoint", "the node where a cycle starts", "NODE"),
-    Option("--max-iterations", "the most rounds of a loop", "N", number),
+    Option("--key", "of a map: match stored items by this input instead of by their position", "KEY"),
+    *SINGLE_RUN_OPTIONS,
     Option(
         "--error-handling",
         "of a map: stop at the first failed item (raise, default), or continue",
@@ -150,8 +154,9 @@ def order_of(call: Call, stored: Workflow | None = None, tags: Mapping[str, str]
     if given.map_over:
         options |= {"map_over": given.map_over, "map_mode": given.map_mode or "zip"}
         options["error_handling"] = given.error_handling or "raise"
-    elif given.map_mode or given.error_handling:
-        raise Problem(USAGE, "--map-mode and --error-handling need --map-over")
+        options |= {"key": given.key} if given.key else {}
+    elif given.map_mode or given.error_handling or given.key:
+        raise Problem(USAGE, "--map-mode, --key and --error-handling need --map-over")
     return new_order(call, target, graph, values, options)._replace(resumes=stored is not None)
 
 

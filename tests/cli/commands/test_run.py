@@ -154,6 +154,17 @@ def test_a_map_does_not_complete_without_items_that_never_began(shop: RunCli) ->
     assert [item["status"] for item in done["items"]] == ["completed"] * 4
 
 
+def test_a_map_with_a_key_is_resumed_with_a_list_in_another_order(shop: RunCli) -> None:
+    shop("run", "shop:math", "n=[8, -8]", "--map-over", "n", "--key", "n", "--id", "m", code=1)
+    (Path(shop.folder) / "fixed").touch()
+    refused = shop("resume", "m", "shop:math", code=2)
+    assert "--map-over KEY --key KEY" in refused.err
+    listed = ("n=[-8, 7, 8]", "--map-over", "n", "--key", "n")
+    found = shop.json("resume", "m", "shop:math", *listed)
+    assert (found["status"], [item["status"] for item in found["items"]]) == ("completed", ["completed"] * 3)
+    assert shop.json("ls", "--parent", "m")["total"] == 3
+
+
 def test_a_map_that_is_run_on_with_a_longer_list_needs_that_list(shop: RunCli) -> None:
     longer = ("n=[1, -2, 3]", "--map-over", "n", "--id", "m")
     shop("run", "shop:math", "n=[1]", *longer[1:])

@@ -14,7 +14,7 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.execution import (
     RESUME_OPTIONS,
-    RUN_OPTIONS,
+    SINGLE_RUN_OPTIONS,
     Order,
     new_order,
     options_of,
@@ -37,7 +37,7 @@ debug_options = (
     PAIRS,
     VALUES,
     Option("--id", "the id of the workflow, default a new one; an existing one is resumed", "ID"),
-    *RUN_OPTIONS[2:5],
+    *SINGLE_RUN_OPTIONS,
     SERVICES,
     *RESUME_OPTIONS,
     Option("--no-store", "do not store the run"),

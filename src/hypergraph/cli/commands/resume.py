@@ -60,7 +60,9 @@ def resume(call: Call) -> Reply:
     if order.is_map or not store.backend.find_ids(f"{workflow_id}/item-", parent=workflow_id, limit=1):
         remember_items(order, store)
         return reply_to(outcome(order, store), order, store)
-    whole = order.resuming("KEY=VALUES", options=("--map-over", "KEY"))
+    has_keys = any(item.fingerprint is not None for item in store.backend.children(workflow_id))
+    keyed = ("--key", "KEY") if has_keys else ()
+    whole = order.resuming("KEY=VALUES", options=("--map-over", "KEY", *keyed))
     order.options.setdefault("error_handling", "continue")
     listed = _stored_list(store, workflow_id, order)
     if listed is None:
