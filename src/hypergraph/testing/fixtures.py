@@ -41,7 +41,8 @@ def recorded(
     """Return a graph whose nodes of these names return what stored runs have recorded for the same inputs.
 
     The other nodes are called. So a run that was recorded once, with a model or a service, is a fixture for
-    tests of everything around it. Of a list that a node appends to, it returns what it added, or Replace.
+    tests of everything around it. Of a list that a node appends to, it returns what it added, or Replace. Of
+    several records with the same inputs, the first one of the newest run counts; of `ids`, of the first id.
 
     >>> @node(output_name="answer")
     ... def ask(question: str) -> str:
