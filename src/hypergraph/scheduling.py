@@ -295,11 +295,11 @@ class Layout:
         loop.around = members & _union(self.loops[k].opened for k in around)
         inner = self._sever(loop, component, links)
         self._order(component, inner, ahead, (*around, number))
-        for head in bits(loop.cut) if loop.gated else ():
-            sources = (i for i in component if head in links[i] and head not in inner[i])
-            ways = (1 << i | self.before[i] for i in sources if self._carries(i, head))
-            if found := _union(ways) & members & ~(1 << head):
-                loop.fed[head] = found
+        for i in component if loop.gated else ():
+            for head in links[i] - inner[i]:
+                if loop.cut >> head & 1 and self._carries(i, head):
+                    found = (1 << i | self.before[i]) & members & ~(1 << head)
+                    loop.fed[head] = loop.fed.get(head, 0) | found
         loop.inner = tuple(k for k in range(number, len(self.loops)))
         own = _union(self.loops[k].bit for k in loop.inner)
         loop.inside = members | own
