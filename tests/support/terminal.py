@@ -33,8 +33,8 @@ class Terminal:
     """Type commands into a shell that stays the same: its folder and its variables last."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
-        quiet = {"TERM": "dumb", "PS1": _PROMPT, "PS2": "", "HISTFILE": "/dev/null", "LANG": "C.UTF-8"}
-        settings = {**quiet, "VIRTUAL_ENV_DISABLE_PROMPT": "1", **environment}
+        quiet = {"TERM": "dumb", "HISTFILE": "/dev/null", "LANG": "C.UTF-8"}
+        settings = {**quiet, "VIRTUAL_ENV_DISABLE_PROMPT": "1", **environment, "PS1": _PROMPT, "PS2": ""}
         self._line, theirs = os.openpty()
         _make_quiet(theirs)
         ends = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
