@@ -1250,9 +1250,9 @@ class Standing:
         return found
 
     def _without_late(self, found: list[int], active: int) -> list[int]:
-        """Leave out what follows a head that is open and has not run since its loop began, if it is led to.
+        """Leave out the nodes after an open head that waits for values and has not run since its loop began.
 
-        Such a head begins no next round: what brings it its values leads on through it.
+        Such a head does not start another round, so the nodes after it wait for what brings its values.
         """
         layout, late = self.layout, set[int]()
         for loop in layout.loops:
