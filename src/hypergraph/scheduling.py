@@ -29,7 +29,7 @@ Open. A decision opens a head for one run, and any other node until its gate dec
     something new. A gate that decides anew also takes back a head whose round has not begun. One of several
     gates is enough.
 
-Entry. A value or decision from outside begins a loop anew: decisions inside are dropped, an END is undone,
+Entry. A value or decision from outside begins a loop anew: choices inside it are dropped, an END is undone,
     the beginning is open again. What has all it takes without the loop is fresh then, too. A cycle without a
     gate inside another one does not begin anew: only what takes the value is fresh. What comes back to a loop
     inside the next round does so when that begins. A turn does this with everything that the new inputs can
@@ -48,6 +48,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 from hypergraph.structure import strong_components
@@ -475,11 +476,11 @@ class Layout:
     def joined(self, source: int, target: int) -> tuple[int, ...]:
         """Return the cycles inside of cycles around a target that the source is outside of.
 
-        Not those inside a loop that begins anew.
+        Not those inside a loop with a gate that begins anew.
         """
-        outside = [k for k in self.home[target] if k not in self.home[source]]
-        entered = self._entered(source, target)
-        return tuple(k for k in outside if entered is None or k < entered)
+        outside = [self.loops[k] for k in self.home[target] if k not in self.home[source]]
+        without = takewhile(lambda loop: not loop.gated, outside)
+        return tuple(loop.index for loop in without if loop.is_within)
 
     def _settle_holds(self) -> None:
         """Find which choices start a round, and whose outcome decides the course."""
@@ -1488,8 +1489,8 @@ class Standing:
     def _enter(self, number: int) -> int:
         """Begin a loop anew; return the nodes concerned.
 
-        What its gates chose outside of all their loops waits for those to end, and stands: the loop may end
-        this time before they are asked again.
+        What its gates chose outside of it waits for its end, and stands: the loop may end this time before
+        they are asked again.
         """
         layout = self.layout
         loop = layout.loops[number]
@@ -1497,11 +1498,11 @@ class Standing:
         around = (mask for k, mask in self.beside.items() if k not in loop.inner)
         begun = self.placed & ~loop.members | _union(around)  # a round around this loop has begun with them
         for gate in loop.gates:
-            said = self.said.pop(gate, 0) & ~layout.heads
+            said = self.said.pop(gate, 0) & ~loop.members
             decided = self.decisions.pop(gate, 0)
-            if stays := decided & (begun | ~layout.heads):
+            if stays := decided & (begun | ~loop.members):
                 self.decisions[gate] = stays
-            if said & stays:
+            if said:
                 self.said[gate] = said
             concerned |= decided & ~stays
         self._give_up(concerned)

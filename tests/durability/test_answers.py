@@ -14,7 +14,7 @@ from support.processes import Elsewhere, elsewhere
 from support.running import map_, map_async, run, run_async
 
 from durability.test_crashes import calls
-from hypergraph import EventProcessor, Graph, RunEndEvent, ifelse, interrupt, node
+from hypergraph import END, EventProcessor, Graph, RunEndEvent, RunStatus, ifelse, interrupt, node, route
 from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer, WorkflowStatus
 from hypergraph.exceptions import CheckpointError, WorkflowError
 
@@ -347,3 +347,34 @@ def test_an_answer_that_the_same_call_gives_up_is_refused(run: Any) -> None:
 def test_a_bound_answer_waits_for_its_question_in_silence(run: Any, stored: bool) -> None:
     graph = contract().bind(verdict="yes")
     assert Calls(run, stored, graph)(topic="t", risky=False)["skipped"] == "t"
+
+
+def test_a_bound_answer_is_used_for_every_asking_also_after_a_failure(run: Any) -> None:
+    """Whether a call was interrupted does not decide which question is answered."""
+    fails = [True]
+
+    @node(output_name="text")
+    def write(topic: str, verdict: str = "") -> str:
+        return f"{topic}{verdict}"
+
+    @interrupt(output_name="verdict")
+    def judge(text: str) -> str | None:
+        return None
+
+    @node(output_name="log")
+    def keep(verdict: str) -> str:
+        if fails and fails.pop():
+            raise ConnectionError
+        return verdict
+
+    @route(targets=["write", END])
+    def enough(text: str, log: str) -> Any:
+        return END if text.endswith("!") else "write"
+
+    graph = Graph([write, judge, keep, enough], name="g").with_entrypoint("write").bind(verdict="!")
+    call = Calls(run, True, graph)
+    with pytest.raises(ConnectionError):
+        call(topic="t")
+    done = call()
+    assert (done.status, done["text"]) == (RunStatus.COMPLETED, "t!")
+    assert [step.node_name for step in done.log.steps if step.status != "skipped"].count("judge") == 1

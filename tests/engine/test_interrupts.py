@@ -123,6 +123,28 @@ def test_a_bound_answer_answers() -> None:
     assert run_async(flow().bind(decision="always"), {"topic": "tea"})["final"] == "on tea: always"
 
 
+def test_a_bound_answer_answers_every_asking() -> None:
+    @node(output_name="drafts", append=True)
+    def draft(topic: str, verdict: str = "") -> str:
+        return f"{topic}{verdict}"
+
+    @interrupt(output_name="verdict")
+    def judge(drafts: list[str]) -> str | None:
+        return None
+
+    @route(targets=["draft", END])
+    def enough(verdict: str, drafts: list[str]) -> Any:
+        return END if len(drafts) == 3 else "draft"
+
+    graph = Graph([draft, judge, enough]).with_entrypoint("draft")
+    answered = run_sync(graph.bind(verdict="!"), {"topic": "tea"})
+    assert answered.status is RunStatus.COMPLETED
+    assert answered["drafts"] == ["tea", "tea!", "tea!"]
+    given = run_sync(graph.bind(verdict="!"), {"topic": "tea", "verdict": "?"})
+    assert given["drafts"] == ["tea", "tea?", "tea!"]  # for one asking, the binding for the others
+    assert run_sync(graph, {"topic": "tea", "verdict": "?"}).status is RunStatus.PAUSED
+
+
 def test_an_answer_is_an_input_when_the_interrupt_is_out_of_scope() -> None:
     graph = flow().with_entrypoint("publish")
     assert run_async(graph, {"draft": "d", "decision": "ok"}).values["final"] == "d: ok"

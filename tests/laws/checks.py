@@ -221,7 +221,7 @@ def whole_rounds(net: Net, given: Iterable[str], out: Outcome) -> str | None:
             continue
         if not nx.is_directed_acyclic_graph(within) or not nx.is_directed_acyclic_graph(free):
             continue
-        there = {*given, *net.bound, *(x for p in net.parts for x in p.append)}
+        there = {*given, *Shape(net).stand_ins, *(x for p in net.parts for x in p.append)}
         ran: set[str] = set()
         chosen: dict[str, int] = {}  # what was chosen and has not run, by when
         decisions = [(gate, choice) for gate, choice in out.decisions if "/" not in gate]
@@ -350,7 +350,9 @@ def standing_still(net: Net, run: Interpreter, anew: set[str], latest: dict[str,
         return [*([a] if a in known else []), *([split] if carries else [])]
 
     declared = net.declared and tuple((m, b) for a, b in net.declared if b in anew for m in lead(a, b))
-    return Net(tuple(parts), declared, net.bound, entries)
+    asked = {x for p in parts if p.kind == "ask" for x in p.outputs}  # what is not asked, is not answered
+    bound = {x: value for x, value in net.bound.items() if x in asked or x in Shape(net).stand_ins}
+    return Net(tuple(parts), declared, bound, entries)
 
 
 def broken_by(net: Net, given: Iterable[str], out: Outcome) -> Iterator[str]:

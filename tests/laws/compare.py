@@ -28,6 +28,7 @@ from hypergraph.engine.admission import admit
 from laws import checks, graphs
 from laws.checks import key
 from laws.graphs import FEATURES, Body, Case, Chooser, build, given, make, needed, program
+from laws.loops import Shape
 from laws.model import Outcome
 from laws.reference import Interpreter
 
@@ -260,7 +261,7 @@ def _unfollowed(case: Case, result: Any) -> list[tuple[str, str]]:
     steps = result.log.steps
     ran = {step.node_name: step.superstep for step in sorted(steps, key=lambda step: step.superstep)}
     last = {step.node_name: step.superstep for step in steps if step.decision is not None}
-    there = {*result.values, *case.net.bound, *(name for turn in case.turns for name in turn)}
+    there = {*result.values, *Shape(case.net).stand_ins, *(name for turn in case.turns for name in turn)}
     parts = {p.name: p for p in case.net.parts}
     return [
         (step.node_name, str(target))

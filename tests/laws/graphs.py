@@ -656,13 +656,17 @@ def make(seed: int, features: Iterable[str] = FEATURES) -> Case:
 
 
 def _with_stand_ins(net: Net, rnd: Random) -> tuple[Net, list[str]]:
-    """Return a net in which a name may be bound that its nodes make, and such a name to be given, if any."""
+    """Return a net in which what its nodes make or ask for may be bound, and a name to be given, if any."""
     lists = {x for p in net.parts for x in p.append}
     made = {x for p in net.parts if p.kind != "ask" for x in p.outputs} - lists
     names = sorted(made.intersection(x for p in net.parts for x in p.inputs))
     chance = rnd.random()
     if names and chance < 0.1:
         name = rnd.choice(names)
+        net = replace(net, bound={**net.bound, name: f"bound.{name}@{BASE}"})
+    answers = sorted(x for p in net.parts if p.kind == "ask" for x in p.outputs)
+    if answers and rnd.random() < 0.1:
+        name = rnd.choice(answers)
         net = replace(net, bound={**net.bound, name: f"bound.{name}@{BASE}"})
     return net, [rnd.choice(names)] if names and 0.1 <= chance < 0.2 else []
 

@@ -158,6 +158,8 @@ class Shape:
         edges = edges_of(net)
         scope = reach(net.entrypoints, linked(edges)) if net.entrypoints else set(self.parts)
         self.scope = [n for n in self.parts if n in scope]
+        answers = {x for n in self.scope if self.parts[n].kind == "ask" for x in self.parts[n].outputs}
+        self.stand_ins = {x: value for x, value in net.bound.items() if x not in answers}  # D22
         self.edges = heard(net, scope, {e for e in edges if e.source in scope and e.target in scope})
         self.into = {n: [e for e in self.edges if e.target == n] for n in self.parts}
         # What never runs controls nothing.
@@ -315,7 +317,7 @@ class _Beginning:
             ordinary = n not in self.chosen and p.kind != "gate"
             fed = {e.name for e in self._fed[n] if e.kind == "data"}
             not_counting = fed if self.strict and ordinary else set()  # D10
-            self._free[n] = {*p.defaults, *shape.net.bound, *shape.lists, *(given - not_counting)}
+            self._free[n] = {*p.defaults, *shape.stand_ins, *shape.lists, *(given - not_counting)}
 
     def able(self, n: str, ran: Iterable[str], outside: Collection[str] | None = None) -> bool:
         """Say whether a node has what it takes, and saw what it awaits, once these of the loop have run.
@@ -411,7 +413,7 @@ class _Beginning:
         def runs(n: str) -> bool:
             came = {e.name for e in shape.into[n] if e.source in found and e.kind != "control"}
             awaited = {e.name for e in shape.into[n] if e.kind == "order"}
-            free = {*shape.parts[n].defaults, *shape.net.bound, *shape.lists, *self.given}
+            free = {*shape.parts[n].defaults, *shape.stand_ins, *shape.lists, *self.given}
             return awaited <= came and free | came >= set(shape.parts[n].inputs)
 
         while more := {n for n in may - found if runs(n)}:

@@ -26,8 +26,8 @@ D14 The place where a loop begins is due for "not yet run in this turn", and so 
     cycle does not begin anew: what comes to it there makes nothing run again but what takes it (R3), and goes
     first; rounds are counted anew. Else they would begin each other again and again, without a decision.
 D15 Re-entry within a turn drops decisions and END, not values (L3). Only a turn drops values. What a gate
-    of the loop chose outside of all its loops waits for those to end, and stands (the letter of R5): the loop
-    may end this time before the gate is asked again; then its last choice is followed (L8). What leads to
+    of the loop chose outside of it waits for its end, and stands (the letter of R5): the loop may end this
+    time before the gate is asked again; then its last choice is followed (L8). What leads to
     the next round of a loop enters the loops inside of it when that round begins: else they would begin
     again and again in one round (L3), and no round would be counted.
 D16 A decision opens every node that shares a loop with a gate of its own for one run (the letter of R5). If
@@ -44,7 +44,8 @@ D21 R8: a given value counts for an ordinary node of a loop if what the loop mak
     the first choice. One that does not count is as good as absent: default or binding, else not available.
 D22 A question is of the round in which it was asked. If that round rewrites what it takes, the answer is not
     used, and it is asked again; what nodes of the same superstep append to a list rewrites nothing. Answers
-    that a turn did not use are dropped when a new turn begins, and named in `unused`.
+    that a turn did not use are dropped when a new turn begins, and named in `unused`. A bound answer is used
+    whenever the question is asked, and stands in for nothing else.
 D23 A graph node takes a name with which a loop inside could begin, but need not, if it is given or bound, or
     another node makes it. What only the node itself makes stays inside: each execution is a fresh run.
 D24 `max_rounds` counts the rounds of an entry, the first one included.
@@ -147,7 +148,7 @@ class Interpreter:
         self._run(out)
         out.cycles = {n for level in self.levels for n in level.tied}
         outputs = {x for p in self.net.parts for x in p.outputs}
-        stood_in = {x: v for x, v in self.net.bound.items() if x in outputs}  # R8
+        stood_in = {x: v for x, v in self.shape.stand_ins.items() if x in outputs}  # R8
         out.values = stood_in | {x: self.written[x][-1][1] for x in outputs if self.written.get(x)}
         return out
 
@@ -173,16 +174,16 @@ class Interpreter:
     def _reenter(self, members: frozenset[str]) -> None:
         """R6: a loop begins anew: its decisions are dropped, END is undone, its beginning is open again.
 
-        D15: what its gates chose outside of all their loops stands.
+        D15: what its gates chose outside of it stands.
         """
         for n in members:
             choice = self.decided.pop(n, END)
-            ways_out = tuple(t for t in choice if t not in self.heads) if choice != END else ()
+            ways_out = tuple(t for t in choice if t not in members) if choice != END else ()
             self.decided |= {n: ways_out} if ways_out else {}
             self.asked.pop(n, None)
         self.loops = {c: loop for c, loop in self.loops.items() if not c <= members}
         begun = {n for loop in self.loops.values() for n in loop.places}  # with a round around it
-        kept = begun | set(self.parts) - self.heads
+        kept = begun | set(self.parts) - members
         self.opens = {(g, t): s for (g, t), s in self.opens.items() if g not in members or t in kept}
         closed = {n for n in members if self.gates[n]} - {t for _, t in self.opens}
         for loop in self.loops.values():
@@ -292,7 +293,7 @@ class Interpreter:
         """R8: is there a value for the input, and which?"""
         part, writes = self.parts[n], self.written.get(x, [])
         fed = [e for e in self.into[n] if e.name == x and e.kind == "data"]
-        if self.net.declared is not None and x not in {*part.defaults, *self.net.bound}:  # D11
+        if self.net.declared is not None and x not in {*part.defaults, *self.shape.stand_ins}:  # D11
             sources = {GIVEN, KEPT, n, *(e.source for e in fed)}
             writes = writes if any(source in sources for source, _ in writes) else []
         if writes and writes[-1][0] in (GIVEN, KEPT) and n not in self.heads and part.kind != "gate":
@@ -302,8 +303,8 @@ class Interpreter:
                 writes = []  # D21
         if writes:
             return True, writes[-1][1]
-        if x in self.net.bound:
-            return True, self.net.bound[x]
+        if x in self.shape.stand_ins:
+            return True, self.shape.stand_ins[x]
         if x in part.defaults:
             return True, part.defaults[x]
         return (True, []) if x in self.lists else (False, None)  # D18
@@ -468,6 +469,8 @@ class Interpreter:
             answer = self.answers.pop(part.outputs[0])
             if all(self._is_shown(n, x, value) for x, value in taken.items()):  # D22
                 return ({part.outputs[0]: answer},)
+        if part.kind == "ask" and part.outputs[0] in self.net.bound:
+            return ({part.outputs[0]: self.net.bound[part.outputs[0]]},)
         assert part.call is not None
         out.calls.append((n, taken))
         result = part.call(dict(taken))
@@ -558,8 +561,8 @@ class Interpreter:
             mine = {x: x[len(n) + 1 :] for x in self.keys(n) if x in self.answers}
             outcomes = [runs[0].turn({key: self.answers.pop(x) for x, key in mine.items()})]
         else:
-            known = {x: v for x, v in taken.items() if self.written.get(x) or x in self.net.bound}
-            kept = self._inward(part) - self.ever - {*self.net.bound}
+            known = {x: v for x, v in taken.items() if self.written.get(x) or x in self.shape.stand_ins}
+            kept = self._inward(part) - self.ever - {*self.shape.stand_ins}
             known = {x: v for x, v in known.items() if x not in kept}
             if not all(isinstance(known[x], list) for x in part.map_over):
                 raise TypeError("a map takes lists")
@@ -593,9 +596,9 @@ class Interpreter:
         """D25. Raises Refused."""
         for part in (p for p in self.net.parts if p.inner is not None and p.name in self._able(handed)):
             made = {x for n in self.scope for x in self.parts[n].outputs}
-            inside = set(part.inputs) - (self._inward(part) - handed - {*self.net.bound})
-            free = {*part.defaults, *self.net.bound}
-            sure = {x for x in inside if x in handed or x in self.net.bound or x not in free}
+            inside = set(part.inputs) - (self._inward(part) - handed - {*self.shape.stand_ins})
+            free = {*part.defaults, *self.shape.stand_ins}
+            sure = {x for x in inside if x in handed or x in self.shape.stand_ins or x not in free}
             unsure = sorted(inside & made - sure)
             ways = [set(some) for k in range(len(unsure) + 1) for some in combinations(unsure, k)]
             refused = [places for some in ways if (places := _refusal(part.inner, sure | some))]
@@ -613,7 +616,7 @@ class Interpreter:
                 for n in set(self.scope) - found
                 if (not self.gates[n] or n in begins or self.gates[n] & found)
                 and set(self.parts[n].inputs)
-                <= there | handed | self.lists | {*self.parts[n].defaults, *self.net.bound}
+                <= there | handed | self.lists | {*self.parts[n].defaults, *self.shape.stand_ins}
                 and (
                     {e.name for e in self.into[n] if e.kind == "order"} <= there or n in self.net.entrypoints
                 )

@@ -1928,3 +1928,83 @@ def test_what_leads_to_an_open_head_leads_on_through_it(call: Call) -> None:
     found = call(graph, {"query": "tea"})
     assert course(found)[:4] == ["start", "expand", "fetch", "rank"]
     assert found["shown"].startswith("shown: ranked pages on tea")
+
+
+def test_a_choice_that_leads_out_of_a_loop_inside_stands_when_that_starts_over(call: Call) -> None:
+    """The new draft comes to the check, which is not chosen again: what its gate chose is published."""
+
+    @node(output_name="material")
+    def gather(topic: str, page: str = "") -> str:
+        return f"{topic} {page}".strip()
+
+    @node(output_name="text")
+    def draft(material: str, notes: str = "", remarks: str = "") -> str:
+        return f"{material}{notes}{remarks}"
+
+    @route(targets=["improve", "check", END], multi_target=True)
+    def plan(text: str) -> list[Any]:
+        return ["improve", "check"] if text == "cats" else [END]
+
+    @node(output_name="notes")
+    def improve(text: str) -> str:
+        return "!"
+
+    @node(output_name="report")
+    def check(text: str) -> str:
+        return "good"
+
+    @route(targets=["check", "rewrite", "publish"])
+    def verdict(report: str) -> str:
+        return "publish"
+
+    @node(output_name="remarks")
+    def rewrite(text: str) -> str:
+        return "?"
+
+    @node(output_name="page")
+    def publish(text: str) -> str:
+        return f"<{text}>"
+
+    graph = Graph([gather, draft, plan, improve, check, verdict, rewrite, publish], name="magazine")
+    found = call(graph, {"topic": "cats"})
+    assert course(found)[:6] == ["gather", "draft", "plan", "improve", "check", "verdict"]
+    assert course(found)[6:] == ["draft", "plan", "publish", "gather", "draft", "plan"]
+    assert found["page"] == "<cats!>"
+
+
+@pytest.mark.filterwarnings("ignore:.*feed each other")
+def test_what_comes_to_a_cycle_inside_of_a_cycle_begins_it(call: Call) -> None:
+    """The index cannot be made, but the pages are judged and merged: both have what they take."""
+
+    @node(output_name="terms")
+    def hint(topic: str) -> str:
+        return f"terms of {topic}"
+
+    @node(output_name="wider")
+    def widen(topic: str) -> str:
+        return f"more than {topic}"
+
+    @node(output_name="index")
+    def reindex(terms: str, wider: str, found: str) -> str:
+        return f"{found} by {terms}"
+
+    @route(targets=["hint", "widen", END], multi_target=True, emit="judged")
+    def judge(index: str, found: str) -> list[Any]:
+        return [END]
+
+    @route(targets=["fetch", END])
+    def more(found: str) -> Any:
+        return END if found == "pages" else "fetch"
+
+    @node(output_name="pages")
+    def fetch(topic: str) -> str:
+        return "pages"
+
+    @node(output_name="found", wait_for="judged")
+    def merge(pages: str) -> str:
+        return pages
+
+    graph = Graph([hint, widen, reindex, judge, more, fetch, merge], name="search").with_entrypoint("hint")
+    found = call(graph, {"topic": "tea", "found": "nothing", "index": "empty"})
+    assert course(found) == ["hint", "more", "fetch", "judge", "merge", "more"]
+    assert found["found"] == "pages"

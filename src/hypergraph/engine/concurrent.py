@@ -38,7 +38,8 @@ def course_of(run: Run) -> Iterable[tuple[int, Any]]:
 
 def _take_answers(run: Run) -> None:
     """Let answers count as inputs of a run that could not begin without them."""
-    names = [name for name in run.answers if name in run.plan.wiring.consumers]
+    consumers = run.plan.wiring.consumers
+    names = [name for name in run.answers if name in consumers and not run.is_bound(name)]
     if not names or run.resumed is not None or Standing(run.layout).due:
         return
     run.use(run.admission.layout_for(run.admission.given.union(names)))

@@ -529,10 +529,10 @@ async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> An
     """Use the given answer, else call the handler; pause if it returns None."""
     outputs = step.outputs
     if all(name in run.answers for name in outputs):
-        answers = tuple(run.answers.pop(name) for name in outputs)
-        if run.journal is None or run.journal.asks_the_same(step):
-            bound = run.admission.graph.bound
-            outcome.given = any(bound.get(n, MISSING) is not v for n, v in zip(outputs, answers, strict=True))
+        given = not all(map(run.is_bound, outputs))
+        answers = tuple(map(run.take_answer, outputs))
+        if not given or run.journal is None or run.journal.asks_the_same(step):
+            outcome.given = given
             answers = _typed(step, answers)
             return answers[0] if step.output is not None else answers
     before = _asked_before(run, step)
@@ -795,11 +795,11 @@ def _unused_answers(run: Run) -> list[str]:
     recorder = run.context.recorder
     if run.standing is None or (recorder is None and not run.answers):
         return []  # restored as a whole, or without a question
-    bound, told = run.admission.graph.bound, []
+    told = []
     is_outermost = run.parent is None and run.map_run is None
     for name, answer in run.answers.items():
         is_known = name in run.values and not differs(run.values[name], answer)
-        if (name in bound and bound[name] is answer) or (is_known and not is_outermost):
+        if run.is_bound(name) or (is_known and not is_outermost):
             continue  # bound for whenever it is asked, or the answer that the item was given before
         asking = next((s for s in run.plan.steps if s.kind == "interrupt" and name in s.outputs), None)
         others = [] if asking is None else [other for other in asking.outputs if other not in run.answers]

@@ -357,7 +357,7 @@ def _answers_for(run: Run, step: Step) -> dict[str, Any]:
     if run.fixed or not run.answers:
         return {}
     names = answers_inside(step.node, run.answers)
-    return {inner: run.answers.pop(name) for name, inner in names.items()}
+    return {inner: run.take_answer(name) for name, inner in names.items()}
 
 
 async def _nest_map(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:

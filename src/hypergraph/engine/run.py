@@ -305,6 +305,18 @@ class Run:
         """Use this layout, from this standing on."""
         self.layout, self.standing, self.watched = layout, standing, layout.watched
 
+    def is_bound(self, name: str) -> bool:
+        """Say whether an answer is bound to the graph, rather than given with this call."""
+        bound = self.admission.graph.bound
+        return name in bound and bound[name] is self.answers[name]
+
+    def take_answer(self, name: str) -> Any:
+        """Return an answer: a given one is used once, a bound one for every asking."""
+        answer, bound = self.answers.pop(name), self.admission.graph.bound
+        if name in bound:
+            self.answers[name] = bound[name]
+        return answer
+
     def inside(self, parent: Run | None, step_name: str, superstep: int) -> Run:
         """Put this run inside a GraphNode of another run."""
         self.parent, self.step_name, self.outer_superstep = parent, step_name, superstep
