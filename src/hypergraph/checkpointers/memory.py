@@ -661,7 +661,8 @@ class Row:
 
     def read(self) -> Workflow:
         """Return the workflow as it is now."""
-        return _changed_workflow(self.workflow, step_count=len(self.steps))
+        load = cache(self.workflow.load_graph) if self.workflow.load_graph is not None else None
+        return _changed_workflow(self.workflow, step_count=len(self.steps), load_graph=load)
 
     def describe(self, code: NewWorkflow) -> None:
         """Take over another graph and the hashes of its nodes."""
