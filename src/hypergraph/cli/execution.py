@@ -24,6 +24,7 @@ from hypergraph.cli.tables import ROWS
 from hypergraph.cli.targets import SERVICES, graph_at, services_at, target_of
 from hypergraph.cli.wording import as_command_line, complaint
 from hypergraph.display import Table, escape, plural
+from hypergraph.engine.admission import is_answer
 from hypergraph.events import EventProcessor
 from hypergraph.events.rich_progress import RichProgressProcessor
 from hypergraph.exceptions import (
@@ -332,7 +333,7 @@ def reply_to(result: RunResult | MapResult, order: Order, store: Checkpointer | 
     else:
         view = run_view(result, name)
     code = 0 if view["status"] in ("completed", "paused") else 1
-    unused = [_UNUSED] if store is not None and _is_unused(result, order, store) else []
+    unused = [_unused(order)] if store is not None and _is_unused(result, order, store) else []
     return Reply(
         view,
         lambda: [*unused, *_failed_inside(result, order), *_blocks(result, view, order)],
@@ -350,7 +351,10 @@ def _failed_inside(result: RunResult | MapResult, order: Order) -> Iterator[str]
         yield f"{plural(failed, 'item')} failed inside{'. To run them again' if again else ''}{again}"
 
 
-_UNUSED = "Nothing ran: the values equal the stored ones. To use them again: --new-turn."
+def _unused(order: Order) -> str:
+    if all(is_answer(order.graph, name) for name in order.values):
+        return "Nothing ran: the question has been answered with the same value."
+    return "Nothing ran: the values equal the stored ones. To use them again: --new-turn."
 
 
 def _is_unused(result: RunResult | MapResult, order: Order, store: Checkpointer) -> bool:

@@ -341,6 +341,20 @@ def test_values_that_do_nothing_are_named_and_count_in_a_new_turn(
         assert store.workflow("w").step_count == 2
 
 
+def test_an_answer_that_was_given_before_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HYPERGRAPH_DB", str(tmp_path / "runs.db"))
+    asking = f"{__name__}:ASKING"
+    assert main(["run", asking, "said=a", "--id", "w"]) == 0
+    assert main(["resume", "w", asking, "approved=true"]) == 0
+    capsys.readouterr()
+    assert main(["resume", "w", asking, "approved=true"]) == 0
+    told = capsys.readouterr().out
+    assert "Nothing ran: the question has been answered with the same value." in told
+    assert "--new-turn" not in told
+
+
 def test_an_edit_that_no_node_takes_is_not_called_equal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
