@@ -214,7 +214,7 @@ def looping(step: Callable[[Any], Any], rounds: int = 3) -> Graph:
         return n + 1
 
     @route(targets=["count", "change", END], multi_target=True)
-    def gate(n: int) -> Any:
+    def gate(n: int, value: Any) -> Any:  # it takes both, so that both are in its loop
         return ["count", "change"] if n < rounds else [END]
 
     change = FunctionNode(step, "change", "value", rename_inputs={"x": "value"})
@@ -226,6 +226,7 @@ def test_values_that_refuse_everything_pass_through_a_loop(run: Run) -> None:
     value = Hostile()
     result = run(looping(lambda x: x), {"n": 0, "value": value})
     assert result.values["value"] is value
+    assert order(result).count("change") == 3
     fresh = run(looping(lambda x: Hostile()), {"n": 0, "value": value})
     assert type(fresh.values["value"]) is Hostile
 

@@ -256,13 +256,20 @@ def _in_silence(case: Case, out: Outcome, told: list[str], unfollowed: list[Any]
 def _unfollowed(case: Case, result: Any) -> list[tuple[str, str]]:
     """L8 without the reference: what a gate chose that has not run since.
 
-    Of earlier decisions only what lacks an input to the end: the last decision of a gate counts.
+    Of earlier decisions, as the last one counts, only what lacks an input to the end, and what was chosen
+    together with a node that ran before the next decision.
     """
     steps = result.log.steps
     ran = {step.node_name: step.superstep for step in sorted(steps, key=lambda step: step.superstep)}
     last = {step.node_name: step.superstep for step in steps if step.decision is not None}
     there = {*result.values, *Shape(case.net).stand_ins, *(name for turn in case.turns for name in turn)}
     parts = {p.name: p for p in case.net.parts}
+
+    def is_half_done(step: Any) -> bool:
+        later = [s.superstep for s in steps if s.node_name == step.node_name and s.superstep > step.superstep]
+        between = {s.node_name for s in steps if step.superstep < s.superstep < min(later, default=-1)}
+        return isinstance(step.decision, list) and not between.isdisjoint(map(str, step.decision))
+
     return [
         (step.node_name, str(target))
         for step in steps
@@ -270,6 +277,7 @@ def _unfollowed(case: Case, result: Any) -> list[tuple[str, str]]:
         for target in ([step.decision] if isinstance(step.decision, str) else step.decision)
         if str(target) != "END" and ran.get(str(target), -1) <= step.superstep
         if step.superstep == last[step.node_name]
+        or is_half_done(step)
         or {*parts[str(target)].inputs} - {*parts[str(target)].defaults} - there
     ]
 

@@ -2008,3 +2008,26 @@ def test_what_comes_to_a_cycle_inside_of_a_cycle_begins_it(call: Call) -> None:
     found = call(graph, {"topic": "tea", "found": "nothing", "index": "empty"})
     assert course(found) == ["hint", "more", "fetch", "judge", "merge", "more"]
     assert found["found"] == "pages"
+
+
+def test_what_is_chosen_with_a_node_of_the_loop_and_not_again_is_told(call: Call) -> None:
+    """`notify` comes after the loop of `search`: of that the last decision counts."""
+
+    @node(output_name="found")
+    def search(query: str, found: str = "") -> str:
+        return found + query
+
+    @route(targets=["search", "notify", END], multi_target=True)
+    def dispatch(found: str, loud: bool) -> list[Any]:
+        return ["search", "notify"] if len(found) < 3 else ["notify"] if loud else [END]
+
+    @node(output_name="told")
+    def notify(query: str) -> str:
+        return f"about {query}"
+
+    graph = Graph([search, dispatch, notify], name="finder")
+    with pytest.warns(UserWarning, match="chose 'notify' together with 'search'.*The last decision counts"):
+        found = call(graph, {"query": "q", "loud": False})
+    assert course(found) == ["search", "dispatch"] * 3
+    found = call(graph, {"query": "q", "loud": True})
+    assert course(found) == [*["search", "dispatch"] * 3, "notify"]
