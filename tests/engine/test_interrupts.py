@@ -136,10 +136,12 @@ def test_a_bound_answer_answers_every_asking() -> None:
     def enough(verdict: str, drafts: list[str]) -> Any:
         return END if len(drafts) == 3 else "draft"
 
-    graph = Graph([draft, judge, enough]).with_entrypoint("draft")
-    answered = run_sync(graph.bind(verdict="!"), {"topic": "tea"})
-    assert answered.status is RunStatus.COMPLETED
-    assert answered["drafts"] == ["tea", "tea!", "tea!"]
+    graph = Graph([draft, judge, enough], name="drafting").with_entrypoint("draft")
+    around = Graph([graph.as_node()])
+    for bound in (graph.bind(verdict="!"), around.bind(verdict="!")):
+        answered = run_sync(bound, {"topic": "tea"})
+        assert answered.status is RunStatus.COMPLETED
+        assert answered["drafts"] == ["tea", "tea!", "tea!"]
     given = run_sync(graph.bind(verdict="!"), {"topic": "tea", "verdict": "?"})
     assert given["drafts"] == ["tea", "tea?", "tea!"]  # for one asking, the binding for the others
     assert run_sync(graph, {"topic": "tea", "verdict": "?"}).status is RunStatus.PAUSED

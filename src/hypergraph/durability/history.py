@@ -15,9 +15,9 @@ from hypergraph.checkpointers.encoding import LazyState
 from hypergraph.checkpointers.history import edits_of
 from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow, turns_of
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
-from hypergraph.engine.admission import Admission, answer_names
+from hypergraph.engine.admission import Admission
 from hypergraph.engine.lists import Lists
-from hypergraph.engine.plan import ABSENT, Plan, Step
+from hypergraph.engine.plan import ABSENT, Plan, Step, answer_names
 from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.engine.scheduler import differs, write
 from hypergraph.exceptions import warn_caller

@@ -11,7 +11,7 @@ from typing import Any
 
 from hypergraph.answers import converted
 from hypergraph.display import closest, did_you_mean, finding
-from hypergraph.engine.plan import Plan, Step, graph_inside, plan_of
+from hypergraph.engine.plan import Plan, Step, answer_names, graph_inside, lifts_answers, plan_of
 from hypergraph.exceptions import GraphConfigError, MissingInputError, warn_caller
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import (
@@ -593,27 +593,6 @@ def _selected(graph: Graph, select: Any) -> tuple[str, ...] | None:
     return wanted
 
 
-def answer_names(graph: Graph) -> frozenset[str]:
-    """Return the names under which answers to interrupts may be given, nested ones by their lifted names."""
-    if "answers" not in graph.memo:
-        found: set[str] = set()
-        scope = scope_of(graph.wiring, graph.entrypoints_config, None) if graph.has_interrupts else ()
-        for node in map(graph.wiring.nodes.__getitem__, scope):
-            if node.is_interrupt:
-                found.update(node.data_outputs)
-            elif _lifts_answers(node):
-                inner = answer_names(node.nested_graph)
-                found.update(o for o, i in zip(node.outputs, node.inner_outputs, strict=True) if i in inner)  # type: ignore[attr-defined]  # a node with a nested graph is a GraphNode
-        graph.memo["answers"] = frozenset(found)
-    return graph.memo["answers"]  # type: ignore[no-any-return]  # set three lines above
-
-
-def _lifts_answers(node: HyperNode) -> bool:
-    """Say whether outputs of a node may answer questions inside it: not where each item has its own."""
-    inner = node.nested_graph
-    return inner is not None and inner.has_interrupts and getattr(node, "map_config", None) is None
-
-
 def _answer_keys(graph: Graph, items: Collection[str] = ("item-0",)) -> list[str]:
     """Return all names that answer a question of the graph, those of nested graphs with their paths, too.
 
@@ -696,7 +675,7 @@ def _asking(graph: Graph, name: str) -> tuple[InterruptNode, str] | None:
     for node in nodes.values():
         if isinstance(node, InterruptNode) and name in node.data_outputs:
             return node, name
-        if _lifts_answers(node) and isinstance(node, GraphNode) and name in node.outputs:
+        if lifts_answers(node) and isinstance(node, GraphNode) and name in node.outputs:
             found = _asking(node.graph, node.inner_outputs[node.outputs.index(name)])
             if found is not None:
                 return found

@@ -497,6 +497,27 @@ def plan_of(graph: Graph) -> Plan:
     return plans[graph.entrypoints_config]
 
 
+def answer_names(graph: Graph) -> frozenset[str]:
+    """Return the names under which answers to interrupts may be given, nested ones by their lifted names."""
+    if "answers" not in graph.memo:
+        found: set[str] = set()
+        scope = scope_of(graph.wiring, graph.entrypoints_config, None) if graph.has_interrupts else ()
+        for node in map(graph.wiring.nodes.__getitem__, scope):
+            if node.is_interrupt:
+                found.update(node.data_outputs)
+            elif lifts_answers(node):
+                inner = answer_names(node.nested_graph)
+                found.update(o for o, i in zip(node.outputs, node.inner_outputs, strict=True) if i in inner)  # type: ignore[attr-defined]  # a node with a nested graph is a GraphNode
+        graph.memo["answers"] = frozenset(found)
+    return graph.memo["answers"]  # type: ignore[no-any-return]  # set three lines above
+
+
+def lifts_answers(node: HyperNode) -> bool:
+    """Say whether outputs of a node may answer questions inside it: not where each item has its own."""
+    inner = node.nested_graph
+    return inner is not None and inner.has_interrupts and getattr(node, "map_config", None) is None
+
+
 def graph_inside(around: Graph, node: Any) -> Graph:
     """Return the graph of a GraphNode with the bindings of the graph around it.
 
@@ -507,5 +528,9 @@ def graph_inside(around: Graph, node: Any) -> Graph:
         bound = node.map_inputs_to_params({n: v for n, v in around.bound.items() if n in node.inputs})
         mapped = node.inner_map_params if node.map_config is not None else ()
         shared = {name: value for name, value in bound.items() if name not in mapped}
+        if lifts_answers(node):
+            outer, answers = around.bound, answer_names(node.graph)
+            pairs = zip(node.outputs, node.inner_outputs, strict=True)
+            shared |= {inner: outer[name] for name, inner in pairs if name in outer and inner in answers}
         known[node.name] = node.graph.bind(**shared) if shared else node.graph
     return known[node.name]

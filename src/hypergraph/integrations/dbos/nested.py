@@ -117,8 +117,7 @@ class Outgoing:
             spent = context.spent or {}
             options["budget"] = {name: most - spent.get(name, 0) for name, most in context.budget.items()}
         answers = {} if run.fixed else run.answers
-        bound = run.admission.base
-        given = {n: v for n, v in answers.items() if n not in bound or bound[n] is not v}
+        given = {name: answer for name, answer in answers.items() if not run.is_bound(name)}
         own = Call(
             call.graph,
             workflow_id,
