@@ -1498,11 +1498,10 @@ class Standing:
         around = (mask for k, mask in self.beside.items() if k not in loop.inner)
         begun = self.placed & ~loop.members | _union(around)  # a round around this loop has begun with them
         for gate in loop.gates:
-            said = self.said.pop(gate, 0) & ~loop.members
-            decided = self.decisions.pop(gate, 0)
+            said, decided = self.said.pop(gate, 0), self.decisions.pop(gate, 0)
             if stays := decided & (begun | ~loop.members):
                 self.decisions[gate] = stays
-            if said:
+            if said := said & stays & ~loop.members:
                 self.said[gate] = said
             concerned |= decided & ~stays
         self._give_up(concerned)

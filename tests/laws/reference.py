@@ -174,11 +174,12 @@ class Interpreter:
     def _reenter(self, members: frozenset[str]) -> None:
         """R6: a loop begins anew: its decisions are dropped, END is undone, its beginning is open again.
 
-        D15: what its gates chose outside of it stands.
+        D15: what its gates chose outside of it and has not run yet stands.
         """
         for n in members:
             choice = self.decided.pop(n, END)
-            ways_out = tuple(t for t in choice if t not in members) if choice != END else ()
+            chosen = choice if choice != END else ()
+            ways_out = tuple(t for t in chosen if (n, t) in self.opens and t not in members)
             self.decided |= {n: ways_out} if ways_out else {}
             self.asked.pop(n, None)
         self.loops = {c: loop for c, loop in self.loops.items() if not c <= members}

@@ -718,6 +718,7 @@ class Checkpointer:
             if workflow is None:
                 return None
             has_steps = workflow.step_count > 0  # an item of a map that was stored ahead has none
+            _ = workflow.graph  # read now: it would be a transaction of its own later
             inputs = backend.read_inputs(workflow_id)
             outputs = backend.read_newest(workflow_id) if has_steps else []
             turns = _last_turn(inputs)  # mostly it began everything anew, and no other matters

@@ -373,20 +373,13 @@ class Replay:
         if reached is None:
             reached = self.standing.layout.reached_from(turn.names, again)
         self._forget(reached, turn.names)
-        kept = (name for name in self._accumulated() if name in self.sources and name not in self.given)
+        kept = (name for name in self.plan.accumulated if name in self.sources and name not in self.given)
         self.remembered = tuple(kept)
         layout = self.admission.layout_for(self.given, self.remembered)
         self.past.turn(layout, reached)
         for name in turn.names:
             self._write(name, None)
             self.versions[name] = self.versions.get(name, 0) + 1
-
-    def _accumulated(self) -> set[str]:
-        """Return the names that a turn remembers even if they were never given."""
-        asked = {name for s in self.plan.steps if s.kind == "interrupt" for name in s.outputs}
-        taken = ((s, name) for s in self.plan.steps for name in s.outputs if name in s.node.inputs)
-        kept = {name for step, name in taken if name not in step.inward}
-        return (kept | self.admission.layout.lists) - asked
 
     def _forget(self, reached: int, fresh: Collection[str]) -> None:
         """Take away what steps made that begin anew, but for what is remembered.
@@ -398,7 +391,7 @@ class Replay:
             answer_names(self.admission.graph)
         ).difference(fresh)
         self.given -= answers
-        remembered = self._accumulated() | self.given
+        remembered = self.plan.accumulated | self.given
         for name in [name for name in self.writes if name not in remembered]:
             left = [w for w in self.writes[name] if w is not EARLIER and not self._is_reached(w, reached)]
             if name in answers:

@@ -7,6 +7,7 @@ import enum
 import numbers
 import types
 from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
 from inspect import Parameter as Kinds
 from operator import itemgetter
 from typing import Any, Literal, NoReturn, Protocol
@@ -414,6 +415,13 @@ class Plan:
             self.uncertain or self.has_cycles or wiring.gates or wiring.lists or _contested(wiring)
         )
         self.suspends = any(step.suspends for step in self.steps)
+
+    @cached_property
+    def accumulated(self) -> frozenset[str]:
+        """The names that a turn remembers even if they were never given."""
+        asked = {name for step in self.steps if step.kind == "interrupt" for name in step.outputs}
+        taken = ((step, name) for step in self.steps for name in step.outputs if name in step.node.inputs)
+        return self.lists.union(name for step, name in taken if name not in step.inward) - asked
 
     def could_overlap(self, offloaded: bool) -> bool:
         """Say whether there is anything to wait for, so that something else could run meanwhile."""
