@@ -305,9 +305,9 @@ def graph(connection: Connection, workflow_id: str) -> dict[str, Any] | None:
 
 
 @or_corrupt
-def _graph_in(text: str) -> dict[str, Any]:
-    found = parsed(text)
-    if type(found) is not dict:
+def _graph_in(text: str) -> dict[str, Any] | None:
+    found = parsed(text)  # null: the workflow was made without a graph
+    if found is not None and type(found) is not dict:
         raise ValueError("a graph that is not a mapping")
     return found
 
