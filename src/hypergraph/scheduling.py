@@ -1088,6 +1088,7 @@ class Standing:
     """Where a run stands."""
 
     __slots__ = (
+        "along",
         "arrived",
         "asking",
         "beside",
@@ -1105,8 +1106,10 @@ class Standing:
         "layout",
         "lost",
         "open",
+        "others",
         "owed",
         "partial",
+        "passed",
         "pending",
         "placed",
         "quiet",
@@ -1133,6 +1136,9 @@ class Standing:
         self.entering = [0] * len(layout.loops)  # by loop: those inside that begin anew with its next round
         self.beside: dict[int, int] = {}  # by loop: heads of loops inside that its round has chosen too
         self.partial: dict[int, int] = {}  # by node that did not make everything: the slots it has filled
+        self.others: dict[int, int] = {}  # by gate that chose several nodes: those that have not run since
+        self.along: dict[int, int] = {}  # by gate: the first of those that has
+        self.passed: dict[int, int] = {}  # by node that had no run before the next decision: that first one
         self.quiet: dict[int, int] = {}  # by node: what its first run does not make run again
         self.events: list[tuple[int, bool]] = []  # loops that were entered, or (True) that began a round
         self.placed = 0  # heads whose round has begun, and that have not started
@@ -1175,6 +1181,7 @@ class Standing:
             *self.unrun,
             *self.entering,
             *sorted(self.beside.items()),
+            *(tuple(sorted(known.items())) for known in (self.others, self.along, self.passed)),
         )
 
     def to_data(self) -> dict[str, object]:
@@ -1217,6 +1224,7 @@ class Standing:
         other.decisions, other.held, other.events = dict(self.decisions), list(self.held), []
         other.said, other.unrun, other.entering = dict(self.said), list(self.unrun), list(self.entering)
         other.beside = dict(self.beside)
+        other.others, other.along, other.passed = dict(self.others), dict(self.along), dict(self.passed)
         return other
 
     # -- what comes next -------------------------------------------------------------------------------
@@ -1306,6 +1314,11 @@ class Standing:
         self.lost &= ~bit
         self.running |= bit
         self.round |= bit
+        for gate in layout.controllers[index] if self.others or self.passed else ():
+            self.passed.pop(index, None)
+            if self.others.get(gate, 0) & bit:
+                self.others[gate] &= ~bit
+                self.along.setdefault(gate, bit)
         if self.beside:
             self._keep_out(~bit)
             waiting = _union(self.beside.values())
@@ -1395,7 +1408,12 @@ class Standing:
 
     def decide(self, gate: int, targets: Collection[int], is_end: bool = False) -> None:
         """Note what a gate decided; then it is to `finish`."""
-        self.said[gate] = _mask(targets)
+        self.said[gate] = chosen = _mask(targets)
+        left, first = self.others.pop(gate, 0), self.along.pop(gate, 0)
+        if first:
+            self.passed |= dict.fromkeys(bits(left & ~chosen), first)
+        if len(targets) > 1:
+            self.others[gate] = chosen
         touched = self._drop(gate, self._begun()) if gate in self.decisions else 0
         if is_end:
             self.ended |= 1 << gate
@@ -1633,7 +1651,8 @@ class Standing:
                 continue
             undone = undone or gate in self.said
             chosen = self.decisions.pop(gate, 0) & ~_union(self.decisions.values())
-            self.said.pop(gate, None)
+            for known in (self.said, self.others, self.along):
+                known.pop(gate, None)
             self.ended &= ~(1 << gate)
             self.owed &= ~chosen
             self.fresh &= ~chosen
@@ -1694,6 +1713,21 @@ class Standing:
         layout = self.layout
         left = layout.looped & self.idle & ~self.ran & ~self.due & ~layout.controlled
         return [] if layout.named else [i for i in bits(left) if not self._missing(i)]
+
+    def passed_over(self) -> list[tuple[int, int, int]]:
+        """Return what had no run between two decisions although it lacked nothing, and what had one.
+
+        These are the gate, the node, and the first node that ran of those that were chosen with it.
+        """
+        controllers = self.layout.controllers
+        found = {
+            i: (gate, i, other)
+            for i, first in sorted(self.passed.items())
+            for other in bits(first)
+            for gate in controllers[i]
+            if gate in controllers[other] and not self.lost >> i & 1
+        }
+        return list(found.values())
 
     def unmet(self) -> list[tuple[int, int]]:
         """Return the decisions that were not carried out: gate and target."""

@@ -2031,3 +2031,28 @@ def test_what_is_chosen_with_a_node_of_the_loop_and_not_again_is_told(call: Call
     assert course(found) == ["search", "dispatch"] * 3
     found = call(graph, {"query": "q", "loud": True})
     assert course(found) == [*["search", "dispatch"] * 3, "notify"]
+
+
+def test_a_question_in_between_does_not_silence_that(call: Call) -> None:
+    """The call that answers has not made the decisions, and tells of them."""
+
+    @node(output_name="found")
+    def search(query: str, found: str = "") -> str:
+        return found + query
+
+    @route(targets=["search", "notify", END], multi_target=True)
+    def dispatch(found: str) -> list[Any]:
+        return ["search", "notify"] if len(found) < 3 else [END]
+
+    @node(output_name="told")
+    def notify(query: str) -> str:
+        return f"about {query}"
+
+    @interrupt("kept")
+    def keep(found: str) -> bool | None:
+        return None
+
+    graph = Graph([search, dispatch, notify, keep], name="finder")
+    assert call(graph, {"query": "q"}, workflow_id="w").pause is not None
+    with pytest.warns(UserWarning, match="chose 'notify' together with 'search'.*The last decision counts"):
+        assert call(graph, {"kept": True}, workflow_id="w")["kept"] is True

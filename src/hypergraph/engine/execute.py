@@ -718,7 +718,7 @@ def _left_undone(run: Run) -> list[str]:
             f"{by} chose {parts[i].name!r} in graph {_name(run)}, which did not run before the next "
             f"decision: {_lacking(standing, i, by)}"
         )
-    unmet += _taken_back(run, standing)
+    unmet += _passed_over(run, standing)
     unmet += [
         f"{parts[i].name!r} has its inputs in graph {_name(run)} and did not run: its loop began elsewhere "
         f"and did not lead to it. Let the loop begin there: with_entrypoint({parts[i].name!r})."
@@ -743,34 +743,17 @@ def _left_undone(run: Run) -> list[str]:
     return [f"Nothing ran in graph {_name(run)}: {listed}. Give one of them what it lacks."] if listed else []
 
 
-def _taken_back(run: Run, standing: Standing) -> list[str]:
+def _passed_over(run: Run, standing: Standing) -> list[str]:
     """Return what a gate chose together with a node that ran, and did not choose again before it could run.
 
     It comes after the loop that the other node is in, and of that loop the last decision counts.
     """
-    named: dict[str, set[str]] = {
-        step.name: set() for step in run.plan.steps if step.is_gate and step.node.multi_target
-    }  # by gate: what its last decision named
-    ran = {gate: set[str]() for gate in named}  # and what of it has run since
-    left: dict[str, tuple[str, str]] = {}  # what has not run: its gate, and what was chosen with it
-    for _, step, _, outcome in run.own_records() if named else ():
-        name = step.name
-        left.pop(name, None)
-        for gate, names in named.items():
-            if name in names:
-                ran[gate].add(name)
-        if name in named:
-            chosen = {str(target) for target in _decided(outcome)}
-            if ran[name]:
-                left |= {each: (name, min(ran[name])) for each in named[name] - ran[name] - chosen}
-            named[name], ran[name] = chosen, set()
-    lacking, index = standing.layout.names_of(standing.lost), standing.layout.index
+    names = [part.name for part in standing.layout.parts]
     return [
-        f"Gate {gate!r} chose {name!r} together with {other!r} in graph {_name(run)}, and {name!r} did not "
-        f"run before the next decision. The last decision counts: choose {name!r} in the one that ends the "
-        f"loop of {other!r}, or let a gate after the loop choose it."
-        for name, (gate, other) in left.items()
-        if name in index and name not in lacking
+        f"Gate {names[gate]!r} chose {names[i]!r} together with {names[other]!r} in graph {_name(run)}, and "
+        f"{names[i]!r} did not run before the next decision. The last decision counts: choose {names[i]!r} "
+        f"in the one that ends the loop of {names[other]!r}, or let a gate after the loop choose it."
+        for gate, i, other in standing.passed_over()
     ]
 
 
@@ -811,14 +794,10 @@ def _ran(run: Run) -> Iterator[tuple[Step, Any]]:
             yield step, outcome
 
 
-def _decided(outcome: Any) -> list[Any]:
-    """Return what a gate has decided; a step of an earlier call has it as text."""
-    decision = outcome.decision if isinstance(outcome, StepOutcome) else outcome
-    return decision if isinstance(decision, list) else [decision]
-
-
 def _decided_end(outcome: Any) -> bool:
-    decided = _decided(outcome)
+    """Say whether a gate has decided END; a step of an earlier call has its decision as text."""
+    decision = outcome.decision if isinstance(outcome, StepOutcome) else outcome
+    decided = decision if isinstance(decision, list) else [decision]
     return END in decided or "END" in decided
 
 
