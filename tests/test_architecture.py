@@ -99,7 +99,9 @@ class Imports(ast.NodeVisitor):
             self.add(node, ".".join([*base, *filter(None, [node.module]), alias.name]))
 
     def visit_Call(self, node: ast.Call) -> None:
-        if ast.unparse(node.func) in ("__import__", "import_module", "importlib.import_module"):
+        func = node.func
+        called = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        if called in ("__import__", "import_module"):
             name = node.args and isinstance(node.args[0], ast.Constant) and str(node.args[0].value)
             if name:
                 self.add(node, "hypergraph" + name if name.startswith(".") else name)
@@ -132,7 +134,7 @@ def layers_import_one_way(path: str, source: str) -> list[str]:
     if own not in LAYERS:
         return [f"{path}: {own!r} has no place in LAYERS"]
     findings = []
-    for line, name, _ in Imports(path, source).found:
+    for line, name, _ in imports_in(path, source):
         target = [*name.split("."), ""][1]
         layer = target if target in LAYERS else PUBLIC
         if is_ours(name) and (LAYERS.index(layer) > LAYERS.index(own) or layer in BLIND.get(own, ())):
@@ -144,14 +146,20 @@ def our_imports_stand_on_top(path: str, source: str) -> list[str]:
     lazy = "__getattr__" if path.endswith("__init__.py") else None  # the one function that may import late
     return [
         f"{path}:{line}: {function}() imports {name}; move it to the top"
-        for line, name, function in Imports(path, source).found
+        for line, name, function in imports_in(path, source)
         if function not in (None, lazy) and is_ours(name)
     ]
 
 
 def only_a_few_know_asyncio(path: str, source: str) -> list[str]:
-    names = [] if path in MAY_WAIT else Imports(path, source).found
+    names = [] if path in MAY_WAIT else imports_in(path, source)
     return [f"{path}:{line}: imports asyncio" for line, name, _ in names if name.split(".")[0] == "asyncio"]
+
+
+@cache
+def imports_in(path: str, source: str) -> list[tuple[int, str, str | None]]:
+    """Return what a file imports; each rule asks for it."""
+    return Imports(path, source).found
 
 
 def imported_files(sources: dict[str, str]) -> dict[str, set[str]]:
@@ -162,7 +170,7 @@ def imported_files(sources: dict[str, str]) -> dict[str, set[str]]:
         files[".".join(["hypergraph", *(parts[:-1] if parts[-1] == "__init__" else parts)])] = path
     found: dict[str, set[str]] = {}
     for path, source in sources.items():
-        names = [name.split(".") for _, name, _ in Imports(path, source).found if is_ours(name)]
+        names = [name.split(".") for _, name, _ in imports_in(path, source) if is_ours(name)]
         longest = [
             next(end for end in range(len(name), 0, -1) if ".".join(name[:end]) in files) for name in names
         ]
@@ -210,7 +218,7 @@ def views_use_the_face_of_the_store(path: str, source: str) -> list[str]:
         return []
     findings = []
     allowed = {"", *STORE_HELPERS, *STORE_INTERNALS.get(path, ())}
-    for line, name, _ in Imports(path, source).found:
+    for line, name, _ in imports_in(path, source):
         module, _, _ = name.removeprefix("hypergraph.checkpointers").rpartition(".")
         if name.startswith("hypergraph.checkpointers.") and module.lstrip(".") not in allowed:
             findings.append(f"{path}:{line}: imports {name}, which is internal to the stores")

@@ -166,7 +166,7 @@ def upto(expected: Expected, superstep: int) -> Expected:
 
 
 @pytest.mark.slow
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(way=few_ways, script=scripts, in_a_loop=st.booleans(), at=st.integers(0, 40))
 def test_every_version_stays_what_it_was(way: Any, script: Any, in_a_loop: bool, at: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -191,7 +191,7 @@ def test_every_version_stays_what_it_was(way: Any, script: Any, in_a_loop: bool,
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(way=few_ways, script=scripts, in_a_loop=st.booleans(), window=st.none() | st.integers(1, 6))
 def test_what_the_retention_keeps_is_what_it_was(way: Any, script: Any, in_a_loop: bool, window: Any) -> None:
     policy = (
@@ -213,7 +213,7 @@ def test_what_the_retention_keeps_is_what_it_was(way: Any, script: Any, in_a_loo
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     way=few_ways,
     script=scripts,

@@ -299,7 +299,7 @@ def test_new_values_make_what_took_the_old_ones_next(store: Checkpointer) -> Non
 
 @UNDONE
 @given(st.integers(0, 2**32), st.randoms(use_true_random=False))
-@settings(max_examples=150)
+@settings(max_examples=75)
 def test_at_every_point_of_a_run_it_is_what_the_engine_did(seed: int, rng: Random) -> None:
     case = random_case(Random(seed), ("sum",))
     assume(case is not None and not case.graph.has_cycles)

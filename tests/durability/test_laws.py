@@ -115,13 +115,13 @@ def check_interrupted(seed: int, at: frozenset[int], kind: str, runner: str) -> 
 
 
 @given(seeds, fuses)
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(seed: int, at: frozenset[int]) -> None:
     check_interrupted(seed, at, "memory", "sync")
 
 
 @given(seeds, fuses)
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_an_interrupted_async_run_goes_on_as_if_nothing_had_happened(seed: int, at: frozenset[int]) -> None:
     check_interrupted(seed, at, "memory", "async")
 
@@ -138,7 +138,7 @@ def test_a_run_interrupted_over_a_database_goes_on_as_if_nothing_had_happened(
 
 
 @given(seeds, fuses, st.sampled_from(STORES), st.sampled_from(["sync", "async"]))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_failed_run_is_repeated_until_it_completes_without_repeating_bodies(
     seed: int, at: frozenset[int], kind: str, runner: str
 ) -> None:
@@ -154,7 +154,7 @@ def test_a_failed_run_is_repeated_until_it_completes_without_repeating_bodies(
 
 
 @given(seeds, fuses)
-@settings(max_examples=90)
+@settings(max_examples=45)
 def test_every_completed_body_is_recorded_once_even_if_loops_fail(seed: int, at: frozenset[int]) -> None:
     case = durable_case(seed)
     uninterrupted(case, OnSync)
@@ -176,7 +176,7 @@ def test_every_completed_body_is_recorded_once_even_if_loops_fail(seed: int, at:
 
 
 @given(seeds, st.integers(0, 8), st.sampled_from(STORES), st.sampled_from(["sync", "async"]))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_fork_shares_the_steps_before_it_and_leaves_its_parent_alone(
     seed: int, superstep: int, kind: str, runner: str
 ) -> None:
@@ -204,7 +204,7 @@ def test_a_fork_shares_the_steps_before_it_and_leaves_its_parent_alone(
 
 
 @given(seeds, st.sampled_from(STORES), st.sampled_from(["sync", "async"]))
-@settings(max_examples=75)
+@settings(max_examples=40)
 def test_the_state_at_a_superstep_is_the_fold_of_the_steps_up_to_it(
     seed: int, kind: str, runner: str
 ) -> None:

@@ -108,7 +108,7 @@ def test_a_turn_comes_to_what_a_fresh_run_comes_to() -> None:
 
 
 @given(seed=seeds, salts=turns, at=fuses, new_turn=st.booleans())
-@settings(max_examples=75)
+@settings(max_examples=40)
 @example(
     seed=2328684303, salts=[61888, 45930, 34270, 63786], at=frozenset({6, 7}), new_turn=False
 )  # given what is there
@@ -122,7 +122,7 @@ def test_interrupted_turns_come_to_the_same(
 
 
 @given(seed=seeds, salts=turns, at=fuses, new_turn=st.booleans())
-@settings(max_examples=50)
+@settings(max_examples=25)
 @example(seed=2449017909, salts=[40309, 40453, 35107], at=frozenset({10}), new_turn=False)
 def test_interrupted_turns_of_async_runs_come_to_the_same(
     seed: int, salts: list[int], at: frozenset[int], new_turn: bool

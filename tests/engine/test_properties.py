@@ -31,7 +31,7 @@ def drawn_case(seed: int, *kinds: str) -> Case:
 
 
 @given(seeds)
-@settings(max_examples=400)
+@settings(max_examples=150)
 def test_async_runs_of_sync_nodes_do_the_same(seed: int) -> None:
     case = drawn_case(seed, *KINDS, "interrupt")
     plain = run_sync(case.ready_graph(), case.inputs(), **OPTIONS)
@@ -41,7 +41,7 @@ def test_async_runs_of_sync_nodes_do_the_same(seed: int) -> None:
 
 
 @given(seeds, st.randoms(use_true_random=False))
-@settings(max_examples=500)
+@settings(max_examples=150)
 def test_nodes_that_take_their_time_change_neither_values_nor_supersteps(seed: int, rng: Random) -> None:
     case = drawn_case(seed, "sum", "sum", "box")
     check_paused(case, {sketch.name: rng.randint(0, 3) for sketch in case.sketches})
@@ -125,7 +125,7 @@ def test_both_runners_agree_on_dags_sync_async_or_mixed(
 
 
 @given(seeds, st.randoms(use_true_random=False))
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_node_order_never_matters_where_each_output_has_one_producer(seed: int, rng: Random) -> None:
     case = drawn_case(seed, "sum", "sum", "box")
     produced = [output for sketch in case.sketches for output in sketch.outputs]

@@ -22,7 +22,7 @@ def node_of(graph: Graph, name: str) -> Structure:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_the_structure_of_any_graph_is_json_and_has_every_node_and_edge(seed: int) -> None:
     case = random_case(Random(seed), (*KINDS, "interrupt"))
     assume(case is not None)

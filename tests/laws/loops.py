@@ -43,7 +43,7 @@ D10 With declared edges a given value does not count for an ordinary node of a l
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from laws.model import Edge, Net
@@ -53,7 +53,7 @@ class Refused(Exception):
     """A loop could begin at several places."""
 
 
-@dataclass
+@dataclass(eq=False)  # each loop is found once
 class Level:
     """A loop (or the whole graph) with its edges after the cut, and the loops inside of it."""
 
@@ -85,14 +85,14 @@ class Level:
         return self
 
 
-Links = Mapping[str, Sequence[str]]
+Links = Mapping[str, Collection[str]]
 
 
 def linked(edges: Iterable[Edge]) -> Links:
     """Return what each node leads to."""
-    links: dict[str, list[str]] = {}
+    links: dict[str, dict[str, None]] = {}
     for edge in edges:
-        links.setdefault(edge.source, []).append(edge.target)
+        links.setdefault(edge.source, {})[edge.target] = None
     return links
 
 

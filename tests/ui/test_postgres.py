@@ -149,12 +149,12 @@ def seconds(page: Served) -> float:
     return time.perf_counter() - began
 
 
-def test_the_first_page_of_100000_workflows_costs_at_most_twice_that_of_1000() -> None:
-    stores = [filled(1_000), filled(100_000)]
+def test_the_first_page_of_20000_workflows_costs_at_most_twice_that_of_1000() -> None:
+    stores = [filled(1_000), filled(20_000)]
     addresses = [store.backend.database.address.conninfo for store in stores]
     names = [psycopg.conninfo.conninfo_to_dict(found)["dbname"] for found in addresses]
     with serving(server().dsn(names[0])) as small, serving(server().dsn(names[1])) as large:
-        assert large.ask("workflows").document["total"] == 100_000
+        assert large.ask("workflows").document["total"] == 20_000
         short = long = math.inf
         for number in range(400):  # on a busy machine, until each was undisturbed once
             short, long = min(short, seconds(small)), min(long, seconds(large))
