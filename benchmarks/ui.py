@@ -42,6 +42,13 @@ class Page:
 
     def get(self, question: str) -> bytes:
         """Return the answer to a question; one about what is not there yet is an answer, too."""
+        try:
+            return self._ask(question)
+        except http.client.RemoteDisconnected:  # idle for too long: a browser asks again
+            self._connection.close()
+            return self._ask(question)
+
+    def _ask(self, question: str) -> bytes:
         self._connection.request("GET", f"/api/v1/{question}", headers=self._headers)
         return self._connection.getresponse().read()
 

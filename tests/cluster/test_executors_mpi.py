@@ -41,5 +41,5 @@ def test_functions_are_called_by_mpi_processes(tmp_path):
     mpiexec = Path(sys.executable).parent / "mpiexec"
     command = [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", script]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent)])}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
     assert done.stdout == "2 True\n['RemoteError', 'ValueError']\n", done.stderr

@@ -177,7 +177,7 @@ def test_of_two_processes_that_start_at_once_one_runs(folder: Path, runner: str)
         heard = {rival.stdout.readline(): rival for rival in rivals}
         owner = heard["running\n"]
         assert f"locked {owner.pid} {locks.HOST}\n" in heard
-        assert owner.communicate("go on\n", timeout=60)[0] == "result 2\n"
+        assert owner.communicate("go on\n", timeout=300)[0] == "result 2\n"
     finally:
         for rival in rivals:
             rival.kill()

@@ -143,7 +143,7 @@ class TestWait:
             follower.start()
             follower.join(0.3)
             assert follower.is_alive()
-            assert owner.communicate("go on\n", timeout=60)[0] == "result 2\n"
+            assert owner.communicate("go on\n", timeout=300)[0] == "result 2\n"
             follower.join(60)
         assert found[0].completed
         assert found[0]["held"] == 2
@@ -165,7 +165,7 @@ def test_who_takes_over_by_force_runs_and_the_owner_is_told(
 ) -> None:
     with owner_at_work(tmp_path, runner) as owner:
         assert elsewhere(forced_hold, tmp_path, runner) == 2
-        assert owner.communicate("go on\n", timeout=60)[0] == "lost\n"
+        assert owner.communicate("go on\n", timeout=300)[0] == "lost\n"
     assert calls(tmp_path) == {"hold": 2}
     check_finished(tmp_path)
 

@@ -201,7 +201,7 @@ def test_a_run_can_be_watched_from_another_process(tmp_path: Path, elsewhere: El
         assert elsewhere(status_of, tmp_path) is WorkflowStatus.ACTIVE
         text = elsewhere(printed, tmp_path)
         assert text.splitlines()[0].startswith("Workflow: w | active | 0 steps")
-        owner.communicate("go on\n", timeout=60)
+        owner.communicate("go on\n", timeout=300)
     assert elsewhere(status_of, tmp_path) is WorkflowStatus.COMPLETED
 
 
@@ -221,7 +221,7 @@ def deleted(folder: Path) -> str:
 def test_a_workflow_at_work_cannot_be_deleted(tmp_path: Path, elsewhere: Elsewhere, runner: str) -> None:
     with owner_at_work(tmp_path, runner) as owner:
         assert elsewhere(deleted, tmp_path) == "WorkflowLockedError"
-        assert owner.communicate("go on\n", timeout=60)[0] == "result 2\n"
+        assert owner.communicate("go on\n", timeout=300)[0] == "result 2\n"
     check_finished(tmp_path)
     assert elsewhere(deleted, tmp_path) == "deleted"
 

@@ -129,7 +129,7 @@ def test_items_of_a_nested_map_run_at_the_same_time() -> None:
 
 
 def test_offloaded_functions_run_at_the_same_time() -> None:
-    meeting = threading.Barrier(2, timeout=30)
+    meeting = threading.Barrier(2, timeout=300)
 
     def meet(x: int) -> str:
         meeting.wait()

@@ -151,7 +151,7 @@ def test_chunks_from_a_worker_thread_arrive_in_order_and_none_is_lost() -> None:
 
 def test_nodes_streaming_from_several_threads_keep_their_chunks_apart() -> None:
     heard = Recorder()
-    together = threading.Barrier(2, timeout=30)
+    together = threading.Barrier(2, timeout=300)
 
     def streams(x: int) -> Iterator[int]:
         together.wait()

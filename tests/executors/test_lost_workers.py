@@ -272,5 +272,5 @@ def test_ctrl_c_ends_the_run_and_keeps_what_is_finished(tmp_path):
     script.write_text(INTERRUPTED)
     os.mkfifo(fifo)
     command = [sys.executable, script, fifo, tmp_path / "runs.db"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout == "['first'] stopped\n", done.stderr

@@ -211,7 +211,7 @@ def program(name: str, folder: Path, runner: str, mode: str) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     wrong = [] if (done.returncode, done.stderr) == (0, "") else [f"{done.returncode}: {done.stderr}"]
     if "daemon" not in name and recorded(folder) != ["first", "second", "third"]:

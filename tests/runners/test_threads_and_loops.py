@@ -77,7 +77,7 @@ def test_one_async_runner_serves_loops_in_several_threads() -> None:
 
 @pytest.mark.parametrize("attempt", range(5))
 def test_threads_may_run_one_graph_for_the_first_time_at_once(attempt: int) -> None:
-    together = threading.Barrier(8, timeout=30)
+    together = threading.Barrier(8, timeout=300)
     graph = Graph([double, inc, Graph([count, gate], name="loop").as_node()])
     runner = SyncRunner()
 
@@ -183,7 +183,7 @@ print("main is over")
 
 def test_a_program_that_ends_waits_for_its_background_runs() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=300
     )
     assert done.stdout.split("\n")[:2] == ["main is over", "done 1"]
     assert done.stderr == ""

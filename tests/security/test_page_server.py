@@ -93,7 +93,7 @@ def test_a_code_is_used_once() -> None:
 def half_requests(server: Served, count: int) -> list[socket.socket]:
     found = []
     for _ in range(count):
-        connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+        connection = socket.create_connection(("127.0.0.1", server.port), timeout=300)
         connection.sendall(b"GET / HTTP/1.1\r\nHost: x")
         found.append(connection)
     return found
@@ -110,7 +110,7 @@ def is_open(connection: socket.socket) -> bool:
 
 
 def test_many_half_requests_shut_out_no_request_with_the_token(server: Served, database: Path) -> None:
-    kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
     kept.request("GET", "/api/v1/events", headers={"Authorization": f"Bearer {server.token}"})
     stream = kept.getresponse()
     assert stream.readline() == b"retry: 1000\n"
@@ -169,7 +169,7 @@ def quick(database: Path) -> Iterator[tuple[int, str]]:
 )
 def test_a_connection_that_sends_no_whole_request_is_closed(quick: tuple[int, str], sent: bytes) -> None:
     port, _ = quick
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=300) as connection:
         connection.sendall(sent.replace(b"%d", str(port).encode()))
         try:
             while connection.recv(65536):
@@ -184,7 +184,7 @@ def test_a_body_that_stops_to_arrive_is_given_up(quick: tuple[int, str]) -> None
         f"POST /api/v1/tag HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n"
         "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
     )
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=300) as connection:
         connection.sendall(head.encode())
         assert connection.recv(65536).startswith(b"HTTP/1.1 408 ")
 
@@ -239,7 +239,7 @@ def test_other_requests_are_answered_while_a_hostile_row_is_read(tmp_path: Path)
 def test_of_many_listeners_at_once_no_more_than_the_limit_are_admitted(server: Served) -> None:
     host, bearer = f"Host: 127.0.0.1:{server.port}", f"Authorization: Bearer {server.token}"
     head = f"GET /api/v1/events HTTP/1.1\r\n{host}\r\n{bearer}\r\n\r\n"
-    connections = [socket.create_connection(("127.0.0.1", server.port), timeout=20) for _ in range(60)]
+    connections = [socket.create_connection(("127.0.0.1", server.port), timeout=300) for _ in range(60)]
     for connection in connections:
         connection.sendall(head.encode())
     statuses = [connection.recv(12).split()[1] for connection in connections]

@@ -17,7 +17,7 @@ from nbclient import NotebookClient
 def executed(path: Path) -> str:
     """Return the notebook with the outputs it has now. Raises CellExecutionError where a cell does."""
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=60, kernel_name="python3", record_timing=False).execute()
+    NotebookClient(notebook, timeout=300, kernel_name="python3", record_timing=False).execute()
     notebook.metadata["language_info"] = {"name": "python"}
     for cell in notebook.cells:
         cell.metadata = {}

@@ -156,7 +156,7 @@ class Served:
         self, path: str, method: str = "GET", *, body: Any = None, token: str | None = "", **headers: str
     ) -> Answer:
         """Send one request, as it is; without `token` it is the bearer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         if token is not None:
             given.setdefault("Authorization", f"Bearer {token or self.token}")
@@ -185,7 +185,7 @@ class Served:
     @contextmanager
     def listening(self) -> Iterator[Iterator[dict[str, Any]]]:
         """Yield the news as they come."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         connection.request("GET", "/api/v1/events", headers={"Authorization": f"Bearer {self.token}"})
         response = connection.getresponse()
         assert response.status == 200
@@ -205,7 +205,7 @@ class Served:
     def stop(self, by: int = signal.SIGTERM) -> tuple[int, str]:
         """Stop the server; return its exit code and all that it said on stderr."""
         self.process.send_signal(by)
-        _, said = self.process.communicate(timeout=20)
+        _, said = self.process.communicate(timeout=300)
         return self.process.returncode, said
 
 
@@ -235,9 +235,9 @@ def answering(words: list[str], variables: dict[str, str]) -> Iterator[Served]:
     try:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
-        assert address.startswith("http://127.0.0.1:"), process.communicate(timeout=20)
+        assert address.startswith("http://127.0.0.1:"), process.communicate(timeout=300)
         yield Served(process, address)
     finally:
         if process.poll() is None:
             process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=300)

@@ -89,7 +89,7 @@ def test_localhost_is_this_machine(server: Served) -> None:
 
 
 def test_two_hosts_are_none(server: Served) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=300) as raw:
         own = f"127.0.0.1:{server.port}"
         raw.sendall(f"GET /api/v1/about HTTP/1.1\r\nHost: {own}\r\nHost: {own}\r\n\r\n".encode())
         assert raw.recv(100).split(b" ")[1] in (b"400", b"403")
@@ -199,7 +199,7 @@ def test_a_body_that_is_no_wish_is_refused(server: Served, body: bytes) -> None:
 
 
 def test_rubbish_on_the_wire_gets_no_answer_of_ours(server: Served) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=300) as raw:
         raw.sendall(b"\x00\x01\x02 rubbish\r\n\r\n")
         assert b" 400 " in raw.recv(200).split(b"\r\n")[0]
     assert server.ask("about").status == 200

@@ -176,8 +176,8 @@ def test_a_session_is_replaced_once_the_server_is_back() -> None:
 
     session._connect = try_to_connect
     own.stop()
-    assert tries.acquire(timeout=60)
-    assert tries.acquire(timeout=60)  # again, although nothing is asked of the store
+    assert tries.acquire(timeout=300)
+    assert tries.acquire(timeout=300)  # again, although nothing is asked of the store
     own.start()
     while not sessions(store):
         time.sleep(0.01)
@@ -375,7 +375,7 @@ def test_a_server_that_restarts_in_the_middle_loses_nothing(mode: str) -> None:
         runs = [pool.submit(runner.run, graph, {"v0": 0}, workflow_id=f"w{n}") for n in range(WORKFLOWS)]
         for _ in range(2):
             for _ in range(300):  # some workflows further on
-                assert begun.acquire(timeout=60)
+                assert begun.acquire(timeout=300)
             own.stop(mode)
             own.start()
         again = [n for n, run in enumerate(runs) if isinstance(run.exception(), StoreUnavailableError)]

@@ -271,7 +271,7 @@ def test_a_watch_ends_when_nobody_reads_any_more(tmp_path: Path) -> None:
         assert watch.stderr is not None
         assert "first" in watch.stdout.readline()
         watch.stdout.close()
-        assert watch.wait(timeout=30) == 141
+        assert watch.wait(timeout=300) == 141
         assert watch.stderr.read() == ""
         run.communicate("\n")
 
@@ -285,7 +285,7 @@ def test_a_watch_ends_when_the_process_at_work_is_killed(tmp_path: Path) -> None
         assert "first" in watch.stdout.readline()
         run.kill()
         run.communicate()
-        out, _ = watch.communicate(timeout=60)
+        out, _ = watch.communicate(timeout=300)
         assert "(owner process is gone)" in out
         assert watch.returncode == 1
     shown = Cli(database)("show", "slow-1")

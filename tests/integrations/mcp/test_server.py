@@ -330,7 +330,7 @@ def test_a_file_of_another_program_is_an_error_of_each_answer(tmp_path: Path) ->
 
 def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        arguments, capture_output=True, text=True, env=environment(), timeout=60, check=False, **options
+        arguments, capture_output=True, text=True, env=environment(), timeout=300, check=False, **options
     )
 
 
