@@ -4,11 +4,15 @@ Every migration is a named function. Those that a file lacks run in one transact
 `user_version`, which counts the migrations applied; of two processes that open an old file at once, the
 second finds the work done. A file of a newer release or of another program is refused and left as it is.
 
+Each table and each index takes a page of four kilobytes, with rows or without. So what most files never use
+is not made with the file but by the first writer that needs it: `RARE`.
+
 workflows   one row each; `key` is never used twice, so a stale claim cannot fit a later workflow;
             `due` is when a paused one has something to do: a deadline has passed, or a timer is due;
             `awaits` are the signals that nodes of a paused one wait for, with the number of nodes;
             `reason` is why a run failed or stopped, where no step says so;
-            `scrambled` says that indexes do not grow with supersteps, which runners never let happen
+            `scrambled` says that indexes do not grow with supersteps, which runners never let happen;
+            a long one has `counted_steps` before superstep `counted`
 structures  graph and node hashes by content, shared by the items of a map and by forks
 steps       one row per (workflow, superstep, node)
 vals        one row per value: kind OUTPUT (of completed steps), INPUT (idx is the version, superstep the one
@@ -23,7 +27,6 @@ erased      keys of workflows that are deleted, while their rows still go in bat
 tallies     how many workflows without parent there are by status and graph, so that a list need not count;
             names of graphs have "=" before them, "" is no name
 tags        tags that are not long, by name and text, kept by triggers; `top`: the workflow has no parent
-lengths     of long workflows, how many steps they have before superstep `counted`
 usage       amounts that nodes recorded, by superstep, node and inner step ('' for the node itself)
 identity    one random id, which the values and steps of an encrypted store are bound to
 streams     of nodes that stream: the next offset, the first that is kept, bytes, and until when they are kept
@@ -54,6 +57,64 @@ _TAG = f"""INSERT OR IGNORE INTO tags
 _UNTAG = """DELETE FROM tags WHERE (name, text, workflow) IN (
     SELECT key, value, OLD.key FROM json_each(OLD.tags));"""
 
+_BY_DUE = "CREATE INDEX workflows_by_due ON workflows (due) WHERE due IS NOT NULL"
+_BY_ORIGIN = "CREATE INDEX workflows_by_origin ON workflows (forked_from) WHERE forked_from IS NOT NULL"
+_INTENTS = """CREATE TABLE intents (
+        workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, fence INTEGER NOT NULL,
+        PRIMARY KEY (workflow, superstep, node)) WITHOUT ROWID"""
+_ERASED = "CREATE TABLE erased (key INTEGER PRIMARY KEY)"
+_TAGS = (
+    """CREATE TABLE tags (
+        name TEXT NOT NULL, text TEXT NOT NULL, top INTEGER NOT NULL, workflow INTEGER NOT NULL,
+        PRIMARY KEY (name, text, top, workflow)) WITHOUT ROWID""",
+    f"CREATE TRIGGER tagged AFTER INSERT ON workflows WHEN NEW.tags IS NOT NULL BEGIN {_TAG} END",
+    f"CREATE TRIGGER untagged AFTER DELETE ON workflows WHEN OLD.tags IS NOT NULL BEGIN {_UNTAG} END",
+    f"CREATE TRIGGER retagged AFTER UPDATE OF tags ON workflows BEGIN {_UNTAG} {_TAG} END",
+)
+_STREAMS = (
+    """CREATE TABLE streams (
+        workflow INTEGER NOT NULL, node TEXT NOT NULL, next INTEGER NOT NULL, kept INTEGER NOT NULL,
+        size INTEGER NOT NULL, until INTEGER, PRIMARY KEY (workflow, node)) WITHOUT ROWID""",
+    "CREATE INDEX streams_by_end ON streams (until) WHERE until IS NOT NULL",
+    """CREATE TABLE chunks (
+        workflow INTEGER NOT NULL, node TEXT NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL,
+        format TEXT NOT NULL, checksum INTEGER NOT NULL, data BLOB, PRIMARY KEY (workflow, node, first))""",
+)
+_PROGRESS = """CREATE TABLE progress (
+        workflow INTEGER NOT NULL, node TEXT NOT NULL, done REAL NOT NULL, total REAL, text TEXT NOT NULL,
+        at INTEGER NOT NULL, PRIMARY KEY (workflow, node)) WITHOUT ROWID"""
+_INNER = f"CREATE INDEX inner_steps ON vals (workflow, node, version) WHERE kind = {INNER}"
+_SIGNALS = f"CREATE INDEX kept_signals ON vals (workflow) WHERE kind = {SIGNAL} AND node = ''"
+_USAGE = """CREATE TABLE usage (
+        workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, step TEXT NOT NULL,
+        name TEXT NOT NULL, amount REAL NOT NULL,
+        PRIMARY KEY (workflow, superstep, node, step, name)) WITHOUT ROWID"""
+_IDENTITY = "CREATE TABLE identity (id BLOB NOT NULL)"
+
+# What belongs to a table or an index that is made on first use. A query asks both for what is due and for
+# signals, so these two are made together.
+RARE: dict[str, tuple[str, ...]] = {
+    "workflows_by_due": (_BY_DUE, _SIGNALS),
+    "workflows_by_origin": (_BY_ORIGIN,),
+    "intents": (_INTENTS,),
+    "erased": (_ERASED,),
+    "tags": _TAGS,
+    "identity": (_IDENTITY,),
+    "streams": _STREAMS,
+    "progress": (_PROGRESS,),
+    "inner_steps": (_INNER,),
+    "usage": (_USAGE,),
+}
+_KIND = re.compile(r"^CREATE \w+")
+_ALL_AT_ONCE = 2  # the last version whose files were made with all of it
+MAKING = {
+    name: [_KIND.sub(r"\g<0> IF NOT EXISTS", statement) for statement in statements]
+    for name, statements in RARE.items()
+}
+MAKING["identity"].append(
+    "INSERT INTO identity SELECT randomblob(16) WHERE NOT EXISTS (SELECT 1 FROM identity)"
+)
+
 _FIRST = (
     """CREATE TABLE workflows (
         key INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, status TEXT NOT NULL,
@@ -63,11 +124,11 @@ _FIRST = (
         created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL, scrambled INTEGER DEFAULT 0,
         fence INTEGER NOT NULL, owner_pid INTEGER, owner_host TEXT, owner_since INTEGER, crashes TEXT,
         due INTEGER, version TEXT, awaits TEXT)""",
-    "CREATE INDEX workflows_by_due ON workflows (due) WHERE due IS NOT NULL",
+    _BY_DUE,
     "CREATE INDEX workflows_by_parent ON workflows (parent_id)",
     "CREATE INDEX workflows_by_status ON workflows (parent_id, status)",
     "CREATE INDEX workflows_by_graph ON workflows (parent_id, graph_name)",
-    "CREATE INDEX workflows_by_origin ON workflows (forked_from) WHERE forked_from IS NOT NULL",
+    _BY_ORIGIN,
     "CREATE TABLE structures (digest BLOB PRIMARY KEY, graph TEXT, node_hashes TEXT)",
     """CREATE TABLE steps (
         workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, idx INTEGER NOT NULL,
@@ -80,10 +141,8 @@ _FIRST = (
         idx INTEGER NOT NULL, node TEXT NOT NULL, version INTEGER NOT NULL, format TEXT NOT NULL,
         checksum INTEGER NOT NULL, data BLOB, base INTEGER,
         PRIMARY KEY (workflow, kind, name, superstep, idx, node)) WITHOUT ROWID""",
-    """CREATE TABLE intents (
-        workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, fence INTEGER NOT NULL,
-        PRIMARY KEY (workflow, superstep, node)) WITHOUT ROWID""",
-    "CREATE TABLE erased (key INTEGER PRIMARY KEY)",
+    _INTENTS,
+    _ERASED,
     """CREATE TABLE tallies (
         status TEXT NOT NULL, graph TEXT NOT NULL, workflows INTEGER NOT NULL,
         PRIMARY KEY (status, graph)) WITHOUT ROWID""",
@@ -92,12 +151,7 @@ _FIRST = (
     f"""CREATE TRIGGER changed AFTER UPDATE OF status, graph_name ON workflows
         WHEN NEW.parent_id IS NULL AND (OLD.status, OLD.graph_name) IS NOT (NEW.status, NEW.graph_name)
         BEGIN {_TAKE_OFF} {_ADD} END""",
-    """CREATE TABLE tags (
-        name TEXT NOT NULL, text TEXT NOT NULL, top INTEGER NOT NULL, workflow INTEGER NOT NULL,
-        PRIMARY KEY (name, text, top, workflow)) WITHOUT ROWID""",
-    f"CREATE TRIGGER tagged AFTER INSERT ON workflows WHEN NEW.tags IS NOT NULL BEGIN {_TAG} END",
-    f"CREATE TRIGGER untagged AFTER DELETE ON workflows WHEN OLD.tags IS NOT NULL BEGIN {_UNTAG} END",
-    f"CREATE TRIGGER retagged AFTER UPDATE OF tags ON workflows BEGIN {_UNTAG} {_TAG} END",
+    *_TAGS,
     "CREATE TABLE lengths (workflow INTEGER PRIMARY KEY, counted INTEGER NOT NULL, steps INTEGER NOT NULL)",
     # A runner may still add to the last superstep, so that one is never counted here.
     f"""CREATE TRIGGER grown AFTER INSERT ON steps WHEN NEW.idx % {_MEASURED_EVERY} = 0
@@ -112,29 +166,38 @@ _FIRST = (
         BEGIN DELETE FROM lengths WHERE workflow = NEW.workflow; END""",
     """CREATE TRIGGER forgotten AFTER DELETE ON workflows
         BEGIN DELETE FROM lengths WHERE workflow = OLD.key; END""",
-    "CREATE TABLE identity (id BLOB NOT NULL)",
+    _IDENTITY,
     "INSERT INTO identity VALUES (randomblob(16))",
-    """CREATE TABLE streams (
-        workflow INTEGER NOT NULL, node TEXT NOT NULL, next INTEGER NOT NULL, kept INTEGER NOT NULL,
-        size INTEGER NOT NULL, until INTEGER, PRIMARY KEY (workflow, node)) WITHOUT ROWID""",
-    "CREATE INDEX streams_by_end ON streams (until) WHERE until IS NOT NULL",
-    """CREATE TABLE chunks (
-        workflow INTEGER NOT NULL, node TEXT NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL,
-        format TEXT NOT NULL, checksum INTEGER NOT NULL, data BLOB, PRIMARY KEY (workflow, node, first))""",
-    """CREATE TABLE progress (
-        workflow INTEGER NOT NULL, node TEXT NOT NULL, done REAL NOT NULL, total REAL, text TEXT NOT NULL,
-        at INTEGER NOT NULL, PRIMARY KEY (workflow, node)) WITHOUT ROWID""",
-    f"CREATE INDEX inner_steps ON vals (workflow, node, version) WHERE kind = {INNER}",
-    f"CREATE INDEX kept_signals ON vals (workflow) WHERE kind = {SIGNAL} AND node = ''",
-    """CREATE TABLE usage (
-        workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, step TEXT NOT NULL,
-        name TEXT NOT NULL, amount REAL NOT NULL,
-        PRIMARY KEY (workflow, superstep, node, step, name)) WITHOUT ROWID""",
+    *_STREAMS,
+    _PROGRESS,
+    _INNER,
+    _SIGNALS,
+    _USAGE,
+)
+
+_STRUCTURES = "CREATE TABLE structures (digest BLOB PRIMARY KEY, graph TEXT, node_hashes TEXT) WITHOUT ROWID"
+_add, _take_off = (" ".join(each.split()) for each in (_ADD, _TAKE_OFF))  # the schema fits into its page
+_TRIGGERS = (
+    f"CREATE TRIGGER added AFTER INSERT ON workflows WHEN NEW.parent_id IS NULL BEGIN {_add} END",
+    f"CREATE TRIGGER removed AFTER DELETE ON workflows WHEN OLD.parent_id IS NULL BEGIN {_take_off} END",
+    "CREATE TRIGGER changed AFTER UPDATE OF status, graph_name ON workflows WHEN NEW.parent_id IS NULL "
+    "AND (OLD.status, OLD.graph_name) IS NOT (NEW.status, NEW.graph_name) "
+    f"BEGIN {_take_off} {_add} END",
+    # A runner may still add to the last superstep, so that one is never counted here.
+    f"CREATE TRIGGER grown AFTER INSERT ON steps WHEN NEW.idx % {_MEASURED_EVERY} = 0 "  # noqa: S608 - a fixed number
+    "BEGIN UPDATE workflows SET counted = NEW.superstep, counted_steps = coalesce(counted_steps, 0) + "
+    "(SELECT count(*) FROM steps WHERE workflow = NEW.workflow AND superstep < NEW.superstep "
+    "AND superstep >= coalesce(counted, 0)) "
+    "WHERE key = NEW.workflow AND NEW.superstep > coalesce(counted, 0); END",
+    # Other writers may put a step anywhere.
+    "CREATE TRIGGER inserted_before AFTER INSERT ON steps "
+    "WHEN (SELECT counted FROM workflows WHERE key = NEW.workflow) > NEW.superstep BEGIN "
+    "UPDATE workflows SET counted = NULL, counted_steps = NULL WHERE key = NEW.workflow; END",
 )
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    for statement in _FIRST:
+    for statement in _TODAY:
         connection.execute(statement)
 
 
@@ -142,7 +205,35 @@ def _add_reason(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE workflows ADD COLUMN reason TEXT")
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables, _add_reason)
+def _store_less(connection: sqlite3.Connection) -> None:
+    for trigger in _TRIGGERS:
+        connection.execute(f"DROP TRIGGER IF EXISTS {trigger.split()[2]}")
+    connection.execute("DROP TRIGGER forgotten")
+    connection.execute("ALTER TABLE workflows ADD COLUMN counted INTEGER")
+    connection.execute("ALTER TABLE workflows ADD COLUMN counted_steps INTEGER")
+    connection.execute(
+        "UPDATE workflows SET (counted, counted_steps) = "
+        "(SELECT counted, steps FROM lengths WHERE workflow = workflows.key)"
+    )
+    connection.execute("DROP TABLE lengths")
+    connection.execute("ALTER TABLE steps ADD COLUMN visit INTEGER NOT NULL DEFAULT 1")
+    connection.execute(
+        "UPDATE steps SET visit = extra ->> '$.visit', extra = nullif(json_remove(extra, '$.visit'), '{}') "
+        "WHERE extra ->> '$.visit' IS NOT NULL"
+    )
+    rows = connection.execute("SELECT * FROM structures").fetchall()
+    connection.execute("DROP TABLE structures")
+    connection.execute(_STRUCTURES)
+    connection.executemany("INSERT INTO structures VALUES (?, ?, ?)", rows)
+    for trigger in _TRIGGERS:
+        connection.execute(trigger)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    _create_tables,
+    _add_reason,
+    _store_less,
+)
 
 _PLAIN_TABLE = r"CREATE TABLE\b"  # as SQLite keeps it: not a virtual one
 _KINDS = ("TABLE", "INDEX", "TRIGGER")
@@ -161,9 +252,26 @@ def _objects(statements: tuple[str, ...]) -> frozenset[tuple[str, str, str]]:
 
 
 _SECOND = (_FIRST[0].removesuffix(")") + ", reason TEXT)", *_FIRST[1:])
+_TODAY = (
+    _SECOND[0].removesuffix(")") + ", counted INTEGER, counted_steps INTEGER)",
+    *(each for each in _FIRST if re.match("CREATE INDEX workflows_by_(parent|status|graph) ", each)),
+    _STRUCTURES,
+    *(
+        each.replace("extra TEXT,", "extra TEXT, visit INTEGER NOT NULL DEFAULT 1,")
+        for each in _FIRST
+        if re.match("CREATE TABLE (steps|vals|tallies) ", each)
+    ),
+    *_TRIGGERS,
+)
 
-# The objects of each version of the tables.
-SCHEMAS: tuple[frozenset[tuple[str, str, str]], ...] = (frozenset(), _objects(_FIRST), _objects(_SECOND))
+# The objects of each version of the tables; since the third, those of each rare feature may be there too.
+SCHEMAS: tuple[frozenset[tuple[str, str, str]], ...] = (
+    frozenset(),
+    _objects(_FIRST),
+    _objects(_SECOND),
+    _objects(_TODAY),
+)
+_RARE_OBJECTS = tuple(map(_objects, RARE.values()))
 
 
 def number(connection: sqlite3.Connection, pragma: str) -> int:
@@ -207,9 +315,13 @@ def _check_objects(objects: list[tuple[object, ...]], version: int, location: st
     """
     wanted = SCHEMAS[version] if 0 <= version < len(SCHEMAS) else frozenset()
     found = {each[:3] for each in objects if each[2] is not None}  # the index of a key has no text
+    ours = wanted
+    if version > _ALL_AT_ONCE:
+        ours = wanted.union(*_RARE_OBJECTS)
+        wanted = wanted.union(*(rare for rare in _RARE_OBJECTS if rare & found))
     if found - _OF_SQLITE == wanted:
         return
-    found -= {each[:3] for each in objects if _is_of_user(each, wanted)}
+    found -= {each[:3] for each in objects if _is_of_user(each, ours)}
     if found - _OF_SQLITE == wanted:
         return
     foreign = sorted(found - _OF_SQLITE - wanted, key=repr)
@@ -262,7 +374,7 @@ def migrate(connection: sqlite3.Connection, location: str) -> None:
         try:
             missing = missing_migrations(connection, location)  # another process may have been faster
             if missing:
-                for apply in MIGRATIONS[-missing:]:
+                for apply in MIGRATIONS[-missing:] if missing < len(MIGRATIONS) else [_create_tables]:
                     apply(connection)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
