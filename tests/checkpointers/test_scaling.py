@@ -215,5 +215,7 @@ def test_the_number_of_steps_is_right_in_whatever_order_they_come(
 def test_the_length_of_a_deleted_workflow_is_forgotten(tmp_path: Path) -> None:
     store = loop_of(tmp_path / "a.db", 2_500)
     store.backend.delete(["loop"])
-    assert store.backend.database.read(lambda c: c.execute("SELECT count(*) FROM lengths").fetchone()) == (0,)
+    assert store.backend.database.read(
+        lambda c: c.execute("SELECT count(counted) FROM workflows").fetchone()
+    ) == (0,)
     assert loop_of(tmp_path / "a.db", 3).workflow("loop").step_count == 3

@@ -712,7 +712,8 @@ def _own(row: Row, found: dict[tuple[int, str], list[tuple[int, Payload]]]) -> l
 
 _OUTLINES = """
 SELECT superstep, idx, node, status, coalesce(completed_at, created_at), duration_ms, cached, attempt,
-    visit, extra FROM steps WHERE workflow = :key AND superstep >= :since AND (superstep > :since OR idx > :after)
+    visit, extra
+FROM steps WHERE workflow = :key AND superstep >= :since AND (superstep > :since OR idx > :after)
 ORDER BY superstep, idx LIMIT :limit
 """
 _OUTLINED = (

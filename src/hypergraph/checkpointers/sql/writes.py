@@ -304,8 +304,8 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
         values += input_rows(key, at, inputs)
     if inner:
         connection.make("inner_steps")
-    if inner or summary is not None:
-        values += [*inner_rows(key, inner), *summary_rows(key, summary)]
+        values += inner_rows(key, inner)
+    values += summary_rows(key, summary)
     if values:
         connection.executemany(VALUE, values)
     if usage:

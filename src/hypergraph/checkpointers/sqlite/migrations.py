@@ -105,76 +105,66 @@ RARE: dict[str, tuple[str, ...]] = {
     "inner_steps": (_INNER,),
     "usage": (_USAGE,),
 }
-_KIND = re.compile(r"^CREATE \w+")
 _ALL_AT_ONCE = 2  # the last version whose files were made with all of it
 MAKING = {
-    name: [_KIND.sub(r"\g<0> IF NOT EXISTS", statement) for statement in statements]
+    name: [re.sub(r"^CREATE \w+", r"\g<0> IF NOT EXISTS", statement) for statement in statements]
     for name, statements in RARE.items()
 }
 MAKING["identity"].append(
     "INSERT INTO identity SELECT randomblob(16) WHERE NOT EXISTS (SELECT 1 FROM identity)"
 )
 
-_FIRST = (
-    """CREATE TABLE workflows (
+_WORKFLOWS = """CREATE TABLE workflows (
         key INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, status TEXT NOT NULL,
         graph_name TEXT, graph_hash TEXT, structure BLOB,
         parent_id TEXT, parent_superstep INTEGER, node_name TEXT, visit INTEGER NOT NULL, item INTEGER,
         fingerprint TEXT, forked_from TEXT, forked_at INTEGER, tags TEXT,
         created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL, scrambled INTEGER DEFAULT 0,
         fence INTEGER NOT NULL, owner_pid INTEGER, owner_host TEXT, owner_since INTEGER, crashes TEXT,
-        due INTEGER, version TEXT, awaits TEXT)""",
-    _BY_DUE,
-    "CREATE INDEX workflows_by_parent ON workflows (parent_id)",
-    "CREATE INDEX workflows_by_status ON workflows (parent_id, status)",
-    "CREATE INDEX workflows_by_graph ON workflows (parent_id, graph_name)",
-    _BY_ORIGIN,
-    "CREATE TABLE structures (digest BLOB PRIMARY KEY, graph TEXT, node_hashes TEXT)",
-    """CREATE TABLE steps (
+        due INTEGER, version TEXT, awaits TEXT{more})"""
+_STEPS = """CREATE TABLE steps (
         workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, idx INTEGER NOT NULL,
         status TEXT NOT NULL, created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL,
         cached INTEGER NOT NULL, attempt INTEGER NOT NULL, error TEXT, error_type TEXT,
-        versions TEXT NOT NULL, extra TEXT,
-        PRIMARY KEY (workflow, superstep, node)) WITHOUT ROWID""",
+        versions TEXT NOT NULL, extra TEXT{more},
+        PRIMARY KEY (workflow, superstep, node)) WITHOUT ROWID"""
+_REST = (
+    "CREATE INDEX workflows_by_parent ON workflows (parent_id)",
+    "CREATE INDEX workflows_by_status ON workflows (parent_id, status)",
+    "CREATE INDEX workflows_by_graph ON workflows (parent_id, graph_name)",
     """CREATE TABLE vals (
         workflow INTEGER NOT NULL, kind INTEGER NOT NULL, name TEXT NOT NULL, superstep INTEGER NOT NULL,
         idx INTEGER NOT NULL, node TEXT NOT NULL, version INTEGER NOT NULL, format TEXT NOT NULL,
         checksum INTEGER NOT NULL, data BLOB, base INTEGER,
         PRIMARY KEY (workflow, kind, name, superstep, idx, node)) WITHOUT ROWID""",
-    _INTENTS,
-    _ERASED,
     """CREATE TABLE tallies (
         status TEXT NOT NULL, graph TEXT NOT NULL, workflows INTEGER NOT NULL,
         PRIMARY KEY (status, graph)) WITHOUT ROWID""",
+)
+# Of the first two versions, where everything was made at once.
+_EARLIER = (
+    _STEPS.format(more=""),
+    *_REST,
+    "CREATE TABLE structures (digest BLOB PRIMARY KEY, graph TEXT, node_hashes TEXT)",
     f"CREATE TRIGGER added AFTER INSERT ON workflows WHEN NEW.parent_id IS NULL BEGIN {_ADD} END",
     f"CREATE TRIGGER removed AFTER DELETE ON workflows WHEN OLD.parent_id IS NULL BEGIN {_TAKE_OFF} END",
     f"""CREATE TRIGGER changed AFTER UPDATE OF status, graph_name ON workflows
         WHEN NEW.parent_id IS NULL AND (OLD.status, OLD.graph_name) IS NOT (NEW.status, NEW.graph_name)
         BEGIN {_TAKE_OFF} {_ADD} END""",
-    *_TAGS,
     "CREATE TABLE lengths (workflow INTEGER PRIMARY KEY, counted INTEGER NOT NULL, steps INTEGER NOT NULL)",
-    # A runner may still add to the last superstep, so that one is never counted here.
     f"""CREATE TRIGGER grown AFTER INSERT ON steps WHEN NEW.idx % {_MEASURED_EVERY} = 0
         AND NEW.superstep > coalesce((SELECT counted FROM lengths WHERE workflow = NEW.workflow), 0)
         BEGIN INSERT OR REPLACE INTO lengths SELECT NEW.workflow, NEW.superstep, count(*) + coalesce((
             SELECT steps FROM lengths WHERE workflow = NEW.workflow), 0) FROM steps
         WHERE workflow = NEW.workflow AND superstep < NEW.superstep AND superstep >= coalesce((
             SELECT counted FROM lengths WHERE workflow = NEW.workflow), 0); END""",  # noqa: S608 - a fixed number
-    # Other writers may put a step anywhere.
     """CREATE TRIGGER inserted_before AFTER INSERT ON steps
         WHEN EXISTS (SELECT 1 FROM lengths WHERE workflow = NEW.workflow AND counted > NEW.superstep)
         BEGIN DELETE FROM lengths WHERE workflow = NEW.workflow; END""",
     """CREATE TRIGGER forgotten AFTER DELETE ON workflows
         BEGIN DELETE FROM lengths WHERE workflow = OLD.key; END""",
-    _IDENTITY,
-    "INSERT INTO identity VALUES (randomblob(16))",
-    *_STREAMS,
-    _PROGRESS,
-    _INNER,
-    _SIGNALS,
-    _USAGE,
+    *(statement for statements in RARE.values() for statement in statements),
 )
-
 _STRUCTURES = "CREATE TABLE structures (digest BLOB PRIMARY KEY, graph TEXT, node_hashes TEXT) WITHOUT ROWID"
 _add, _take_off = (" ".join(each.split()) for each in (_ADD, _TAKE_OFF))  # the schema fits into its page
 _TRIGGERS = (
@@ -196,6 +186,15 @@ _TRIGGERS = (
 )
 
 
+_TODAY = (
+    _WORKFLOWS.format(more=", reason TEXT, counted INTEGER, counted_steps INTEGER"),
+    _STEPS.format(more=", visit INTEGER NOT NULL DEFAULT 1"),
+    *_REST,
+    _STRUCTURES,
+    *_TRIGGERS,
+)
+
+
 def _create_tables(connection: sqlite3.Connection) -> None:
     for statement in _TODAY:
         connection.execute(statement)
@@ -206,34 +205,33 @@ def _add_reason(connection: sqlite3.Connection) -> None:
 
 
 def _store_less(connection: sqlite3.Connection) -> None:
-    for trigger in _TRIGGERS:
-        connection.execute(f"DROP TRIGGER IF EXISTS {trigger.split()[2]}")
-    connection.execute("DROP TRIGGER forgotten")
+    for trigger in ("added", "removed", "changed", "grown", "inserted_before", "forgotten"):
+        connection.execute(f"DROP TRIGGER {trigger}")
     connection.execute("ALTER TABLE workflows ADD COLUMN counted INTEGER")
     connection.execute("ALTER TABLE workflows ADD COLUMN counted_steps INTEGER")
-    connection.execute(
-        "UPDATE workflows SET (counted, counted_steps) = "
-        "(SELECT counted, steps FROM lengths WHERE workflow = workflows.key)"
-    )
+    for key, *counts in connection.execute("SELECT * FROM lengths").fetchall():
+        connection.execute(
+            "UPDATE workflows SET counted = ?, counted_steps = ? WHERE key = ?", (*counts, key)
+        )
     connection.execute("DROP TABLE lengths")
     connection.execute("ALTER TABLE steps ADD COLUMN visit INTEGER NOT NULL DEFAULT 1")
-    connection.execute(
-        "UPDATE steps SET visit = extra ->> '$.visit', extra = nullif(json_remove(extra, '$.visit'), '{}') "
-        "WHERE extra ->> '$.visit' IS NOT NULL"
-    )
-    rows = connection.execute("SELECT * FROM structures").fetchall()
+    connection.execute(_MOVE_VISIT)
+    structures = connection.execute("SELECT * FROM structures").fetchall()
     connection.execute("DROP TABLE structures")
     connection.execute(_STRUCTURES)
-    connection.executemany("INSERT INTO structures VALUES (?, ?, ?)", rows)
+    connection.executemany("INSERT INTO structures VALUES (?, ?, ?)", structures)
     for trigger in _TRIGGERS:
         connection.execute(trigger)
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
-    _create_tables,
-    _add_reason,
-    _store_less,
-)
+# A damaged row stays as it is.
+_MOVE_VISIT = """
+UPDATE steps SET visit = json_extract(extra, '$.visit'), extra = nullif(json_remove(extra, '$.visit'), '{}')
+WHERE CASE WHEN json_valid(extra) THEN json_extract(extra, '$.visit') END IS NOT NULL
+"""
+# A new file gets the tables of today, an older one what it lacks.
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables, _add_reason, _store_less)
+_CREATED = len(MIGRATIONS)
 
 _PLAIN_TABLE = r"CREATE TABLE\b"  # as SQLite keeps it: not a virtual one
 _KINDS = ("TABLE", "INDEX", "TRIGGER")
@@ -251,24 +249,11 @@ def _objects(statements: tuple[str, ...]) -> frozenset[tuple[str, str, str]]:
     return frozenset((kind.lower(), name, text) for kind, name, text in found if kind in _KINDS)
 
 
-_SECOND = (_FIRST[0].removesuffix(")") + ", reason TEXT)", *_FIRST[1:])
-_TODAY = (
-    _SECOND[0].removesuffix(")") + ", counted INTEGER, counted_steps INTEGER)",
-    *(each for each in _FIRST if re.match("CREATE INDEX workflows_by_(parent|status|graph) ", each)),
-    _STRUCTURES,
-    *(
-        each.replace("extra TEXT,", "extra TEXT, visit INTEGER NOT NULL DEFAULT 1,")
-        for each in _FIRST
-        if re.match("CREATE TABLE (steps|vals|tallies) ", each)
-    ),
-    *_TRIGGERS,
-)
-
 # The objects of each version of the tables; since the third, those of each rare feature may be there too.
 SCHEMAS: tuple[frozenset[tuple[str, str, str]], ...] = (
     frozenset(),
-    _objects(_FIRST),
-    _objects(_SECOND),
+    _objects((_WORKFLOWS.format(more=""), *_EARLIER)),
+    _objects((_WORKFLOWS.format(more=", reason TEXT"), *_EARLIER)),
     _objects(_TODAY),
 )
 _RARE_OBJECTS = tuple(map(_objects, RARE.values()))
@@ -374,7 +359,10 @@ def migrate(connection: sqlite3.Connection, location: str) -> None:
         try:
             missing = missing_migrations(connection, location)  # another process may have been faster
             if missing:
-                for apply in MIGRATIONS[-missing:] if missing < len(MIGRATIONS) else [_create_tables]:
+                done = len(MIGRATIONS) - missing
+                if not done:
+                    _create_tables(connection)
+                for apply in MIGRATIONS[done or _CREATED :]:
                     apply(connection)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
