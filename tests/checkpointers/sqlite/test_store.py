@@ -248,6 +248,7 @@ def test_state_costs_the_same_however_long_the_history(tmp_path: Path) -> None:
 )
 def test_a_page_of_workflows_is_a_walk_along_an_index(tmp_path: Path, query: Query) -> None:
     store = written(tmp_path / "w.db")
+    store.backend.database.write(lambda connection: connection.make("workflows_by_parent"))
     found = plan(Path(store.backend.location), *queries.page(query, SQLITE.has_long_tag))
     assert "SEARCH workflows USING" in found, found
     assert "TEMP B-TREE" not in found, found
@@ -257,7 +258,7 @@ def test_a_page_of_workflows_is_a_walk_along_an_index(tmp_path: Path, query: Que
 @pytest.mark.slow
 def test_a_page_costs_the_same_among_few_and_among_many_workflows(tmp_path: Path) -> None:
     store = SqliteCheckpointer(tmp_path / "w.db")
-    store.backend.open()
+    store.backend.database.write(lambda connection: connection.make("workflows_by_parent"))
     connection = sqlite3.connect(tmp_path / "w.db")
 
     def work() -> int:

@@ -45,7 +45,7 @@ from hypergraph.checkpointers.sql.rows import (
     structure,
     versions_in,
 )
-from hypergraph.checkpointers.sql.writes import recode, reseal
+from hypergraph.checkpointers.sql.writes import make_list_indexes, recode, reseal
 from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, RARE, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
@@ -536,7 +536,8 @@ def _add_workflow(
     added = connection.execute(_ADD, tuple(row[field] for field in _LOADED)).fetchall()
     if not added:
         raise taken(workflow_id)
-    return int(added[0][0])
+    make_list_indexes(connection, key := int(added[0][0]))
+    return key
 
 
 def _parent(connection: Connection, part: WorkflowPart, root: WorkflowPart, name: str) -> str | None:

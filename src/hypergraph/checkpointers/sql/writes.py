@@ -81,7 +81,7 @@ from hypergraph.checkpointers.sql.rows import (
     summary_rows,
     text,
 )
-from hypergraph.checkpointers.sqlite.migrations import INNER, OTHER, OUTPUT, SIGNAL, SUMMARY
+from hypergraph.checkpointers.sqlite.migrations import INNER, MANY_WORKFLOWS, OTHER, OUTPUT, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import WorkflowStatus, settled
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, DecryptionError, StoreError
 
@@ -443,6 +443,7 @@ def insert(
     if new.forked_from is not None:
         connection.make("workflows_by_origin")
     ((key,),) = connection.execute(NEW, new_row(workflow_id, new, time, kept.digest, owner)).fetchall()
+    make_list_indexes(connection, key)
     connection.executemany(VALUE, input_rows(key, 0, inputs))
     if new.copies:
         copy_history(connection, key, workflow_id, new)
@@ -453,6 +454,12 @@ def insert(
     if new.steps:
         connection.execute(COUNT_AGAIN, (key, 0))
     return int(key)
+
+
+def make_list_indexes(connection: Connection, key: int) -> None:
+    """Make the indexes for lists of many workflows; called with the key of each that is added."""
+    if key % MANY_WORKFLOWS == 0:
+        connection.make("workflows_by_parent")
 
 
 def unowned(connection: Connection, locks: Locks, workflow_id: str) -> int | None:

@@ -57,6 +57,9 @@ _TAG = f"""INSERT OR IGNORE INTO tags
 _UNTAG = """DELETE FROM tags WHERE (name, text, workflow) IN (
     SELECT key, value, OLD.key FROM json_each(OLD.tags));"""
 
+_BY_PARENT = "CREATE INDEX workflows_by_parent ON workflows (parent_id)"
+_BY_STATUS = "CREATE INDEX workflows_by_status ON workflows (parent_id, status)"
+_BY_GRAPH = "CREATE INDEX workflows_by_graph ON workflows (parent_id, graph_name)"
 _BY_DUE = "CREATE INDEX workflows_by_due ON workflows (due) WHERE due IS NOT NULL"
 _BY_ORIGIN = "CREATE INDEX workflows_by_origin ON workflows (forked_from) WHERE forked_from IS NOT NULL"
 _INTENTS = """CREATE TABLE intents (
@@ -91,9 +94,11 @@ _USAGE = """CREATE TABLE usage (
         PRIMARY KEY (workflow, superstep, node, step, name)) WITHOUT ROWID"""
 _IDENTITY = "CREATE TABLE identity (id BLOB NOT NULL)"
 
-# What belongs to a table or an index that is made on first use. A query asks both for what is due and for
-# signals, so these two are made together.
+# What belongs to a table or an index that is made on first use. Among a few workflows one is found without an
+# index. A query asks both for what is due and for signals, so these two are made together.
+MANY_WORKFLOWS = 50
 RARE: dict[str, tuple[str, ...]] = {
+    "workflows_by_parent": (_BY_PARENT, _BY_STATUS, _BY_GRAPH),
     "workflows_by_due": (_BY_DUE, _SIGNALS),
     "workflows_by_origin": (_BY_ORIGIN,),
     "intents": (_INTENTS,),
@@ -129,9 +134,6 @@ _STEPS = """CREATE TABLE steps (
         versions TEXT NOT NULL, extra TEXT{more},
         PRIMARY KEY (workflow, superstep, node)) WITHOUT ROWID"""
 _REST = (
-    "CREATE INDEX workflows_by_parent ON workflows (parent_id)",
-    "CREATE INDEX workflows_by_status ON workflows (parent_id, status)",
-    "CREATE INDEX workflows_by_graph ON workflows (parent_id, graph_name)",
     """CREATE TABLE vals (
         workflow INTEGER NOT NULL, kind INTEGER NOT NULL, name TEXT NOT NULL, superstep INTEGER NOT NULL,
         idx INTEGER NOT NULL, node TEXT NOT NULL, version INTEGER NOT NULL, format TEXT NOT NULL,
