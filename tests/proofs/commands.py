@@ -174,7 +174,7 @@ COLUMNS = {
         *("id", "status", "graph_name", "graph_hash", "structure", "parent_id", "parent_superstep"),
         *("node_name", "visit", "item", "fingerprint", "forked_from", "forked_at", "tags", "created_at"),
         *("completed_at", "duration_ms", "scrambled", "fence", "owner_pid", "owner_host", "owner_since"),
-        *("crashes", "due", "version", "awaits", "counted", "counted_steps"),
+        *("crashes", "due", "version", "awaits", "reason", "counted", "counted_steps"),
     ),
     "structures": ("graph", "node_hashes"),
     "steps": (
