@@ -413,8 +413,9 @@ def load(store: Checkpointer, parts: Sequence[Part], *, name: str | None = None)
     database = _in_database(store).database
     inside = dict(_kept_artifacts(store.encoding, parts))
     _check_values(store, parts, renamed=name not in (None, root.id))
-    # Now, because it may have to be made.
-    own_id = store.encoding.store_id or store.backend.store_id() if root.store is not None else None
+    own_id = store.encoding.store_id  # asked for now: making it is a transaction of its own
+    if root.store is not None and not own_id:
+        own_id = store.backend.store_id()
 
     def work(connection: Connection) -> list[str]:
         if root.store not in (None, own_id) and not store.encoding.chain.encrypts:
