@@ -101,7 +101,7 @@ def test_info_and_check_of_a_sound_store(mine: Cli) -> None:
     assert "Database: FILE" in mine.settled(mine("db", "info").out)
     mine.golden("db-check", "db", "check")
     mine.golden("db-migrate", "db", "migrate")
-    assert mine.json("db", "migrate")["after"] == 2
+    assert mine.json("db", "migrate")["after"] == 3
     mine.golden("db-without-a-verb", "db", code=2)
 
 

@@ -492,7 +492,9 @@ def _loaded(
         if any(row[1] == kind for row in rows["vals"]):
             connection.make(index)
     for table, columns in _PARTS.items():
-        if rows[table] and table in RARE:
+        if table in RARE:
+            if not rows[table]:
+                continue
             connection.make(table)
         connection.executemany(inserting(table, columns), rows[table])
     if encoding.chain.encrypts and (name != root.id or root.store not in (None, encoding.store_id)):
