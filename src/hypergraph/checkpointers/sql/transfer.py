@@ -488,20 +488,23 @@ def _loaded(
         elif isinstance(part, UsagePart):
             rows["usage"].append((key, part.superstep, part.node, part.step, part.name, part.amount))
     rows["steps"].sort(key=itemgetter(0, 1))  # stores count steps as they come, superstep by superstep
-    for kind, index in ((INNER, "inner_steps"), (SIGNAL, "workflows_by_due")):
-        if any(row[1] == kind for row in rows["vals"]):
-            connection.make(index)
-    for table, columns in _PARTS.items():
-        if table in RARE:
-            if not rows[table]:
-                continue
-            connection.make(table)
-        connection.executemany(inserting(table, columns), rows[table])
+    _insert(connection, rows)
     if encoding.chain.encrypts and (name != root.id or root.store not in (None, encoding.store_id)):
         for key, before, called in renamed:
             reseal(connection, key, before, called, encoding, store_id=root.store)
             recode(connection, key, before, called, encoding, store_id=root.store)
     connection.execute("SELECT 1").fetchone()  # what waits to be sent is refused now or never
+
+
+def _insert(connection: Connection, rows: Mapping[str, list[tuple[Any, ...]]]) -> None:
+    for kind, index in ((INNER, "inner_steps"), (SIGNAL, "workflows_by_due")):
+        if any(row[1] == kind for row in rows["vals"]):
+            connection.make(index)
+    for table, columns in _PARTS.items():
+        if rows[table]:
+            if table in RARE:
+                connection.make(table)
+            connection.executemany(inserting(table, columns), rows[table])
 
 
 def _add_workflow(
