@@ -33,7 +33,7 @@ _WHY = {
     "chat, time": "Every call takes the lock of its workflow, reads what earlier calls left and makes its end"
     " safe against a power loss. That costs the same however short the chat is, so it shows in a short one. "
     "It would take fewer questions to the store per call.",
-    "chat, bytes": "An empty file has a page for each table and index, about 110 KB; in a chat of 30 turns "
+    "chat, bytes": "An empty file has a page for each table and index, about 36 KB; in a chat of 30 turns "
     "that no longer shows. It would take fewer tables, or smaller pages, which do not fit long values.",
     "state, time": "Both read one row by an index. Of ours, types and checksum are checked before a value is "
     "handed out. It would take reads that trust the file.",

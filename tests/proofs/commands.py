@@ -31,7 +31,7 @@ from hypergraph.checkpointers.records import ANSWER, ERROR, PAUSE
 from hypergraph.checkpointers.records import SUMMARY as SUMMARY_NAME
 from hypergraph.checkpointers.sqlite.database import _BY_PATH
 from hypergraph.checkpointers.sqlite.migrations import INNER as INNER_KIND
-from hypergraph.checkpointers.sqlite.migrations import SIGNAL, SUMMARY
+from hypergraph.checkpointers.sqlite.migrations import MAKING, SIGNAL, SUMMARY
 from hypergraph.cli import main
 from hypergraph.exceptions import CheckpointError
 from hypergraph.ui.api import QUERIES
@@ -150,6 +150,7 @@ def whole() -> dict[str, bytes]:
     store.close()
     for statement in (
         "UPDATE workflows SET owner_pid = 1, owner_host = 'h', owner_since = 1 WHERE id = 'w'",
+        *(each for name in ("intents", "identity", "progress") for each in MAKING[name]),
         "INSERT INTO progress SELECT key, 'n', 1, 2, 'half', 5 FROM workflows WHERE id IN ('w', 'talk')",
     ):
         _run(statement)(folder / "w.db")
@@ -173,18 +174,17 @@ COLUMNS = {
         *("id", "status", "graph_name", "graph_hash", "structure", "parent_id", "parent_superstep"),
         *("node_name", "visit", "item", "fingerprint", "forked_from", "forked_at", "tags", "created_at"),
         *("completed_at", "duration_ms", "scrambled", "fence", "owner_pid", "owner_host", "owner_since"),
-        *("crashes", "due", "version", "awaits"),
+        *("crashes", "due", "version", "awaits", "reason", "counted", "counted_steps"),
     ),
     "structures": ("graph", "node_hashes"),
     "steps": (
         *("superstep", "node", "idx", "status", "created_at", "completed_at", "duration_ms", "cached"),
-        *("attempt", "error", "error_type", "versions", "extra"),
+        *("attempt", "error", "error_type", "versions", "extra", "visit"),
     ),
     "vals": ("kind", "name", "superstep", "idx", "node", "version", "format", "checksum", "data", "base"),
     "intents": ("superstep", "node", "fence"),
     "tallies": ("status", "graph", "workflows"),
     "tags": ("name", "text", "top"),
-    "lengths": ("counted", "steps"),
     "usage": ("superstep", "node", "step", "name", "amount"),
     "streams": ("node", "next", "kept", "size", "until"),
     "chunks": ("node", "first", "count", "format", "checksum", "data"),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer
+from hypergraph.checkpointers.sqlite.migrations import MAKING
 
 SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
 PAGE = 4096
@@ -69,6 +70,8 @@ def with_schema(path: Path, *statements: str) -> None:
 def endless(path: Path, index: str = "workflows_by_parent") -> None:
     """Make an index of a few pages whose entries have no end: every page lists the next one many times."""
     connection = sqlite3.connect(path)
+    for statement in MAKING.get(index, ()):
+        connection.execute(statement)
     (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (index,)).fetchone()
     connection.close()
     data = bytearray(path.read_bytes())

@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import zlib
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -213,8 +214,9 @@ def test_every_command_is_called_on_every_damaged_database() -> None:
 
 def test_every_column_of_every_table_is_damaged() -> None:
     """A new column is put into the matrix; keys that only join tables are left out."""
-    connection = sqlite3.connect(":memory:")
-    for statement in migrations._FIRST:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    migrations.migrate(connection, "")
+    for statement in chain.from_iterable(migrations.MAKING.values()):
         connection.execute(statement)
     found = connection.execute(
         "SELECT t.name, c.name FROM sqlite_master AS t JOIN pragma_table_info(t.name) AS c "

@@ -20,6 +20,7 @@ import pytest
 from hypergraph import SyncRunner
 from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.checkpointers.sqlite import reading
+from hypergraph.checkpointers.sqlite.migrations import RARE
 from hypergraph.cli import main
 from hypergraph.exceptions import StoreCorruptError, StoreError, StoreUnavailableError
 from hypergraph.views.sql import rows
@@ -129,12 +130,12 @@ SCHEMAS = {
         "CREATE TRIGGER more AFTER INSERT ON mine BEGIN DELETE FROM vals; END",
     ),
     "a table made of a view": ("CREATE TABLE mine (x)", "CREATE VIEW more AS SELECT x FROM mine"),
-    "a table with a check": (
-        "DROP TABLE erased",
-        "CREATE TABLE erased (key INTEGER PRIMARY KEY CHECK (key > 0))",
-    ),
+    "a table with a check": ("CREATE TABLE erased (key INTEGER PRIMARY KEY CHECK (key > 0))",),
+    "a rare table that is not ours": ("CREATE TABLE usage (x)",),
+    "a rare table without its index": (RARE["streams"][0],),
+    "a rare table without its trigger": ("DROP TRIGGER tagged",),
     "a virtual table": ("CREATE VIRTUAL TABLE mine USING fts5(x)",),
-    "a missing table": ("DROP TABLE lengths",),
+    "a missing table": ("DROP TABLE structures",),
     "a missing trigger": ("DROP TRIGGER added",),
 }
 

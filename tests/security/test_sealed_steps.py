@@ -105,7 +105,7 @@ CHANGES: dict[str, Callable[[Path], None]] = {
     "versions": lambda path: change(
         path, """UPDATE steps SET versions = '[{"amount":7},{}]' WHERE node = 'decide'"""
     ),
-    "a visit": lambda path: changed_extra(path, "decide", visit=3),
+    "a visit": lambda path: change(path, "UPDATE steps SET visit = 3 WHERE node = 'decide'"),
     "a child": lambda path: changed_extra(path, "measure", child_workflow_id="other"),
     "a waiting name": lambda path: changed_extra(path, "measure", wait_versions={"checked": 1}),
     "an approval": lambda path: changed_extra(path, "decide", answered_by="the boss"),

@@ -166,6 +166,12 @@ def selection(view: str, schema: str, *, postgres: bool = False) -> str:
     return text.replace("{schema}", schema)
 
 
+def _nothing(view: str) -> str:
+    """Return the SELECT of a view whose table is made on first use, before that."""
+    columns = ", ".join(f'NULL AS "{name}"' for name in VIEWS[view])
+    return f"SELECT {columns} WHERE FALSE"
+
+
 def answer(names: Iterable[str], found: Sequence[Sequence[Any]], limit: int) -> Rows:
     """Return the answer; one row more than the limit says that there are more."""
     columns = _distinct(names)
@@ -276,7 +282,8 @@ def _guarded(path: str, guard: _Guard) -> Iterator[FileConnection]:
         try:
             connection.execute("PRAGMA query_only = OFF")  # temporary views are written, too
             for view, inner in guard.inner.items():
-                connection.execute(f"CREATE TEMP VIEW {inner} AS {selection(view, 'main')}")
+                found = selection(view, "main") if connection.has(view) else _nothing(view)
+                connection.execute(f"CREATE TEMP VIEW {inner} AS {found}")
                 connection.execute(f"CREATE TEMP VIEW {view} AS SELECT * FROM temp.{inner}")  # noqa: S608 - fixed names
             for function in _TABLE_FUNCTIONS:  # created on first use, which the authorizer would refuse
                 connection.execute(f"SELECT 1 FROM {function}('[]')")  # noqa: S608 - fixed names

@@ -30,7 +30,7 @@ def test_a_fork_in_the_middle_of_a_transaction_leaves_the_child_a_store_that_wor
     store.backend.open()
 
     def work(connection: Any) -> None:
-        connection.execute("DELETE FROM erased")
+        connection.execute("DELETE FROM structures")
         inside.set()
         threading.Event().wait(0.05)  # the fork comes meanwhile
 

@@ -47,7 +47,7 @@ WRITES = [
 ]
 INTERNALS = [
     "SELECT * FROM structures",
-    "SELECT * FROM erased",
+    "SELECT * FROM structures",
     "SELECT data FROM main.vals",
     "SELECT owner_pid FROM main.workflows",
     "SELECT * FROM sqlite_master",

@@ -120,6 +120,13 @@ class Connection:
         text, _ = translated(sql)
         self._waiting += [(text, row) for row in parameters]
 
+    def has(self, name: str) -> bool:
+        """Return True: here a table without rows takes nothing worth mentioning, and all are made at once."""
+        return True
+
+    def make(self, name: str) -> None:
+        """Do nothing, as above."""
+
     def end(self, how: str) -> None:
         """Commit, or roll back, if anything was done."""
         if how == "ROLLBACK":

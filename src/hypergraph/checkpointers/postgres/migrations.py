@@ -6,7 +6,7 @@ store of a newer release is refused and left as it is. Three things differ from 
 writer:
 
 tallies     rows of changes, which are folded now and then, so that no writer waits for another
-lengths     dropped when steps are put out of order, not by a trigger on every row
+counted     set to NULL when steps are put out of order, not by a trigger on every row
 refuse_unless  ends a statement that may not be carried out, so that a commit is one round trip
 """
 
@@ -154,6 +154,29 @@ CREATE FUNCTION forget_length() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 END $$;
 CREATE TRIGGER forgotten AFTER DELETE ON workflows FOR EACH ROW EXECUTE FUNCTION forget_length();
 """  # noqa: S608 - a fixed number
+# The same as in SQLite. What is left of other fields keeps its text, which may hold what jsonb does not take.
+_LESS = """
+DROP TRIGGER forgotten ON workflows;
+DROP FUNCTION forget_length();
+ALTER TABLE workflows ADD COLUMN counted BIGINT, ADD COLUMN counted_steps BIGINT;
+UPDATE workflows SET counted = lengths.counted, counted_steps = lengths.steps FROM lengths
+    WHERE lengths.workflow = workflows.key;
+DROP TABLE lengths;
+ALTER TABLE steps ADD COLUMN visit BIGINT NOT NULL DEFAULT 1;
+UPDATE steps SET visit = (extra::json ->> 'visit')::bigint, extra = (
+    SELECT '{' || string_agg(to_json(key)::text || ':' || value::text, ',') || '}'
+    FROM json_each(extra::json) WHERE key <> 'visit')
+    WHERE extra::json ->> 'visit' IS NOT NULL;
+"""
+COUNTING = """
+CREATE OR REPLACE FUNCTION measure() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    UPDATE {schema}.workflows SET counted = NEW.superstep, counted_steps = coalesce(counted_steps, 0) + (
+        SELECT count(*) FROM {schema}.steps WHERE workflow = NEW.workflow AND superstep < NEW.superstep
+        AND superstep >= coalesce(counted, 0))
+    WHERE key = NEW.workflow AND NEW.superstep > coalesce(counted, 0);
+    RETURN NULL;
+END $$;
+"""
 _FUNCTIONS = """
 CREATE FUNCTION refuse_unless(allowed boolean, code text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
     IF NOT allowed THEN RAISE EXCEPTION 'refused' USING ERRCODE = code; END IF;
@@ -185,7 +208,12 @@ def _add_reason(connection: psycopg.Connection[Any], schema: str) -> None:
     connection.execute("ALTER TABLE workflows ADD COLUMN reason TEXT")
 
 
-MIGRATIONS = (_create_tables, _add_reason)
+def _store_less(connection: psycopg.Connection[Any], schema: str) -> None:
+    connection.execute(_LESS)
+    connection.execute(COUNTING.format(schema=schema))
+
+
+MIGRATIONS = (_create_tables, _add_reason, _store_less)
 
 
 def check_server(connection: psycopg.Connection[Any], location: str) -> None:

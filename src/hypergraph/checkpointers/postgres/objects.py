@@ -32,7 +32,7 @@ UNION ALL SELECT 'column ' || relname::text || '.' || attname::text || ' of a ty
     AND (typnamespace <> 'pg_catalog'::regnamespace OR typtype <> 'b' OR attgenerated <> '')
 UNION ALL SELECT 'default of ' || relname::text || '.' || attname::text
     FROM ours JOIN pg_attrdef ON adrelid = ours.oid JOIN pg_attribute ON attrelid = adrelid AND attnum = adnum
-    WHERE attname <> 'scrambled'
+    WHERE attname NOT IN ('scrambled', 'visit')
 UNION ALL SELECT 'constraint ' || conname::text
     FROM ours JOIN pg_constraint ON conrelid = ours.oid WHERE contype NOT IN ('p', 'u', 'n')
 UNION ALL SELECT 'index ' || indexrelid::regclass::text
@@ -107,7 +107,7 @@ def check_objects(connection: psycopg.Connection[Any], schema: str, location: st
 def _sources(schema: str) -> list[str]:
     """Return the sources of the functions that migrations create."""
     quoted = '"' + schema.replace('"', '""') + '"'
-    made = (migrations.TALLYING, migrations.TAGGING, migrations.MEASURING)
+    made = (migrations.TALLYING, migrations.TAGGING, migrations.MEASURING, migrations.COUNTING)
     texts = [part.format(schema=quoted) for part in made]
     texts += [migrations.functions(collation) for collation in migrations.COLLATIONS]
     return [source for text in texts for source in re.findall(r"\$\$(.*?)\$\$", text, re.DOTALL)]

@@ -212,10 +212,8 @@ class SqlBackend(Backend):
         return self._read(reads.find_ids, prefix, parent, limit)
 
     def store_id(self) -> bytes:
-        """Return the id that was made with the tables."""
-        return self.database.read(
-            lambda connection: bytes(connection.execute("SELECT id FROM identity").fetchone()[0])
-        )
+        """Return the id that was made when it was first asked for."""
+        return self.database.read(reads.identity) or self.database.write(writes.identity)
 
     def read_outputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
         """Return the latest encoded value of each output; one seek per name."""

@@ -45,11 +45,11 @@ NEW_COLUMNS = (  # of a workflow that begins
 )
 
 # Fields of StepRecord: each in a column of its name,
-STEP_NUMBERS = ("duration_ms", "cached", "attempt")
+STEP_NUMBERS = ("duration_ms", "cached", "attempt", "visit")
 STEP_TEXTS = ("error", "error_type")
 # or, where most steps do not have them, together in the column `extra`, as JSON.
 STEP_EXTRAS = (
-    *("decision", "wait_versions", "visit", "child_workflow_id", "child_fence", "traceback"),
+    *("decision", "wait_versions", "child_workflow_id", "child_fence", "traceback"),
     *("attempt_errors", "partial", "replayed", "retry_of", "answered_by", "answered_at", "waited_ms"),
     *("expired", "used", "rerun_at"),
 )

@@ -40,6 +40,12 @@ class Connection(Protocol):
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> object:
         """Execute one statement for each set of parameters, at the latest when the transaction ends."""
 
+    def has(self, name: str) -> bool:
+        """Return whether a table or index of RARE exists; without it, nothing of its kind is stored."""
+
+    def make(self, name: str) -> None:
+        """Make a table or index of RARE with what belongs to it, unless it exists."""
+
 
 class Locks(Protocol):
     """The claims that this process holds, and the liveness of others."""

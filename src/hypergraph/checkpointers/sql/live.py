@@ -21,6 +21,7 @@ _HERE = "workflow = ? AND node = ?"
 
 def open_stream(connection: Connection, claim: Ownership, node: str, now: datetime) -> int:
     """Begin a stream, after a mark if the node had one before; return the offset of its first chunk."""
+    connection.make("streams")
     _check(connection, claim)
     _expire(connection, now)
     place = (claim.key, node)
@@ -91,6 +92,8 @@ def read_chunks(
     connection: Connection, workflow_id: str, node: str, offset: int, limit: int
 ) -> ChunkPage | None:
     """Return the next batches from an offset on, None if the node has no stream."""
+    if not connection.has("streams"):
+        return None
     key = reads.key_of(connection, workflow_id)
     found = connection.execute(f"SELECT kept FROM streams WHERE {_HERE}", (key, node)).fetchone()  # noqa: S608 - fixed names
     if found is None:
@@ -121,6 +124,8 @@ def _batch(first: int, count: int, kind: str, checksum: int, data: bytes | None)
 @or_corrupt
 def read_streams(connection: Connection, workflow_id: str) -> list[StreamOutline]:
     """Return the streams of a workflow and of the runs below it."""
+    if not connection.has("streams"):
+        return []
     rows = connection.execute(
         "SELECT workflows.id, streams.node, next, kept FROM workflows "  # noqa: S608 - fixed names
         "JOIN streams ON streams.workflow = workflows.key "
@@ -134,6 +139,7 @@ def read_streams(connection: Connection, workflow_id: str) -> list[StreamOutline
 
 def write_progress(connection: Connection, claim: Ownership, rows: Sequence[Progress]) -> None:
     """Keep how far nodes are, in place of what was said before."""
+    connection.make("progress")
     _check(connection, claim)
     for row in rows:
         connection.execute(f"DELETE FROM progress WHERE {_HERE}", (claim.key, row.node))  # noqa: S608 - fixed names
@@ -146,12 +152,15 @@ def write_progress(connection: Connection, claim: Ownership, rows: Sequence[Prog
 def clear_progress(connection: Connection, claim: Ownership, node: str) -> None:
     """Forget how far a node was."""
     _check(connection, claim)
-    connection.execute(f"DELETE FROM progress WHERE {_HERE}", (claim.key, node))  # noqa: S608 - fixed names
+    if connection.has("progress"):
+        connection.execute(f"DELETE FROM progress WHERE {_HERE}", (claim.key, node))  # noqa: S608 - fixed names
 
 
 @or_corrupt
 def read_progress(connection: Connection, workflow_id: str) -> list[Progress]:
     """Return the progress of a workflow and of the runs below it."""
+    if not connection.has("progress"):
+        return []
     rows = connection.execute(
         "SELECT workflows.id, progress.node, done, total, text, at FROM progress "  # noqa: S608 - fixed names
         "JOIN workflows ON workflows.key = progress.workflow "

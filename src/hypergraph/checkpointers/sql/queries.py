@@ -19,8 +19,8 @@ _MANY = 500  # ids in one statement
 _ALL = 2**62  # more than there are
 _TALLIED = Query(limit=None)  # whatever the status and the graph, how many there are is kept
 STEP_COUNT = (  # of a long workflow only the newest steps are counted
-    f"coalesce((SELECT steps + ({_RECENT} AND superstep >= counted) FROM lengths "  # noqa: S608 - fixed names
-    f"WHERE lengths.workflow = workflows.key), ({_RECENT}))"
+    "CASE WHEN workflows.counted IS NULL "
+    f"THEN ({_RECENT}) ELSE counted_steps + ({_RECENT} AND superstep >= counted) END"
 )
 _WORKFLOW_FIELDS = {
     "status": "workflows.status",
@@ -56,6 +56,8 @@ def rows(connection: Connection, query: Query) -> tuple[list[Row], int, str | No
 
     A row has WORKFLOW_COLUMNS, the number of steps, and the digest of the structure.
     """
+    if _has_none(connection, query):
+        return [], 0, None
     has_long_tag = connection.dialect.has_long_tag
     found = connection.execute(*page(query, has_long_tag)).fetchall()
     (count,) = connection.execute(*total(query, has_long_tag)).fetchone()
@@ -67,10 +69,22 @@ def rows(connection: Connection, query: Query) -> tuple[list[Row], int, str | No
 
 def ids(connection: Connection, query: Query) -> list[str]:
     """Return the ids of the workflows of a page. Raises TypeError if one is not a text."""
+    if _has_none(connection, query):
+        return []
     found = connection.execute(*page(query, connection.dialect.has_long_tag, _IDS)).fetchall()
     chosen = [workflow_id for (workflow_id,) in found[: query.limit]]
     "".join(chosen)
     return chosen
+
+
+def _has_none(connection: Connection, query: Query) -> bool:
+    """Return whether nothing can match: what a rare condition asks for was never stored."""
+    rare = {
+        "tags": bool(query.tags),
+        "workflows_by_origin": query.forked_from is not None,
+        "workflows_by_due": query.due is not None,
+    }
+    return any(is_asked and not connection.has(name) for name, is_asked in rare.items())
 
 
 def conditions(query: Query, has_long_tag: str) -> tuple[str, list[Any]]:

@@ -131,7 +131,7 @@ WHERE parent_id = ? AND item IS NOT NULL GROUP BY node, steps.status, cached
 ORDER BY min(idx), node, steps.status
 """
 _VISIT = f"""
-SELECT extra FROM steps WHERE workflow = ? AND node = ? AND status = '{StepStatus.COMPLETED.value}'
+SELECT visit FROM steps WHERE workflow = ? AND node = ? AND status = '{StepStatus.COMPLETED.value}'
 ORDER BY superstep DESC LIMIT 1
 """  # noqa: S608 - fixed names
 _TALLIED = ("node", "status", "cached", "step_count", "duration_ms", "idx", "idx", "superstep")
@@ -173,6 +173,13 @@ def findable(workflow_id: str) -> str | None:
         check_workflow_id(workflow_id)
         raise
     return workflow_id
+
+
+def identity(connection: Connection) -> bytes | None:
+    """Return the id of the store, None if it has none yet."""
+    if not connection.has("identity"):
+        return None
+    return bytes(connection.execute("SELECT id FROM identity").fetchone()[0])
 
 
 def signals(connection: Connection, workflow_id: str) -> list[EncodedSignal]:
@@ -265,6 +272,8 @@ def count_inner(connection: Connection, workflow_id: str) -> dict[tuple[int, str
 @or_corrupt
 def usage(connection: Connection, workflow_id: str) -> list[Usage]:
     """Return what the nodes of a workflow have recorded."""
+    if not connection.has("usage"):
+        return []
     rows = connection.execute(_USAGE, (key_of(connection, workflow_id),)).fetchall()
     if not {tuple(map(type, row[:-1])) for row in rows} <= {(int, str, str, str)}:
         raise ValueError("an amount without its place")
@@ -275,7 +284,7 @@ def usage(connection: Connection, workflow_id: str) -> list[Usage]:
 def total_usage(connection: Connection, workflow_ids: Sequence[str]) -> dict[str, dict[str, float]]:
     """Return the sums of what was recorded in workflows and those below them."""
     found: dict[str, dict[str, float]] = {}
-    for start in range(0, len(workflow_ids), _MANY):
+    for start in range(0, len(workflow_ids) if connection.has("usage") else 0, _MANY):
         asked = [findable(workflow_id) for workflow_id in workflow_ids[start : start + _MANY]]
         statement = _TOTALS.format(ids=", ".join("?" * len(asked)))
         for root, name, amount in connection.execute(statement, tuple(asked)).fetchall():
@@ -595,7 +604,7 @@ def survey(
     connection: Connection, graph: str | None, node: str | None, since: datetime | None
 ) -> list[NodeSurvey]:
     """Return the figures of each node over all workflows; steps that a fork copied do not count."""
-    parts = ["(steps.extra IS NULL OR steps.extra NOT LIKE ?)", _GONE]
+    parts = ["(steps.extra IS NULL OR steps.extra NOT LIKE ?)", _GONE if connection.has("erased") else "true"]
     values: list[Any] = ['%"replayed":true%']
     for condition, value in (
         ("steps.workflow IN (SELECT key FROM workflows WHERE graph_name = ?)", graph),
@@ -607,7 +616,8 @@ def survey(
             values.append(value)
     where = " AND ".join(parts)
     used: dict[str, dict[str, float]] = {}
-    for name, what, amount in connection.execute(f"{_USED} WHERE {where} GROUP BY 1, 2", values).fetchall():
+    statement = f"{_USED} WHERE {where} GROUP BY 1, 2"
+    for name, what, amount in connection.execute(statement, values) if connection.has("usage") else ():
         used.setdefault(name, {})[what] = plain_amount(amount)
     if connection.dialect.survey is not None:
         statement = connection.dialect.survey.format(found=f"steps WHERE {where}", timed=_TIMED)
@@ -664,7 +674,7 @@ def find_ids(connection: Connection, prefix: str, parent: str | None, limit: int
 def last_visit(connection: Connection, workflow_id: str, node: str) -> int:
     """Return how often a node has completed, by its last completed step; 0 if it has not."""
     row = connection.execute(_VISIT, (key_of(connection, workflow_id), node)).fetchone()
-    return 0 if row is None else int(parsed(row[0] or "{}").get("visit", 1))
+    return 0 if row is None else index(row[0])
 
 
 def last_superstep(connection: Connection, workflow_id: str) -> int | None:
@@ -676,8 +686,13 @@ def last_superstep(connection: Connection, workflow_id: str) -> int | None:
 
 def announced(connection: Connection, workflow_id: str) -> list[tuple[int, str]]:
     """Return the steps that were announced and have no record, as superstep and node, in order."""
-    found = connection.execute(OPEN_INTENTS, (key_of(connection, workflow_id),)).fetchall()
+    found = open_intents(connection, key_of(connection, workflow_id))
     return sorted((index(superstep), str(node)) for superstep, node, _ in found)
+
+
+def open_intents(connection: Connection, key: int | None) -> list[Row]:
+    """Return superstep, node and fence of what was announced and has no record."""
+    return connection.execute(OPEN_INTENTS, (key,)).fetchall() if connection.has("intents") else []
 
 
 def following(connection: Connection, workflow_id: str, superstep: int) -> list[str]:
@@ -696,11 +711,15 @@ def _own(row: Row, found: dict[tuple[int, str], list[tuple[int, Payload]]]) -> l
 
 
 _OUTLINES = """
-SELECT superstep, idx, node, status, coalesce(completed_at, created_at), duration_ms, cached, attempt, extra
+SELECT superstep, idx, node, status, coalesce(completed_at, created_at), duration_ms, cached, attempt,
+    visit, extra
 FROM steps WHERE workflow = :key AND superstep >= :since AND (superstep > :since OR idx > :after)
 ORDER BY superstep, idx LIMIT :limit
 """
-_OUTLINED = ("superstep", "idx", "node", "status", "created_at", "duration_ms", "cached", "attempt", "extra")
+_OUTLINED = (
+    *("superstep", "idx", "node", "status", "created_at", "duration_ms", "cached", "attempt", "visit"),
+    "extra",
+)
 _ITEMS = """
 SELECT item, id, status, duration_ms FROM workflows WHERE parent_id = ? AND item IS NOT NULL ORDER BY item
 """
@@ -746,15 +765,15 @@ def change_markers(connection: Connection, limit: int) -> dict[str, Any]:
 
 @or_corrupt
 def _outlined(rows: Iterable[tuple[Any, ...]]) -> list[StepOutline]:
-    make, plain = StepOutline._make, (1, None, False, None, None)
+    make, plain = StepOutline._make, (None, False, None, None)
     found = list(rows)
     check_rows(_OUTLINED, found)
-    return [make((*row[:8], *(_extra(row[8]) if row[8] else plain))) for row in found]
+    return [make((*row[:9], *(_extra(row[9]) if row[9] else plain))) for row in found]
 
 
-def _extra(text: str) -> tuple[int, str | None, bool, str | list[str] | None, float | None]:
+def _extra(text: str) -> tuple[str | None, bool, str | list[str] | None, float | None]:
     found = extras_in(text)
     return (
-        *(found.get("visit", 1), found.get("child_workflow_id")),
-        *(found.get("replayed", False), found.get("decision"), found.get("waited_ms")),
+        *(found.get("child_workflow_id"), found.get("replayed", False)),
+        *(found.get("decision"), found.get("waited_ms")),
     )

@@ -282,7 +282,6 @@ _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
     "decision": (str, list),
     "wait_versions": (dict,),
     "used": (dict,),
-    "visit": (int,),
     "retry_of": (int,),
     "rerun_at": (int,),
     "child_fence": (int,),
@@ -358,7 +357,7 @@ INTENT = f"{inserting('intents', _INTENT_COLUMNS)} {replacing(_INTENT_COLUMNS, S
 
 # Only runners add steps in their order, so that what was counted before stays right.
 NO_SUMMARY = f"DELETE FROM vals WHERE workflow = ? AND kind = {SUMMARY}"  # noqa: S608 - a fixed number
-COUNT_AGAIN = "DELETE FROM lengths WHERE workflow = ? AND counted > ?"
+COUNT_AGAIN = "UPDATE workflows SET counted = NULL, counted_steps = NULL WHERE key = ? AND counted > ?"
 STATUS = (
     "UPDATE workflows SET status = :status, completed_at = :ended, "
     "due = CASE WHEN :status = 'active' THEN due ELSE :due END, "

@@ -45,8 +45,8 @@ from hypergraph.checkpointers.sql.rows import (
     structure,
     versions_in,
 )
-from hypergraph.checkpointers.sql.writes import recode, reseal
-from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SIGNAL, SUMMARY
+from hypergraph.checkpointers.sql.writes import make_list_indexes, recode, reseal
+from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, RARE, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError
@@ -346,9 +346,11 @@ def _tree(connection: Connection, workflow_id: str, children: bool, seen: set[st
     ):
         place = {"name": name, "superstep": superstep, "index": idx, "node": node, "version": version}
         yield ValuePart(role=_ROLES[kind], format=kept, checksum=checksum, data=data, base=base, **place)
-    for superstep, node in connection.execute(_INTENTS, (key,)):
+    for superstep, node in connection.execute(_INTENTS, (key,)) if connection.has("intents") else ():
         yield AnnouncedPart(superstep=superstep, node=node)
-    for superstep, node, step, used, amount in connection.execute(_USAGE, (key,)):
+    for superstep, node, step, used, amount in (
+        connection.execute(_USAGE, (key,)) if connection.has("usage") else ()
+    ):
         yield UsagePart(superstep=superstep, node=node, step=step, name=used, amount=amount)
     for (child,) in connection.execute(_CHILDREN, (workflow_id,)).fetchall() if children else ():
         yield from _tree(connection, child, children, seen)
@@ -411,7 +413,9 @@ def load(store: Checkpointer, parts: Sequence[Part], *, name: str | None = None)
     database = _in_database(store).database
     inside = dict(_kept_artifacts(store.encoding, parts))
     _check_values(store, parts, renamed=name not in (None, root.id))
-    own_id = store.backend.store_id() if root.store is not None else None
+    own_id = store.encoding.store_id  # asked for now: making it is a transaction of its own
+    if root.store is not None and not own_id:
+        own_id = store.backend.store_id()
 
     def work(connection: Connection) -> list[str]:
         if root.store not in (None, own_id) and not store.encoding.chain.encrypts:
@@ -484,13 +488,23 @@ def _loaded(
         elif isinstance(part, UsagePart):
             rows["usage"].append((key, part.superstep, part.node, part.step, part.name, part.amount))
     rows["steps"].sort(key=itemgetter(0, 1))  # stores count steps as they come, superstep by superstep
-    for table, columns in _PARTS.items():
-        connection.executemany(inserting(table, columns), rows[table])
+    _insert(connection, rows)
     if encoding.chain.encrypts and (name != root.id or root.store not in (None, encoding.store_id)):
         for key, before, called in renamed:
             reseal(connection, key, before, called, encoding, store_id=root.store)
             recode(connection, key, before, called, encoding, store_id=root.store)
     connection.execute("SELECT 1").fetchone()  # what waits to be sent is refused now or never
+
+
+def _insert(connection: Connection, rows: Mapping[str, list[tuple[Any, ...]]]) -> None:
+    for kind, index in ((INNER, "inner_steps"), (SIGNAL, "workflows_by_due")):
+        if any(row[1] == kind for row in rows["vals"]):
+            connection.make(index)
+    for table, columns in _PARTS.items():
+        if rows[table]:
+            if table in RARE:
+                connection.make(table)
+            connection.executemany(inserting(table, columns), rows[table])
 
 
 def _add_workflow(
@@ -518,10 +532,18 @@ def _add_workflow(
         "fence": max(part.fence, 1),  # 0 would say that nothing has run yet, and that nothing was announced
     }
     row = {**fields, **alone, **changes}
+    for field, rare in (
+        ("tags", "tags"),
+        ("forked_from", "workflows_by_origin"),
+        ("due", "workflows_by_due"),
+    ):
+        if row[field] is not None:
+            connection.make(rare)
     added = connection.execute(_ADD, tuple(row[field] for field in _LOADED)).fetchall()
     if not added:
         raise taken(workflow_id)
-    return int(added[0][0])
+    make_list_indexes(connection, key := int(added[0][0]))
+    return key
 
 
 def _parent(connection: Connection, part: WorkflowPart, root: WorkflowPart, name: str) -> str | None:

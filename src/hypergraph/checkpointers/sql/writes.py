@@ -58,7 +58,6 @@ from hypergraph.checkpointers.sql.rows import (
     NEW,
     NO_SUMMARY,
     NO_VALUES,
-    OPEN_INTENTS,
     PROGRESS,
     PUT,
     RECORDED,
@@ -82,7 +81,7 @@ from hypergraph.checkpointers.sql.rows import (
     summary_rows,
     text,
 )
-from hypergraph.checkpointers.sqlite.migrations import INNER, OTHER, OUTPUT, SIGNAL, SUMMARY
+from hypergraph.checkpointers.sqlite.migrations import INNER, MANY_WORKFLOWS, OTHER, OUTPUT, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import WorkflowStatus, settled
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, DecryptionError, StoreError
 
@@ -94,6 +93,12 @@ _PLACE = "workflow = ? AND kind = ? AND name = ? AND superstep = ? AND idx = ?"
 _NAMES = "SELECT name FROM vals WHERE workflow = ? AND kind = ? AND superstep = ? AND node = ?"
 _EXTRA = "UPDATE steps SET extra = ? WHERE workflow = ? AND superstep = ? AND node = ?"
 _CHANGE = f"UPDATE vals SET format = ?, checksum = ?, data = ?, base = ? WHERE {_PLACE}"  # noqa: S608 - fixed names
+
+
+def identity(connection: Connection) -> bytes:
+    """Make the id of the store, unless it has one, and return it."""
+    connection.make("identity")
+    return bytes(connection.execute("SELECT id FROM identity").fetchone()[0])
 
 
 def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWorkflow) -> None:
@@ -240,13 +245,14 @@ def claim(
 def _take(connection: Connection, database: Database, workflow_id: str, row: Row, force: bool) -> Ownership:
     locks = database.locks
     key, status, fence, pid, address, _, crashes = row
-    announced = connection.execute(OPEN_INTENTS, (key,)).fetchall() if fence else []  # 0: never owned
+    announced = reads.open_intents(connection, key) if fence else []  # 0: never owned
     # A claim that this process gave up, but could not release, while the store was away, is not a crash.
     is_own = pid is not None and address == locks.address and " " in address  # a number of this process
     crashed = pid is not None and status == WorkflowStatus.ACTIVE.value and not is_own
     counts = {} if force else parsed(crashes or "{}")
     if crashed and not force:
         if counts:  # a node that has completed since its last crash is not in a loop of crashes
+            connection.make("intents")
             for (node,) in connection.execute(PROGRESS, {"key": key, "fence": fence}).fetchall():
                 counts.pop(node, None)
         blamed = {node for _, node, announced_by in announced if announced_by == fence}
@@ -296,15 +302,19 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
         values += own
     if inputs:
         values += input_rows(key, at, inputs)
-    if inner or summary is not None:
-        values += [*inner_rows(key, inner), *summary_rows(key, summary)]
+    if inner:
+        connection.make("inner_steps")
+        values += inner_rows(key, inner)
+    values += summary_rows(key, summary)
     if values:
         connection.executemany(VALUE, values)
     if usage:
+        connection.make("usage")
         connection.executemany(USAGE, [(key, *row) for row in usage])
     if running is not None:
         if fault_points.hook is not None:
             fault_points.point("intent.before")
+        connection.make("intents")
         connection.execute(INTENT, (key, at, running, fence))
         _blame(connection, key, running)
     if code is not None:
@@ -361,8 +371,10 @@ def set_status(  # noqa: PLR0917 - the columns that go with a status
     ended = micros(clock()) if status in FINISHED else None
     changes = {"status": status.value, "ended": ended, "duration": duration, "due": micros(due), "key": key}
     changes |= {"awaits": awaits_text(awaits), "reason": reason}
+    if due is not None:
+        connection.make("workflows_by_due")
     connection.execute(STATUS, changes)
-    if status is WorkflowStatus.COMPLETED:
+    if status is WorkflowStatus.COMPLETED and connection.has("intents"):
         connection.execute("DELETE FROM intents WHERE workflow = ?", (key,))
 
 
@@ -406,6 +418,7 @@ def set_tags(connection: Connection, workflow_id: str, changes: Mapping[str, str
     if row is None:
         raise unknown(workflow_id)
     tags = changed(parsed(row[1] or "{}"), changes)
+    connection.make("tags")
     connection.execute(
         "UPDATE workflows SET tags = ? WHERE key = ?", (json.dumps(tags) if tags else None, row[0])
     )
@@ -425,7 +438,12 @@ def insert(
     kept = structure(new)
     if kept.digest is not None:
         connection.executemany(STRUCTURE, [kept])
+    if new.tags:
+        connection.make("tags")
+    if new.forked_from is not None:
+        connection.make("workflows_by_origin")
     ((key,),) = connection.execute(NEW, new_row(workflow_id, new, time, kept.digest, owner)).fetchall()
+    make_list_indexes(connection, key)
     connection.executemany(VALUE, input_rows(key, 0, inputs))
     if new.copies:
         copy_history(connection, key, workflow_id, new)
@@ -436,6 +454,12 @@ def insert(
     if new.steps:
         connection.execute(COUNT_AGAIN, (key, 0))
     return int(key)
+
+
+def make_list_indexes(connection: Connection, key: int) -> None:
+    """Make the indexes for lists of many workflows; called with the key of each that is added."""
+    if key % MANY_WORKFLOWS == 0:
+        connection.make("workflows_by_parent")
 
 
 def unowned(connection: Connection, locks: Locks, workflow_id: str) -> int | None:
@@ -488,6 +512,7 @@ def put_signal(connection: Connection, workflow_id: str, payload: Payload) -> bo
     if row[1] == WorkflowStatus.COMPLETED.value:
         raise is_over(workflow_id)
     key = row[0]  # its row is locked, so that two senders do not get the same place
+    connection.make("workflows_by_due")
     ((last,),) = connection.execute(_LAST_SIGNAL, (key, payload.name)).fetchall()
     if payload.idx != (last or 0) + 1:
         return False
@@ -580,6 +605,7 @@ def delete(database: Database, workflow_ids: Iterable[str]) -> int:
     wanted = list(workflow_ids)
 
     def take_out(connection: Connection) -> int:
+        connection.make("erased")
         keys = _family(connection, database, wanted)
         for chunk in batched(keys):
             marks = ", ".join("?" * len(chunk))
@@ -625,7 +651,8 @@ _OWNERS = "SELECT id, key, status, fence, owner_pid, owner_host, owner_since, cr
 
 def _sweep(connection: Connection) -> bool:
     """Remove rows of some erased workflows; return whether more may be left, also by a crash."""
-    keys = [key for (key,) in connection.execute(connection.dialect.next_erased).fetchall()]
+    erased = connection.execute(connection.dialect.next_erased) if connection.has("erased") else ()
+    keys = [key for (key,) in erased]
     if not keys:
         if connection.dialect.lock_structures is not None:  # a new workflow may be about to use one
             connection.execute(connection.dialect.lock_structures)
@@ -636,6 +663,8 @@ def _sweep(connection: Connection) -> bool:
         return False
     marks = ", ".join("?" * len(keys))
     for table, key in _PARTS:
+        if not connection.has(table):
+            continue
         some = f"SELECT workflow FROM {table} WHERE workflow IN ({marks}) LIMIT {_ROWS + 1}"  # noqa: S608 - fixed names
         found = [workflow for (workflow,) in connection.execute(some, keys).fetchall()]
         if len(found) <= _ROWS:

@@ -4,11 +4,15 @@ Every migration is a named function. Those that a file lacks run in one transact
 `user_version`, which counts the migrations applied; of two processes that open an old file at once, the
 second finds the work done. A file of a newer release or of another program is refused and left as it is.
 
+Each table and each index takes a page of four kilobytes, with rows or without. So what most files never use
+is not made with the file but by the first writer that needs it: `RARE`.
+
 workflows   one row each; `key` is never used twice, so a stale claim cannot fit a later workflow;
             `due` is when a paused one has something to do: a deadline has passed, or a timer is due;
             `awaits` are the signals that nodes of a paused one wait for, with the number of nodes;
             `reason` is why a run failed or stopped, where no step says so;
-            `scrambled` says that indexes do not grow with supersteps, which runners never let happen
+            `scrambled` says that indexes do not grow with supersteps, which runners never let happen;
+            a long one has `counted_steps` before superstep `counted`
 structures  graph and node hashes by content, shared by the items of a map and by forks
 steps       one row per (workflow, superstep, node)
 vals        one row per value: kind OUTPUT (of completed steps), INPUT (idx is the version, superstep the one
@@ -23,7 +27,6 @@ erased      keys of workflows that are deleted, while their rows still go in bat
 tallies     how many workflows without parent there are by status and graph, so that a list need not count;
             names of graphs have "=" before them, "" is no name
 tags        tags that are not long, by name and text, kept by triggers; `top`: the workflow has no parent
-lengths     of long workflows, how many steps they have before superstep `counted`
 usage       amounts that nodes recorded, by superstep, node and inner step ('' for the node itself)
 identity    one random id, which the values and steps of an encrypted store are bound to
 streams     of nodes that stream: the next offset, the first that is kept, bytes, and until when they are kept
@@ -54,66 +57,24 @@ _TAG = f"""INSERT OR IGNORE INTO tags
 _UNTAG = """DELETE FROM tags WHERE (name, text, workflow) IN (
     SELECT key, value, OLD.key FROM json_each(OLD.tags));"""
 
-_FIRST = (
-    """CREATE TABLE workflows (
-        key INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, status TEXT NOT NULL,
-        graph_name TEXT, graph_hash TEXT, structure BLOB,
-        parent_id TEXT, parent_superstep INTEGER, node_name TEXT, visit INTEGER NOT NULL, item INTEGER,
-        fingerprint TEXT, forked_from TEXT, forked_at INTEGER, tags TEXT,
-        created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL, scrambled INTEGER DEFAULT 0,
-        fence INTEGER NOT NULL, owner_pid INTEGER, owner_host TEXT, owner_since INTEGER, crashes TEXT,
-        due INTEGER, version TEXT, awaits TEXT)""",
-    "CREATE INDEX workflows_by_due ON workflows (due) WHERE due IS NOT NULL",
-    "CREATE INDEX workflows_by_parent ON workflows (parent_id)",
-    "CREATE INDEX workflows_by_status ON workflows (parent_id, status)",
-    "CREATE INDEX workflows_by_graph ON workflows (parent_id, graph_name)",
-    "CREATE INDEX workflows_by_origin ON workflows (forked_from) WHERE forked_from IS NOT NULL",
-    "CREATE TABLE structures (digest BLOB PRIMARY KEY, graph TEXT, node_hashes TEXT)",
-    """CREATE TABLE steps (
-        workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, idx INTEGER NOT NULL,
-        status TEXT NOT NULL, created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL,
-        cached INTEGER NOT NULL, attempt INTEGER NOT NULL, error TEXT, error_type TEXT,
-        versions TEXT NOT NULL, extra TEXT,
-        PRIMARY KEY (workflow, superstep, node)) WITHOUT ROWID""",
-    """CREATE TABLE vals (
-        workflow INTEGER NOT NULL, kind INTEGER NOT NULL, name TEXT NOT NULL, superstep INTEGER NOT NULL,
-        idx INTEGER NOT NULL, node TEXT NOT NULL, version INTEGER NOT NULL, format TEXT NOT NULL,
-        checksum INTEGER NOT NULL, data BLOB, base INTEGER,
-        PRIMARY KEY (workflow, kind, name, superstep, idx, node)) WITHOUT ROWID""",
-    """CREATE TABLE intents (
+_BY_PARENT = "CREATE INDEX workflows_by_parent ON workflows (parent_id)"
+_BY_STATUS = "CREATE INDEX workflows_by_status ON workflows (parent_id, status)"
+_BY_GRAPH = "CREATE INDEX workflows_by_graph ON workflows (parent_id, graph_name)"
+_BY_DUE = "CREATE INDEX workflows_by_due ON workflows (due) WHERE due IS NOT NULL"
+_BY_ORIGIN = "CREATE INDEX workflows_by_origin ON workflows (forked_from) WHERE forked_from IS NOT NULL"
+_INTENTS = """CREATE TABLE intents (
         workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, fence INTEGER NOT NULL,
-        PRIMARY KEY (workflow, superstep, node)) WITHOUT ROWID""",
-    "CREATE TABLE erased (key INTEGER PRIMARY KEY)",
-    """CREATE TABLE tallies (
-        status TEXT NOT NULL, graph TEXT NOT NULL, workflows INTEGER NOT NULL,
-        PRIMARY KEY (status, graph)) WITHOUT ROWID""",
-    f"CREATE TRIGGER added AFTER INSERT ON workflows WHEN NEW.parent_id IS NULL BEGIN {_ADD} END",
-    f"CREATE TRIGGER removed AFTER DELETE ON workflows WHEN OLD.parent_id IS NULL BEGIN {_TAKE_OFF} END",
-    f"""CREATE TRIGGER changed AFTER UPDATE OF status, graph_name ON workflows
-        WHEN NEW.parent_id IS NULL AND (OLD.status, OLD.graph_name) IS NOT (NEW.status, NEW.graph_name)
-        BEGIN {_TAKE_OFF} {_ADD} END""",
+        PRIMARY KEY (workflow, superstep, node)) WITHOUT ROWID"""
+_ERASED = "CREATE TABLE erased (key INTEGER PRIMARY KEY)"
+_TAGS = (
     """CREATE TABLE tags (
         name TEXT NOT NULL, text TEXT NOT NULL, top INTEGER NOT NULL, workflow INTEGER NOT NULL,
         PRIMARY KEY (name, text, top, workflow)) WITHOUT ROWID""",
     f"CREATE TRIGGER tagged AFTER INSERT ON workflows WHEN NEW.tags IS NOT NULL BEGIN {_TAG} END",
     f"CREATE TRIGGER untagged AFTER DELETE ON workflows WHEN OLD.tags IS NOT NULL BEGIN {_UNTAG} END",
     f"CREATE TRIGGER retagged AFTER UPDATE OF tags ON workflows BEGIN {_UNTAG} {_TAG} END",
-    "CREATE TABLE lengths (workflow INTEGER PRIMARY KEY, counted INTEGER NOT NULL, steps INTEGER NOT NULL)",
-    # A runner may still add to the last superstep, so that one is never counted here.
-    f"""CREATE TRIGGER grown AFTER INSERT ON steps WHEN NEW.idx % {_MEASURED_EVERY} = 0
-        AND NEW.superstep > coalesce((SELECT counted FROM lengths WHERE workflow = NEW.workflow), 0)
-        BEGIN INSERT OR REPLACE INTO lengths SELECT NEW.workflow, NEW.superstep, count(*) + coalesce((
-            SELECT steps FROM lengths WHERE workflow = NEW.workflow), 0) FROM steps
-        WHERE workflow = NEW.workflow AND superstep < NEW.superstep AND superstep >= coalesce((
-            SELECT counted FROM lengths WHERE workflow = NEW.workflow), 0); END""",  # noqa: S608 - a fixed number
-    # Other writers may put a step anywhere.
-    """CREATE TRIGGER inserted_before AFTER INSERT ON steps
-        WHEN EXISTS (SELECT 1 FROM lengths WHERE workflow = NEW.workflow AND counted > NEW.superstep)
-        BEGIN DELETE FROM lengths WHERE workflow = NEW.workflow; END""",
-    """CREATE TRIGGER forgotten AFTER DELETE ON workflows
-        BEGIN DELETE FROM lengths WHERE workflow = OLD.key; END""",
-    "CREATE TABLE identity (id BLOB NOT NULL)",
-    "INSERT INTO identity VALUES (randomblob(16))",
+)
+_STREAMS = (
     """CREATE TABLE streams (
         workflow INTEGER NOT NULL, node TEXT NOT NULL, next INTEGER NOT NULL, kept INTEGER NOT NULL,
         size INTEGER NOT NULL, until INTEGER, PRIMARY KEY (workflow, node)) WITHOUT ROWID""",
@@ -121,20 +82,123 @@ _FIRST = (
     """CREATE TABLE chunks (
         workflow INTEGER NOT NULL, node TEXT NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL,
         format TEXT NOT NULL, checksum INTEGER NOT NULL, data BLOB, PRIMARY KEY (workflow, node, first))""",
-    """CREATE TABLE progress (
+)
+_PROGRESS = """CREATE TABLE progress (
         workflow INTEGER NOT NULL, node TEXT NOT NULL, done REAL NOT NULL, total REAL, text TEXT NOT NULL,
-        at INTEGER NOT NULL, PRIMARY KEY (workflow, node)) WITHOUT ROWID""",
-    f"CREATE INDEX inner_steps ON vals (workflow, node, version) WHERE kind = {INNER}",
-    f"CREATE INDEX kept_signals ON vals (workflow) WHERE kind = {SIGNAL} AND node = ''",
-    """CREATE TABLE usage (
+        at INTEGER NOT NULL, PRIMARY KEY (workflow, node)) WITHOUT ROWID"""
+_INNER = f"CREATE INDEX inner_steps ON vals (workflow, node, version) WHERE kind = {INNER}"
+_SIGNALS = f"CREATE INDEX kept_signals ON vals (workflow) WHERE kind = {SIGNAL} AND node = ''"
+_USAGE = """CREATE TABLE usage (
         workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, step TEXT NOT NULL,
         name TEXT NOT NULL, amount REAL NOT NULL,
-        PRIMARY KEY (workflow, superstep, node, step, name)) WITHOUT ROWID""",
+        PRIMARY KEY (workflow, superstep, node, step, name)) WITHOUT ROWID"""
+_IDENTITY = "CREATE TABLE identity (id BLOB NOT NULL)"
+
+# What belongs to a table or an index that is made on first use. Among a few workflows one is found without an
+# index. A query asks both for what is due and for signals, so these two are made together.
+MANY_WORKFLOWS = 50
+RARE: dict[str, tuple[str, ...]] = {
+    "workflows_by_parent": (_BY_PARENT, _BY_STATUS, _BY_GRAPH),
+    "workflows_by_due": (_BY_DUE, _SIGNALS),
+    "workflows_by_origin": (_BY_ORIGIN,),
+    "intents": (_INTENTS,),
+    "erased": (_ERASED,),
+    "tags": _TAGS,
+    "identity": (_IDENTITY,),
+    "streams": _STREAMS,
+    "progress": (_PROGRESS,),
+    "inner_steps": (_INNER,),
+    "usage": (_USAGE,),
+}
+_ALL_AT_ONCE = 2  # the last version whose files were made with all of it
+MAKING = {
+    name: [re.sub(r"^CREATE \w+", r"\g<0> IF NOT EXISTS", statement) for statement in statements]
+    for name, statements in RARE.items()
+}
+MAKING["identity"].append(
+    "INSERT INTO identity SELECT randomblob(16) WHERE NOT EXISTS (SELECT 1 FROM identity)"
+)
+
+_WORKFLOWS = """CREATE TABLE workflows (
+        key INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, status TEXT NOT NULL,
+        graph_name TEXT, graph_hash TEXT, structure BLOB,
+        parent_id TEXT, parent_superstep INTEGER, node_name TEXT, visit INTEGER NOT NULL, item INTEGER,
+        fingerprint TEXT, forked_from TEXT, forked_at INTEGER, tags TEXT,
+        created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL, scrambled INTEGER DEFAULT 0,
+        fence INTEGER NOT NULL, owner_pid INTEGER, owner_host TEXT, owner_since INTEGER, crashes TEXT,
+        due INTEGER, version TEXT, awaits TEXT{more})"""
+_STEPS = """CREATE TABLE steps (
+        workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, idx INTEGER NOT NULL,
+        status TEXT NOT NULL, created_at INTEGER NOT NULL, completed_at INTEGER, duration_ms REAL,
+        cached INTEGER NOT NULL, attempt INTEGER NOT NULL, error TEXT, error_type TEXT,
+        versions TEXT NOT NULL, extra TEXT{more},
+        PRIMARY KEY (workflow, superstep, node)) WITHOUT ROWID"""
+_REST = (
+    """CREATE TABLE vals (
+        workflow INTEGER NOT NULL, kind INTEGER NOT NULL, name TEXT NOT NULL, superstep INTEGER NOT NULL,
+        idx INTEGER NOT NULL, node TEXT NOT NULL, version INTEGER NOT NULL, format TEXT NOT NULL,
+        checksum INTEGER NOT NULL, data BLOB, base INTEGER,
+        PRIMARY KEY (workflow, kind, name, superstep, idx, node)) WITHOUT ROWID""",
+    """CREATE TABLE tallies (
+        status TEXT NOT NULL, graph TEXT NOT NULL, workflows INTEGER NOT NULL,
+        PRIMARY KEY (status, graph)) WITHOUT ROWID""",
+)
+# Of the first two versions, where everything was made at once.
+_EARLIER = (
+    _STEPS.format(more=""),
+    *_REST,
+    "CREATE TABLE structures (digest BLOB PRIMARY KEY, graph TEXT, node_hashes TEXT)",
+    f"CREATE TRIGGER added AFTER INSERT ON workflows WHEN NEW.parent_id IS NULL BEGIN {_ADD} END",
+    f"CREATE TRIGGER removed AFTER DELETE ON workflows WHEN OLD.parent_id IS NULL BEGIN {_TAKE_OFF} END",
+    f"""CREATE TRIGGER changed AFTER UPDATE OF status, graph_name ON workflows
+        WHEN NEW.parent_id IS NULL AND (OLD.status, OLD.graph_name) IS NOT (NEW.status, NEW.graph_name)
+        BEGIN {_TAKE_OFF} {_ADD} END""",
+    "CREATE TABLE lengths (workflow INTEGER PRIMARY KEY, counted INTEGER NOT NULL, steps INTEGER NOT NULL)",
+    f"""CREATE TRIGGER grown AFTER INSERT ON steps WHEN NEW.idx % {_MEASURED_EVERY} = 0
+        AND NEW.superstep > coalesce((SELECT counted FROM lengths WHERE workflow = NEW.workflow), 0)
+        BEGIN INSERT OR REPLACE INTO lengths SELECT NEW.workflow, NEW.superstep, count(*) + coalesce((
+            SELECT steps FROM lengths WHERE workflow = NEW.workflow), 0) FROM steps
+        WHERE workflow = NEW.workflow AND superstep < NEW.superstep AND superstep >= coalesce((
+            SELECT counted FROM lengths WHERE workflow = NEW.workflow), 0); END""",  # noqa: S608 - a fixed number
+    """CREATE TRIGGER inserted_before AFTER INSERT ON steps
+        WHEN EXISTS (SELECT 1 FROM lengths WHERE workflow = NEW.workflow AND counted > NEW.superstep)
+        BEGIN DELETE FROM lengths WHERE workflow = NEW.workflow; END""",
+    """CREATE TRIGGER forgotten AFTER DELETE ON workflows
+        BEGIN DELETE FROM lengths WHERE workflow = OLD.key; END""",
+    *(statement for statements in RARE.values() for statement in statements),
+)
+_STRUCTURES = "CREATE TABLE structures (digest BLOB PRIMARY KEY, graph TEXT, node_hashes TEXT) WITHOUT ROWID"
+_add, _take_off = (" ".join(each.split()) for each in (_ADD, _TAKE_OFF))  # the schema fits into its page
+_TRIGGERS = (
+    f"CREATE TRIGGER added AFTER INSERT ON workflows WHEN NEW.parent_id IS NULL BEGIN {_add} END",
+    f"CREATE TRIGGER removed AFTER DELETE ON workflows WHEN OLD.parent_id IS NULL BEGIN {_take_off} END",
+    "CREATE TRIGGER changed AFTER UPDATE OF status, graph_name ON workflows WHEN NEW.parent_id IS NULL "
+    "AND (OLD.status, OLD.graph_name) IS NOT (NEW.status, NEW.graph_name) "
+    f"BEGIN {_take_off} {_add} END",
+    # A runner may still add to the last superstep, so that one is never counted here.
+    f"CREATE TRIGGER grown AFTER INSERT ON steps WHEN NEW.idx % {_MEASURED_EVERY} = 0 "  # noqa: S608 - a fixed number
+    "BEGIN UPDATE workflows SET counted = NEW.superstep, counted_steps = coalesce(counted_steps, 0) + "
+    "(SELECT count(*) FROM steps WHERE workflow = NEW.workflow AND superstep < NEW.superstep "
+    "AND superstep >= coalesce(counted, 0)) "
+    "WHERE key = NEW.workflow AND NEW.superstep > coalesce(counted, 0); END",
+    # Other writers may put a step anywhere.
+    "CREATE TRIGGER inserted_before AFTER INSERT ON steps "
+    "WHEN (SELECT counted FROM workflows WHERE key = NEW.workflow) > NEW.superstep BEGIN "
+    "UPDATE workflows SET counted = NULL, counted_steps = NULL WHERE key = NEW.workflow; END",
+)
+
+
+_TODAY = (
+    _WORKFLOWS.format(more=", reason TEXT, counted INTEGER, counted_steps INTEGER"),
+    _STEPS.format(more=", visit INTEGER NOT NULL DEFAULT 1"),
+    *_REST,
+    _STRUCTURES,
+    *_TRIGGERS,
 )
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    for statement in _FIRST:
+    for statement in _TODAY:
         connection.execute(statement)
 
 
@@ -142,7 +206,34 @@ def _add_reason(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE workflows ADD COLUMN reason TEXT")
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables, _add_reason)
+def _store_less(connection: sqlite3.Connection) -> None:
+    for trigger in ("added", "removed", "changed", "grown", "inserted_before", "forgotten"):
+        connection.execute(f"DROP TRIGGER {trigger}")
+    connection.execute("ALTER TABLE workflows ADD COLUMN counted INTEGER")
+    connection.execute("ALTER TABLE workflows ADD COLUMN counted_steps INTEGER")
+    for key, *counts in connection.execute("SELECT * FROM lengths").fetchall():
+        connection.execute(
+            "UPDATE workflows SET counted = ?, counted_steps = ? WHERE key = ?", (*counts, key)
+        )
+    connection.execute("DROP TABLE lengths")
+    connection.execute("ALTER TABLE steps ADD COLUMN visit INTEGER NOT NULL DEFAULT 1")
+    connection.execute(_MOVE_VISIT)
+    structures = connection.execute("SELECT * FROM structures").fetchall()
+    connection.execute("DROP TABLE structures")
+    connection.execute(_STRUCTURES)
+    connection.executemany("INSERT INTO structures VALUES (?, ?, ?)", structures)
+    for trigger in _TRIGGERS:
+        connection.execute(trigger)
+
+
+# A damaged row stays as it is.
+_MOVE_VISIT = """
+UPDATE steps SET visit = json_extract(extra, '$.visit'), extra = nullif(json_remove(extra, '$.visit'), '{}')
+WHERE CASE WHEN json_valid(extra) THEN json_extract(extra, '$.visit') END IS NOT NULL
+"""
+# A new file gets the tables of today, an older one what it lacks.
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables, _add_reason, _store_less)
+_CREATED = len(MIGRATIONS)
 
 _PLAIN_TABLE = r"CREATE TABLE\b"  # as SQLite keeps it: not a virtual one
 _KINDS = ("TABLE", "INDEX", "TRIGGER")
@@ -160,10 +251,14 @@ def _objects(statements: tuple[str, ...]) -> frozenset[tuple[str, str, str]]:
     return frozenset((kind.lower(), name, text) for kind, name, text in found if kind in _KINDS)
 
 
-_SECOND = (_FIRST[0].removesuffix(")") + ", reason TEXT)", *_FIRST[1:])
-
-# The objects of each version of the tables.
-SCHEMAS: tuple[frozenset[tuple[str, str, str]], ...] = (frozenset(), _objects(_FIRST), _objects(_SECOND))
+# The objects of each version of the tables; since the third, those of each rare feature may be there too.
+SCHEMAS: tuple[frozenset[tuple[str, str, str]], ...] = (
+    frozenset(),
+    _objects((_WORKFLOWS.format(more=""), *_EARLIER)),
+    _objects((_WORKFLOWS.format(more=", reason TEXT"), *_EARLIER)),
+    _objects(_TODAY),
+)
+_RARE_OBJECTS = tuple(map(_objects, RARE.values()))
 
 
 def number(connection: sqlite3.Connection, pragma: str) -> int:
@@ -207,9 +302,13 @@ def _check_objects(objects: list[tuple[object, ...]], version: int, location: st
     """
     wanted = SCHEMAS[version] if 0 <= version < len(SCHEMAS) else frozenset()
     found = {each[:3] for each in objects if each[2] is not None}  # the index of a key has no text
+    ours = wanted
+    if version > _ALL_AT_ONCE:
+        ours = wanted.union(*_RARE_OBJECTS)
+        wanted = wanted.union(*(rare for rare in _RARE_OBJECTS if rare & found))
     if found - _OF_SQLITE == wanted:
         return
-    found -= {each[:3] for each in objects if _is_of_user(each, wanted)}
+    found -= {each[:3] for each in objects if _is_of_user(each, ours)}
     if found - _OF_SQLITE == wanted:
         return
     foreign = sorted(found - _OF_SQLITE - wanted, key=repr)
@@ -262,7 +361,10 @@ def migrate(connection: sqlite3.Connection, location: str) -> None:
         try:
             missing = missing_migrations(connection, location)  # another process may have been faster
             if missing:
-                for apply in MIGRATIONS[-missing:]:
+                done = len(MIGRATIONS) - missing
+                if not done:
+                    _create_tables(connection)
+                for apply in MIGRATIONS[done or _CREATED :]:
                     apply(connection)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")

@@ -64,6 +64,15 @@ class Connection(sqlite3.Connection):
     unlocked: tuple[object, ...] | None = None  # the state of a file that is read without locks
     is_kept = True  # False for one that stands for a file that does not exist yet
 
+    def has(self, name: str) -> bool:
+        """Return whether a table or index of RARE exists; without it, nothing of its kind is stored."""
+        return self.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
+
+    def make(self, name: str) -> None:
+        """Make a table or index of RARE with what belongs to it, unless it exists."""
+        for statement in migrations.MAKING[name]:
+            self.execute(statement)
+
     def check_unchanged(self, path: str) -> None:
         """Raise StoreUnavailableError if a file that is read without locks was written meanwhile."""
         if self.unlocked != _state(path):
