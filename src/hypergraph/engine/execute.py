@@ -712,7 +712,8 @@ def _left_undone(run: Run) -> list[str]:
         for gate, target in (standing.unmet() if standing.owed else ())
         if (why := _not_run_because(standing, gate, target))
     ]
-    for i in bits(standing.lost & ~standing.owed):
+    lost = standing.lost & ~standing.owed
+    for i in bits(lost) if lost else ():
         by = _quoted(parts[gate].name for gate in standing.layout.controllers[i])
         unmet.append(
             f"{by} chose {parts[i].name!r} in graph {_name(run)}, which did not run before the next "
@@ -724,7 +725,7 @@ def _left_undone(run: Run) -> list[str]:
         f"and did not lead to it. Let the loop begin there: with_entrypoint({parts[i].name!r})."
         for i in standing.overlooked()
     ]
-    if run.resumed is None and run.records and not run.records[1].is_gate:
+    if run.records and not run.records[1].is_gate:
         return unmet  # the first step was a node: mostly so, and quick to see
     if unmet or any(not step.is_gate for step, _ in _ran(run)):
         return unmet
@@ -751,9 +752,11 @@ def _taken_back(run: Run, standing: Standing) -> list[str]:
     named: dict[str, set[str]] = {
         step.name: set() for step in run.plan.steps if step.is_gate and step.node.multi_target
     }  # by gate: what its last decision named
+    if not named:
+        return []
     ran = {gate: set[str]() for gate in named}  # and what of it has run since
     left: dict[str, tuple[str, str]] = {}  # what has not run: its gate, and what was chosen with it
-    for _, step, _, outcome in run.own_records() if named else ():
+    for _, step, _, outcome in run.own_records():
         name = step.name
         left.pop(name, None)
         for gate, names in named.items():
@@ -848,9 +851,9 @@ def _unused_answers(run: Run) -> list[str]:
         else:
             why = f"its question was not asked. Give the answer again once the question is open.{_open(run)}"
         told.append(unused_answer(run.graph_name, name, why))
-    if recorder is not None and is_outermost:
+    if recorder is not None and recorder.repeated and is_outermost:
         told += repeated_answers(run, recorder.repeated, run.graph_name)
-    if recorder is not None and run.parent is None:
+    if recorder is not None and run.parent is None and run.status is RunStatus.PAUSED:
         told += recorder.unkept_answers(run)
     return told
 
