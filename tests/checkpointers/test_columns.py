@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypergraph.checkpointers.sql.columns import _parsed, _texts_of
+from hypergraph.checkpointers.sql.columns import _texts_of, mapping_in
 
 TEXTS = st.text(st.sampled_from('ab: ,{}[]"\\é—\n\u200b'), max_size=6)
 
@@ -16,7 +16,7 @@ def test_a_mapping_of_texts_is_read_as_json_reads_it(
     tags: dict[str, str], ascii_only: bool, separators: tuple[str, str]
 ) -> None:
     text = json.dumps(tags, ensure_ascii=ascii_only, separators=separators)
-    assert _parsed(text, str) == tags
+    assert mapping_in(text, str) == tags
     assert _texts_of(text) in (None, tags)
 
 

@@ -11,8 +11,7 @@ import pytest
 from hypergraph import END, Graph, SyncRunner, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
-from hypergraph.durability.code_changes import recorded_structure
-from hypergraph.durability.code_hashes import node_hashes
+from hypergraph.durability.code_hashes import node_hashes, recorded_structure
 from hypergraph.durability.recorder import WorkflowRecorder
 
 

@@ -12,7 +12,7 @@ from laws.trials import tried
 
 from hypergraph import END, AsyncRunner, Graph, SyncRunner, interrupt, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
-from hypergraph.checkpointers.sql import reads, rows
+from hypergraph.checkpointers.sql import reads
 from hypergraph.checkpointers.sql.transfer import copy_store
 from hypergraph.durability import recorder, resume, summaries
 from hypergraph.durability.history import Replay, Stored, grown, stored_in
@@ -37,7 +37,7 @@ def facts(run: Run, stored: Stored) -> Facts:
     stored.records = grown(stored, run.admission.graph)
     replay = Replay(run.admission, stored)
     replay.run(stored.turns)
-    begun = summaries.begun_at(replay)
+    begun = replay.begun_at()
     current = [record for record in stored.records if record.superstep >= begun]
     return {
         "standing": replay.standing.key(),
@@ -143,7 +143,7 @@ class Reads:
         self.monkeypatch = monkeypatch
 
     def __enter__(self) -> Reads:
-        record_of = rows.record_of
+        record_of = reads.record_of
 
         def counted(*given: Any, **more: Any) -> Any:
             self.steps += 1

@@ -37,8 +37,7 @@ from hypergraph.checkpointers.records import ANSWER, ERROR, PAUSE, SUMMARY, Payl
 from hypergraph.checkpointers.sql import transfer
 from hypergraph.checkpointers.sql.columns import or_corrupt
 from hypergraph.checkpointers.sql.live import _batch
-from hypergraph.checkpointers.sql.reads import _graph_in
-from hypergraph.checkpointers.sql.rows import record_of, workflow_of
+from hypergraph.checkpointers.sql.reads import _graph_in, record_of, workflow_of
 from hypergraph.display import preview
 from hypergraph.durability.summaries import _Facts
 from hypergraph.exceptions import (
@@ -104,7 +103,7 @@ def parsers() -> Readers:
 
     def drawn(data: bytes) -> None:
         try:
-            arrange(plain_boxes(draw(_graph_in(_text(data)))))
+            arrange(plain_boxes(draw(or_corrupt(_graph_in)(_text(data)) or {})))
         except (ValueError, StoreCorruptError):
             pass
 
@@ -125,7 +124,7 @@ def parsers() -> Readers:
             given = {"tags": None, "crashes": None, "graph": None, "hashes": None, part: _text(data)}
             row = ("w", "completed", None, 1, None, None, None, None, None, given["tags"], 1.0)
             row = (*row, None, None, 1, None, None, given["crashes"])
-            _or_corrupt(lambda: workflow_of((*row, 0, given["hashes"])))
+            _or_corrupt(lambda: or_corrupt(workflow_of)((*row, 0, given["hashes"])))
             _or_corrupt(lambda: transfer._workflow_part((*row, 0, given["graph"], given["hashes"])))
 
         return work

@@ -23,7 +23,7 @@ from hypergraph.checkpointers.analysis import (
 )
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore, SweepableStore
 from hypergraph.checkpointers.backend import Backend, Position
-from hypergraph.checkpointers.encoding import Encoding, LazyState, Redact, checked_threshold
+from hypergraph.checkpointers.encoding import Encoding, LazyState, Redact
 from hypergraph.checkpointers.history import Addition, History, Iteration, Origin, additions
 from hypergraph.checkpointers.inner_steps import read_inner_steps
 from hypergraph.checkpointers.live import Progress, StreamReader
@@ -140,7 +140,7 @@ class Checkpointer:
             rest,
             CodecChain.of(codec),
             artifact_store,
-            checked_threshold(artifact_threshold),
+            artifact_threshold,
             redact,
             by_name=by_name,
         )  # turns values into bytes, and bytes into values
@@ -184,6 +184,9 @@ class Checkpointer:
             view.backend = backend
             return work(view)
 
+        return self._as_of_one_moment(read)
+
+    def _as_of_one_moment(self, read: Callable[[Backend], T]) -> T:
         if self.encoding.chain.encrypts:
             _ = self.encoding.store_id  # not inside of the transaction
         return self.backend.snapshot(read)
@@ -712,8 +715,7 @@ class Checkpointer:
                 given={payload.name: payload for payload in inputs} if encoding.redact else {},
             )
 
-        def read(view: Self) -> StoredHistory | None:
-            backend = view.backend
+        def read(backend: Backend) -> StoredHistory | None:
             workflow = backend.read_workflow(workflow_id)
             if workflow is None:
                 return None
@@ -725,7 +727,7 @@ class Checkpointer:
             first, steps = 0 if since is None or len(turns) == 1 else since(turns), []
             checked = self.encoding.verifying()
             stored = backend.read_summary(workflow_id) if summaries and has_steps else None
-            summary = self.encoding.read_summary(workflow_id, stored)
+            summary = None if stored is None else self.encoding.read_summary(workflow_id, stored)
             is_of_use = summary is not None and len(summary["places"]) <= workflow.step_count
             if summary is not None and is_of_use and summary["last"] >= first:
                 kept = backend.read_steps_at(workflow_id, checked, map(tuple, summary["places"]))
@@ -763,7 +765,7 @@ class Checkpointer:
                 summary=summary,
             )
 
-        return self.snapshot(read)
+        return self._as_of_one_moment(read)
 
     # --- several workflows --------------------------------------------------------------------
 

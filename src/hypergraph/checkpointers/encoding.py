@@ -76,17 +76,13 @@ _PRINT = "#"  # in a format, before the fingerprint of an input that was redacte
 _PROCESS_KEY = os.urandom(16)  # of stores in memory
 
 
-def checked_threshold(threshold: int | None) -> int:
-    """Return the size above which values go to the artifact store. Raises ValueError."""
-    if threshold is not None and (type(threshold) is not int or threshold < 0):
-        raise ValueError(f"artifact_threshold must be a number of bytes, not {threshold!r}")
-    return THRESHOLD if threshold is None else threshold
-
-
 class Encoding:
     """A serializer, codecs and the place for large values.
 
     Without a serializer it is JsonSerializer(), loaded with the first value: many commands read none.
+
+    Raises:
+        ValueError: the threshold is not a number of bytes.
     """
 
     __slots__ = (
@@ -102,7 +98,7 @@ class Encoding:
         serializer: Serializer | None = None,
         chain: CodecChain = _NO_CODECS,
         artifacts: ArtifactStore | None = None,
-        threshold: int = THRESHOLD,
+        threshold: int | None = None,
         redact: Redact | None = None,
         *,
         by_name: Mapping[str, Serializer] = MappingProxyType({}),
@@ -112,7 +108,9 @@ class Encoding:
         self.chain = chain
         self.is_plain = not (chain.format or by_name or redact is not None)  # bytes are stored as serialized
         self.artifacts = artifacts
-        self.threshold = threshold
+        if threshold is not None and (type(threshold) is not int or threshold < 0):
+            raise ValueError(f"artifact_threshold must be a number of bytes, not {threshold!r}")
+        self.threshold = THRESHOLD if threshold is None else threshold
         self.redact = redact
         self.read_store_id: Callable[[], bytes] = bytes  # the id of the store, to which values are bound
         self._store_id: bytes | None = None
@@ -978,6 +976,10 @@ class LazyState(Mapping[str, Any]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._payloads
+
+    def read(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return the values of those of some names that are there."""
+        return {name: self[name] for name in names if name in self._payloads}
 
     def payload(self, name: str) -> Payload:
         """Return the encoded value of a name, with its size and position, and with what it extends."""

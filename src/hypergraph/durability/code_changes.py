@@ -12,14 +12,12 @@ from hypergraph.checkpointers.questions import Question, began_by
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow, outermost
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import preview
-from hypergraph.durability.code_hashes import code_hash, declared_types, node_hashes
+from hypergraph.durability.code_hashes import RULES, code_hash, node_hashes, recorded_structure
 from hypergraph.durability.history import Stored, continued_in, lacking, stored_in, unseen_nodes
 from hypergraph.durability.once_only import effects_in, has_turned, is_repeatable, once_only
 from hypergraph.engine.admission import ITEM, Admission, admit, names_to_give
-from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.plan import graph_inside
-from hypergraph.engine.run import Run
 from hypergraph.exceptions import (
     GraphChangedError,
     GraphVersionError,
@@ -29,7 +27,7 @@ from hypergraph.exceptions import (
     warn_caller,
 )
 from hypergraph.graph.graph import Graph
-from hypergraph.graph.structure import structure_of, type_text
+from hypergraph.graph.structure import type_text
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.interrupt import InterruptNode
@@ -40,7 +38,6 @@ from hypergraph.values.fitting import Misfit, misfit, namesake
 
 _SEVERAL, _AGAIN = "several", "again from "  # in place of the hash of what is inside a nested graph
 _REOPENED = re.compile(rf"[^+]*\+{_AGAIN}([0-9]{{1,18}})")  # a stored text may be anything
-RULES = 2  # of scheduling; unfinished work that was recorded under others is not continued
 
 
 def refuse_other_graph(graph: Graph, workflow: Workflow, options: RunOptions) -> None:
@@ -202,6 +199,8 @@ def changes_in(
 
     Without `every`, items are left out in which only nodes have changed that others show.
     """
+    if stored.is_same_code:
+        return Changes(graph, stored)
     now, before = node_hashes(graph), stored.workflow.node_hashes
     differing = [name for name, known in before.items() if now.get(name, known) != known]
     nested = [name for name in differing if "+" in before[name] and "+" in now[name]]
@@ -465,21 +464,6 @@ def with_version(workflow: Workflow, version: str | None) -> NewWorkflow | None:
     )
 
 
-def recorded_structure(graph: Graph) -> dict[str, Any]:
-    """Return the structure of a graph as it is recorded: with the version of the rules its runs follow."""
-    if "recorded" not in graph.memo:
-        graph.memo["recorded"] = {
-            **structure_of(graph),
-            "rules": RULES,
-            "unrepeatable": [node.name for node in graph.iter_nodes() if not node.repeatable],
-            "classes": fields_of(
-                (hint for node in graph.iter_nodes() for hint in declared_types(node, node.data_outputs)),
-                versions=True,
-            ),
-        }
-    return graph.memo["recorded"]  # type: ignore[no-any-return]  # set one line above
-
-
 def structure_to_record(graph: Graph, workflow: Workflow) -> dict[str, Any]:
     """Return the structure of a graph that continues a workflow, with what recorded results cannot have."""
     later = lacking(graph, workflow)
@@ -501,23 +485,6 @@ def refuse_other_rules(graph: Graph, workflow: Workflow) -> None:
         "gates in another way, so where it stands is unknown. Finish it with that release, or "
         "run its inputs under a new workflow_id.",
         workflow_id=workflow.id,
-    )
-
-
-def described(run: Run | MapRun, options: RunOptions) -> NewWorkflow:
-    """Return the description of a run or map for a new workflow."""
-    graph, parent = run.admission.graph, run.parent
-    return NewWorkflow(
-        graph_name=graph.name,
-        graph_hash=graph.definition_hash,
-        graph=recorded_structure(graph),
-        node_hashes=node_hashes(graph),
-        parent_id=parent.workflow_id if parent is not None else None,
-        parent_superstep=run.outer_superstep,
-        node_name=run.step_name or None,
-        visit=parent.visits(parent.step_of(run.step_name)) if parent is not None else 1,
-        tags=dict(options.tags or {}) if parent is None else {},
-        version=graph.version if run.context.root is None else run.context.root.admission.graph.version,
     )
 
 
@@ -580,7 +547,7 @@ def refuse_unanswered(graph: Graph, stored: Stored, outdated: Collection[str]) -
     """
     answered = {r.node_name: r for r in stored.records if r.status is StepStatus.COMPLETED}
     for name, record in answered.items():
-        node = graph.nodes.get(name)
+        node = graph.wiring.nodes.get(name)
         if not isinstance(node, InterruptNode) or name in outdated or name not in stored.finished:
             continue
         unmade = set(node.data_outputs).difference(record.output_versions, stored.inputs)

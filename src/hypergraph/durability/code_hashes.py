@@ -1,15 +1,19 @@
-"""Hashes of the code of nodes, by which a change is noticed."""
+"""Hashes and structures of graphs as they are recorded, by which a change of code is noticed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from hypergraph.checkpointers.records import Workflow
 from hypergraph.graph.graph import Graph
+from hypergraph.graph.structure import structure_of
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.signature import sha256
 from hypergraph.values.classes import fields_of, hint_text
+
+RULES = 2  # of scheduling; unfinished work that was recorded under others is not continued
 
 
 def node_hashes(graph: Graph) -> dict[str, str]:
@@ -46,3 +50,23 @@ def declared_types(node: HyperNode, made: Sequence[str]) -> list[Any]:
     hints = [node.get_input_type(name) for name in node.inputs]
     hints += [node.get_output_type(name) for name in made]
     return [hint for hint in hints if hint is not None]
+
+
+def recorded_structure(graph: Graph) -> dict[str, Any]:
+    """Return the structure of a graph as it is recorded: with the version of the rules its runs follow."""
+    if "recorded" not in graph.memo:
+        graph.memo["recorded"] = {
+            **structure_of(graph),
+            "rules": RULES,
+            "unrepeatable": [node.name for node in graph.iter_nodes() if not node.repeatable],
+            "classes": fields_of(
+                (hint for node in graph.iter_nodes() for hint in declared_types(node, node.data_outputs)),
+                versions=True,
+            ),
+        }
+    return graph.memo["recorded"]  # type: ignore[no-any-return]  # set one line above
+
+
+def is_recorded(graph: Graph, workflow: Workflow) -> bool:
+    """Say whether a workflow was recorded with the code of a graph, so that there is nothing to compare."""
+    return workflow.node_hashes == node_hashes(graph) and workflow.graph == recorded_structure(graph)

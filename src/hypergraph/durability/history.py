@@ -15,6 +15,7 @@ from hypergraph.checkpointers.encoding import LazyState
 from hypergraph.checkpointers.history import edits_of
 from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow, turns_of
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.durability.code_hashes import is_recorded
 from hypergraph.engine.admission import Admission
 from hypergraph.engine.lists import Lists
 from hypergraph.engine.plan import ABSENT, Plan, Step, answer_names
@@ -212,7 +213,7 @@ class Replay:
 
     def _reopen(self) -> None:
         """Take back the answers to questions that changed code has asked again: they are open."""
-        again = bits(self.asked & self.standing.ran & ~self.standing.ahead())
+        again = bits(self.asked & self.standing.ran & ~self.standing.ahead()) if self.asked else []
         if again:
             names = {self.plan.steps[index].name for index in again}
             at = max(record.superstep for record in self.stored.waiting if record.node_name in names)
@@ -337,6 +338,12 @@ class Replay:
         """
         return turn.names - self._replaced(turn)
 
+    def begun_at(self) -> int:
+        """Return the superstep of the last turn that began something anew."""
+        known = 0 if self.stored.summary is None else int(self.stored.summary["begun"])
+        begun = (turn.superstep for turn in self.stored.turns if self.news_in(turn) or turn.again)
+        return max([known, *begun])
+
     def _replaced(self, turn: Turn) -> frozenset[str]:
         return replaced_in(turn, self.stored, self.admission)
 
@@ -386,11 +393,12 @@ class Replay:
 
         An answer is not, even one that was given in place of another: the question is asked anew.
         """
-        asking = (self.plan.steps[index] for index in bits(reached))
-        answers = {name for step in asking for name in step.outputs}.intersection(
-            answer_names(self.admission.graph)
-        ).difference(fresh)
-        self.given -= answers
+        answers: Collection[str] = answer_names(self.admission.graph)
+        if answers:
+            asking = (self.plan.steps[index] for index in bits(reached))
+            made = {name for step in asking for name in step.outputs}
+            answers = made.intersection(answers).difference(fresh)
+            self.given -= answers
         remembered = self.plan.accumulated | self.given
         for name in [name for name in self.writes if name not in remembered]:
             left = [w for w in self.writes[name] if w is not EARLIER and not self._is_reached(w, reached)]
@@ -558,6 +566,7 @@ class Stored:
     unseen: Collection[str] = ()  # nodes that are new, and make what finished ones have taken without them
     # Of earlier steps: `records` has those that still matter, and all later ones; `turns` has the later ones.
     summary: Mapping[str, Any] | None = None
+    is_same_code: bool = False  # whether it was recorded with the code of the graph that it is read for
 
     @property
     def is_whole(self) -> bool:
@@ -685,7 +694,10 @@ def stored_in(
     if again:
         given = [(turn.superstep, name) for turn in found.turns for name in turn.names]
         facts["turns"] = turns_of(given, after, again)
-    return Stored(records=facts.pop("steps"), edited_at=edited, is_hidden=hidden, **facts)
+    is_same = graph is not None and is_recorded(graph, found.workflow)
+    return Stored(
+        records=facts.pop("steps"), edited_at=edited, is_hidden=hidden, is_same_code=is_same, **facts
+    )
 
 
 def inputs_in(store: Checkpointer, workflow: Workflow) -> Stored:
@@ -730,7 +742,8 @@ def grown(stored: Stored, graph: Graph) -> list[StepRecord]:
 
     What it has made since, without running anew, counts as made then.
     """
-    records, declared_later = list(stored.records), lacking(graph, stored.workflow)
+    records = list(stored.records)
+    declared_later = {} if stored.is_same_code else lacking(graph, stored.workflow)
     last = {r.node_name: n for n, r in enumerate(records) if r.status is StepStatus.COMPLETED}
     for name, position in last.items():
         record, node = records[position], graph.wiring.nodes.get(name)

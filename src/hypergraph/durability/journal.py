@@ -28,15 +28,13 @@ from hypergraph.checkpointers.records import (
     NewWorkflow,
     Ownership,
     StepRecord,
-    Turn,
     Usage,
-    Workflow,
     fast_constructor,
 )
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
-from hypergraph.durability.history import ResumeState, Stored, is_about_others
+from hypergraph.durability.history import ResumeState, is_about_others
 from hypergraph.durability.inner_steps import InnerJournal
-from hypergraph.durability.summaries import SummaryWriter, turns_of_nodes
+from hypergraph.durability.summaries import summaries_of, turns_of_nodes
 from hypergraph.engine.inner_steps import added, usage_inside
 from hypergraph.engine.kernel import NOT_KNOWN
 from hypergraph.engine.lists import items_of
@@ -197,7 +195,7 @@ class Journal:
         self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
         self.last_commit = _clock()
         self._used_before: dict[tuple[int, str, str], dict[str, float]] | None = None
-        self.summaries = None if self.silent else _summaries_of(run)
+        self.summaries = None if self.silent else summaries_of(run)
 
     @cached_property
     def turns_at(self) -> dict[int, int]:
@@ -210,7 +208,7 @@ class Journal:
     def before(self, step: Step, superstep: int) -> tuple[int, ...]:
         """Make durable what the step could take; return the indexes of the steps that became durable."""
         past = self.run.resumed
-        if self.summaries is not None and self.summaries.is_due(superstep):
+        if self.summaries is not None and self.summaries.is_due and superstep > self.summaries.last:
             self._summarize()
         if past is not None and not past.is_whole and step.index not in self.visits:
             self.visits[step.index] = self.store.backend.last_visit(self.claim.workflow_id, step.name)
@@ -897,18 +895,6 @@ def shared_names(run: Run) -> frozenset[str]:
             again.union(n for n, count in takers.items() if count > 1) - run.plan.lists
         )
     return memo["shared"]  # type: ignore[no-any-return]  # put there above
-
-
-def _summaries_of(run: Run) -> SummaryWriter | None:
-    """Return what summarizes the steps of a run, None for one that has as many as its graph has nodes."""
-    past: ResumeState | None = run.resumed
-    if past is not None:
-        return None if past.stored is None else SummaryWriter(run.admission, past.stored)
-    if not run.plan.has_cycles:
-        return None
-    turn = Turn(0, frozenset(run.begun))
-    workflow = Workflow(run.workflow_id or run.run_id, WorkflowStatus.ACTIVE)
-    return SummaryWriter(run.admission, Stored(workflow, [], {}, [turn]))
 
 
 def growth_of(store: Checkpointer, workflow_id: str, *, is_new: bool) -> Growth:

@@ -60,10 +60,8 @@ from hypergraph.durability.code_changes import (
     changes_in_items,
     code_of_fork,
     code_to_record,
-    described,
     has_grown,
     not_to_rerun,
-    recorded_structure,
     refuse_changes,
     refuse_other_graph,
     refuse_other_rules,
@@ -76,7 +74,7 @@ from hypergraph.durability.code_changes import (
     warn_of_kept,
     with_version,
 )
-from hypergraph.durability.code_hashes import node_hashes
+from hypergraph.durability.code_hashes import node_hashes, recorded_structure
 from hypergraph.durability.history import (
     MADE_LATER,
     Stored,
@@ -248,7 +246,7 @@ class WorkflowRecorder:
         Where no step is stored, they have to be given together with the answers that are still missing.
         """
         granularity = self.store.policy.granularity
-        if granularity == "step" or run.status is not RunStatus.PAUSED:
+        if granularity == "step":
             return []
         asked = [key for pause in run.pauses for key in pause.response_keys.values()]
         used = [name for name in run.admission.answers if name not in run.answers and name not in asked]
@@ -306,7 +304,8 @@ class WorkflowRecorder:
                 self._refuse_empty_turn(given)
                 self._refuse_replaced(stored, given)
                 self._refuse_other_version(graph, stored.workflow)
-                refuse_other_graph(graph, stored.workflow, self.options)
+                if not stored.is_same_code:
+                    refuse_other_graph(graph, stored.workflow, self.options)
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
                     given = canonical(graph, given, self.questions)
@@ -319,7 +318,7 @@ class WorkflowRecorder:
         source = workflow_id if self.origin is None else self.origin.workflow_id or workflow_id
         plain = {n: v for n, v in given.items() if n not in self.edits and not is_answer(graph, n)}
         self._refuse_incomparable(source, known, plain)
-        unmade = set(graph.outputs).difference(recorded)  # given in place of what would have made it
+        unmade = set(graph.wiring.producers).difference(recorded)  # given in place of what would have made it
         # What cannot be read is among them: a step that needs it must not get the default instead. An answer
         # that was taken as an input is not: it does not answer the next question.
         earlier = {
@@ -364,7 +363,7 @@ class WorkflowRecorder:
         Were it taken to be the same, it would be mixed with results of the old value. For a fork it is new,
         unless a store with other settings could compare it.
         """
-        if self.options.new_turn:
+        if self.options.new_turn or not given:
             return
         for name, value in incomparable(known, given).items():
             if self.options.forks and not value.is_foreign:
@@ -734,6 +733,8 @@ class WorkflowRecorder:
 
         With `restart`, those with failed items are among them. A step that cannot run again is warned about.
         """
+        if all(record.child_workflow_id is None for record in stored.records):
+            return []
         found = ran_since(self.store, stored.records)
         if self.options.restart is not None and self.options.map_over == ():
             found |= failed_in(self.store, stored.records)
@@ -821,7 +822,8 @@ class WorkflowRecorder:
     def _news(self, run: Run, stored: Stored) -> dict[str, int]:
         """Return the given values that are new or changed, with the version they get."""
         given = {name: value for name, value in run.values.items() if name in run.admission.given}
-        given |= {name: run.answers[name] for name in taken_as_inputs(run, stored)}
+        if run.admission.answers:
+            given |= {name: run.answers[name] for name in taken_as_inputs(run, stored)}
         if not _is_outermost(run):
             # An item with a key may have other values than before; those inside of another run are that's.
             has_key = run.map_run is not None and self.maps.keys.get(run.map_run) is not None
@@ -857,7 +859,8 @@ class WorkflowRecorder:
 
         What was seen before the claim may miss what another owner, who held the workflow then, wrote later.
         """
-        refuse_crash_loop(claim, self.store)
+        if claim.existing is not None and claim.existing.crashes:
+            refuse_crash_loop(claim, self.store)
         if _is_outermost(run):
             count_spent(self.store, run.context, claim.workflow_id)
             self._tell_overtaken(claim.workflow_id)
@@ -870,7 +873,9 @@ class WorkflowRecorder:
         if not is_current and _is_outermost(run):
             self._refuse_other_version(run.admission.graph, stored.workflow)
             self._refresh(run, stored)
-        refuse_other_rules(run.admission.graph, stored.workflow)
+        is_same_code = stored.is_same_code  # then nothing of it can be refused, or has to be recorded
+        if not is_same_code:
+            refuse_other_rules(run.admission.graph, stored.workflow)
         asked: list[Question] = []
         if _is_outermost(run) and self._has_answers(run, stored):
             workflow_id = stored.workflow.id
@@ -883,30 +888,40 @@ class WorkflowRecorder:
             self.store.backend.release(claim)
             return False
         news, changes = self._news(run, stored), self._changes(run, stored)
-        reached = run.admission.layout.reached_from(news)
+        graph, layout = run.admission.graph, run.admission.layout
+        reached = layout.reached_from(news) if news else 0
         anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
         again_too = changes.outdated if self.options.code_change == "rerun" else ()
         is_same_work = self._is_same_work(run, stored, news)
         if is_same_work:
-            refuse_new_inputs(self.store, run.admission.graph, stored, anew, news)
-        work = () if is_same_work else anew
-        refuse_repetition(self.store, run.admission.graph, stored, work, again=again_too)
-        refuse_unanswered(run.admission.graph, stored, {*anew, *again_too})
-        outdated = self._outdated(run, stored, changes, anew)
-        either = reached | run.admission.layout.reached_from((), indexes_of(run, outdated))
-        others = [name for name, index in run.plan.index.items() if either >> index & 1]
-        refuse_other_values(run, stored, self.store, others)
+            refuse_new_inputs(self.store, graph, stored, anew, news)
+        if not is_same_code:
+            work = () if is_same_work else anew
+            refuse_repetition(self.store, graph, stored, work, again=again_too)
+        if graph.has_interrupts:
+            refuse_unanswered(graph, stored, {*anew, *again_too})
+        outdated = [] if is_same_code else self._outdated(run, stored, changes, anew)
+        if news or outdated:
+            either = reached | layout.reached_from((), indexes_of(run, outdated))
+            others = [name for name, index in run.plan.index.items() if either >> index & 1]
+            refuse_other_values(run, stored, self.store, others)
         again = self._again(run, stored, changes)
-        refuse_given_up_answer(run, stored, asked, news, again)
-        if _is_outermost(run) and self.origin is None and self.options.on_internal_override != "ignore":
+        if asked:
+            refuse_given_up_answer(run, stored, asked, news, again)
+        is_turn = bool(news) and _is_outermost(run) and self.origin is None
+        if is_turn and self.options.on_internal_override != "ignore":
             refuse_remade(run, stored, news, reached)
         if again:
             refuse_rerun(self.store, run.admission, stored, outdated)
             again.refuse_rerun(self.store)
         if _is_outermost(run) and self.options.code_change != "rerun":  # else what has changed is made again
             inside = [name for name in sorted(changes.begun - changes.ended) if name not in anew]
-            refuse_unreadable_inside(run, stored, self.store, inside)
-        renewed = self._look_at_answers(run, stored, news, again)
+            if inside:
+                refuse_unreadable_inside(run, stored, self.store, inside)
+        waiting = stored.waiting
+        renewed: set[str] = set()
+        if _is_outermost(run) and (graph.has_interrupts or waiting):
+            renewed = self._look_at_answers(run, stored, news, again)
         keys = [
             key for question in asked if not question.inner for key in question.keys if key not in renewed
         ]
@@ -914,10 +929,12 @@ class WorkflowRecorder:
             record_answers(self.store, stored.workflow.id, answers, is_checked=True)
             self.kept.update(answers)
             stored = self._stored(run) or stored
-        outdated += [n for n in reopened_nodes(run.admission.graph, stored) if n not in (*outdated, *anew)]
+        kept: Collection[str] = ()
+        if not is_same_code:
+            outdated += [n for n in reopened_nodes(graph, stored) if n not in (*outdated, *anew)]
+            kept = stored.finished.difference(anew)
         outdated += [n for n in again.ran if n not in (*outdated, *anew)] if again is not None else []
-        kept = stored.finished.difference(anew)
-        for name in taken_as_inputs(run, stored):
+        for name in taken_as_inputs(run, stored) if run.admission.answers else ():
             run.values[name] = run.answers.pop(name)
         run.values.update({name: self.edits[name] for name in news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in news.items()}
@@ -927,19 +944,23 @@ class WorkflowRecorder:
             asked_last = self.questions if is_same else self.store.questions(stored.workflow.id)
             warn_of_given_up(run, stored, asked_last, news, again)
         past = take_up(run, stored, given, outdated, self.store)
-        if _is_outermost(run):  # else the run around it has looked: nothing of it is written by then
+        if past.remade and _is_outermost(run):  # else the run around it has looked, when nothing was written
             refuse_remaking_inside(run, stored, self.store)
-        refuse_defaults(run, stored)
+        if not is_same_code:
+            refuse_defaults(run, stored)
         reopened = {run.plan.steps[index].name: past.entry for index in past.reopened}
         new = [n for n, takers in changes.new.items() if n not in anew and not set(takers) <= set(anew)]
         version = self._version(run, stored.workflow)
-        code = code_to_record(changes, kept, anew, reopened, unseen=new, version=version)
+        code = None
+        if not is_same_code or reopened or version != stored.workflow.version:
+            code = code_to_record(changes, kept, anew, reopened, unseen=new, version=version)
         if outdated or again or new:
-            begun = run.admission.layout.reached_from((), indexes_of(run, outdated))
+            begun = layout.reached_from((), indexes_of(run, outdated))
             reruns = {name for name, index in run.plan.index.items() if begun >> index & 1}
             quiet = {name: not reruns.issuperset(changes.new[name]) for name in new}
             self.reruns[run] = changes, reopened, quiet
-        left = [] if is_detached else given_up(run, stored, self.store)
+        may_give_up = not is_detached and (past.given_up or waiting)
+        left = given_up(run, stored, self.store) if may_give_up else []
         run.journal = Journal(
             self.store,
             claim,
@@ -965,8 +986,6 @@ class WorkflowRecorder:
         Warn of those that no node asks for any more.
         """
         graph, workflow_id = run.admission.graph, stored.workflow.id
-        if not _is_outermost(run) or not (graph.has_interrupts or stored.waiting):
-            return set()
         asked, index = self.store.questions(workflow_id), run.plan.index
         gone = {q.id for q in given_up_by(run, asked, news, again) if q.head in index}  # warned of as such
         left = [question for question in asked if question.id not in gone]
@@ -1039,9 +1058,11 @@ class WorkflowRecorder:
             full = _is_outermost(run) or bool(run.asked)
             code = self._code_since(run) if run in self.reruns else None
             started = perf_counter()
-            status = WorkflowStatus.ACTIVE if run.is_away else WorkflowStatus(run.status.value)
-            due, awaits = next_due(run.pauses), awaited(run.pauses)
-            saved = journal.close(status, full=full, code=code, due=due, awaits=awaits, reason=run.reason)
+            status, asks = WorkflowStatus(run.status.value), dict[str, Any]()
+            if run.asked:
+                status = WorkflowStatus.ACTIVE if run.is_away else status
+                asks = {"due": next_due(run.pauses), "awaits": awaited(run.pauses)}
+            saved = journal.close(status, full=full, code=code, reason=run.reason, **asks)
             if full:
                 self.store.backend.commit_seconds = perf_counter() - started
             return saved
@@ -1127,7 +1148,7 @@ class WorkflowRecorder:
                 raise
 
     def _described(self, run: Run) -> NewWorkflow:
-        new = described(run, self.options)
+        new = _new_workflow(run, self.options)
         inputs = {
             name: run.values[name] for name in run.begun if not isinstance(run.values[name], Undecodable)
         }
@@ -1307,7 +1328,7 @@ class MapRecorder:
             self.store.backend.delete([item.id for item in failed])
         if stored is not None and self._is_complete(map_run, stored, items):
             return
-        new = replace(described(map_run, self.options), inputs=self._shared(map_run))
+        new = replace(_new_workflow(map_run, self.options), inputs=self._shared(map_run))
         claim = self.claims[map_run] = self.store.backend.claim(
             map_run.workflow_id, new, self.store.encoding, force=self.options.force
         )
@@ -1749,6 +1770,23 @@ def _refuse_unsafe(graph: Graph) -> None:
                 f"Node {node.name!r} must not be repeated, and with durability='best-effort' a run continues "
                 "when its step cannot be stored. Use durability='sync'."
             )
+
+
+def _new_workflow(run: Run | MapRun, options: RunOptions) -> NewWorkflow:
+    """Return the description of a run or map for a new workflow."""
+    graph, parent = run.admission.graph, run.parent
+    return NewWorkflow(
+        graph_name=graph.name,
+        graph_hash=graph.definition_hash,
+        graph=recorded_structure(graph),
+        node_hashes=node_hashes(graph),
+        parent_id=parent.workflow_id if parent is not None else None,
+        parent_superstep=run.outer_superstep,
+        node_name=run.step_name or None,
+        visit=parent.visits(parent.step_of(run.step_name)) if parent is not None else 1,
+        tags=dict(options.tags or {}) if parent is None else {},
+        version=graph.version if run.context.root is None else run.context.root.admission.graph.version,
+    )
 
 
 def keeps_inside(store: Checkpointer, parent: Run, name: str) -> bool:

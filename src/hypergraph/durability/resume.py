@@ -25,6 +25,7 @@ from hypergraph.durability.code_changes import (
     refuse_other_types,
     refuse_other_version_of_fields,
 )
+from hypergraph.durability.code_hashes import recorded_structure
 from hypergraph.durability.history import (
     EARLIER,
     MADE_LATER,
@@ -41,7 +42,7 @@ from hypergraph.durability.history import (
     unseen_nodes,
 )
 from hypergraph.durability.once_only import effects_in, has_turned
-from hypergraph.durability.summaries import begun_at, fits, reached_at, shift_of, with_turn
+from hypergraph.durability.summaries import fits, reached_at, shift_of, with_turn
 from hypergraph.engine.admission import admit, names_to_give
 from hypergraph.engine.lists import Mark, items_of
 from hypergraph.engine.nested import MapRun
@@ -285,20 +286,21 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     plan = run.plan
     if stored.summary is not None and not fits(stored, run.admission):
         _read_whole(stored, store, run.admission.graph)
-    stored.unseen = unseen_nodes(run.admission.graph, stored)
+    stored.unseen = () if stored.is_same_code else unseen_nodes(run.admission.graph, stored)
     before = stored.recorded()
     stored.inputs |= news
     stored.records = grown(stored, run.admission.graph)
     replay = Replay(run.admission, stored)
     replay.run(stored.turns)
-    past = run.resumed = ResumeState(first=begun_at(replay), stored=before)
+    past = run.resumed = ResumeState(first=replay.begun_at(), stored=before, levels=replay.past.supersteps)
     past.last = max([past.first - 1, *(record.superstep for record in stored.records)])
     past.next_index = max((record.index for record in stored.records), default=-1) + 1
     outside: set[str] = set()  # nodes that this turn does not reach
     reached = 0
     past.visits = replay.visits
     unfinished: list[Workflow] = []
-    if any(step.kind == "graph" for step in plan.steps):
+    has_graphs = any(step.kind == "graph" for step in plan.steps)
+    if has_graphs:
         _count_visits(run, stored, store)
         unfinished = store.backend.find(Query(UNFINISHED, parent=stored.workflow.id, limit=None))[0]
     if news or outdated:
@@ -320,17 +322,18 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         # Of a loop that a fork is given other values for, what has not ended with the old ones is given up.
         past.given_up = reached & ~sum(1 << index for index in past.reopened) or replay.given_up
         before.turns = with_turn(before, turn)
-    standing = replay.standing
+    standing = replay.past.standing
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
     _refuse_lost_choice(run, stored, replay, reached)
     _withhold(run, replay, store)
-    past.levels, past.versions = replay.levels, dict(replay.versions)
+    past.levels, past.versions = replay.past.supersteps, dict(replay.versions)
     past.begins = {name: stored.state.begin(name) for name in plan.lists if name in stored.state}
     past.begins |= dict.fromkeys(plan.lists.intersection(news), past.first)
     past.unlisted = {name for name in plan.lists if _is_unlisted(stored, name)}
     past.is_whole = stored.is_whole
-    _pass_over_given_up(run, stored, store, unfinished)
+    if has_graphs:
+        _pass_over_given_up(run, stored, store, unfinished)
     for name, (version, _) in stored.inputs.items():
         past.versions[name] = max(version, past.versions.get(name, 0))
     current = [record for record in stored.records if record.superstep >= past.first]
@@ -340,11 +343,13 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     if not is_over or has_grown(run.admission.graph, stored):
         new = {*news, *(run.admission.made if outdated else ())}
         kept = {name: value for name, value in run.values.items() if name not in new}
-        refuse_other_types(run.admission.graph, stored.workflow, kept)
+        if not stored.is_same_code or recorded_structure(run.admission.graph)["classes"]:
+            refuse_other_types(run.admission.graph, stored.workflow, kept)
     latest = {record.node_name: record for record in current}
     past.shift = shift_of(stored, past.first)
     tried = past.remade or any(record.status in _TRIED for record in latest.values())
-    anew = [plan.index[asked.node_name] for asked in stored.waiting if _asks_anew(run, stored, asked, store)]
+    waiting = stored.waiting
+    anew = [plan.index[asked.node_name] for asked in waiting if _asks_anew(run, stored, asked, store)]
     if tried or anew:
         next_ones = standing.copy()
         batch, counts = next_ones.ready(), dict(past.levels.counts)
@@ -355,7 +360,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         later = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
         past.shift = max(later, past.shift)
     past.waiting = {  # also from an earlier turn; those that this one gives up are not asked any more
-        r.node_name: r for r in stored.waiting if not past.given_up >> plan.index.get(r.node_name, 0) & 1
+        r.node_name: r for r in waiting if not past.given_up >> plan.index.get(r.node_name, 0) & 1
     }
     known = stored.records if stored.summary is None else None  # a long history is read when its log is
     past.load_rows = partial(_rows, run, store, stored.workflow.id, known, outside)
@@ -632,13 +637,15 @@ def _restore_values(
         del run.values[name]
     lost: dict[str, Lost] = {}
     before = _before_withheld(run, stored, replay, store)
+    made = [name for name, record in replay.sources.items() if record is not None and name in needed]
+    state = stored.state.read(made)
     for name, record in replay.sources.items():
         if record is None:
             value = stored.inputs[name][1] if name in stored.inputs else _UNKNOWN
         elif record is EARLIER and name in needed:
-            value = before.get(name, stored.state).get(name, _UNKNOWN)
+            value = before.get(name, state).get(name, _UNKNOWN)
         elif record is not EARLIER and name in needed:
-            value = _made(run, stored, store, record, name)
+            value = _made(run, stored, store, record, name, state=state)
         else:
             continue
         if value is _UNKNOWN or isinstance(value, Undecodable):
@@ -703,15 +710,17 @@ def _list_before(run: Run, stored: Stored, store: Checkpointer, name: str, super
     return list(state.get(name, given))
 
 
-def _made(run: Run, stored: Stored, store: Checkpointer, record: StepRecord, name: str) -> Any:
-    """Return what a step made, _UNKNOWN if it was not stored."""
+def _made(
+    run: Run, stored: Stored, store: Checkpointer, record: StepRecord, name: str, *, state: Mapping[str, Any]
+) -> Any:
+    """Return what a step made, out of the latest state if that has it; _UNKNOWN if it was not stored."""
     newest = next(
         r for r in reversed(stored.records) if name in r.output_versions and r.status is record.status
     )
     if name in record.lost:
         return _UNKNOWN
     is_latest = newest.index == record.index or name in run.plan.lists
-    found = stored.state if is_latest else _own_values(store, record)
+    found = state if is_latest else _own_values(store, record)
     return found.get(name, _UNKNOWN)
 
 
@@ -802,7 +811,7 @@ class _Remaking:
             if value.reason != MADE_LATER:
                 return {}
             for name in (n for n in record.output_versions if n in step.outputs and n not in step.appends):
-                made[name] = _made(self.run, self.stored, store, record, name)
+                made[name] = _made(self.run, self.stored, store, record, name, state=self.stored.state)
         return {n: v for n, v in made.items() if v is not _UNKNOWN and not isinstance(v, Undecodable)}
 
     def _can_make(self, maker: Step, record: StepRecord, value: Lost) -> bool:
@@ -913,7 +922,7 @@ def _warn_of_half_turn(run: Run, stored: Stored, replay: Replay, news: Collectio
     """Warn of lists in which an unfinished turn stays, as the nodes that appended to them run anew."""
     if stored.workflow.status not in _CUT_OFF or run.parent is not None or run.map_run is not None:
         return
-    standing, begun = replay.standing, begun_at(replay)
+    standing, begun = replay.standing, replay.begun_at()
     if not standing.due | standing.pending | standing.asking | standing.running:
         return
     lists = {

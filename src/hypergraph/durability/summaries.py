@@ -14,12 +14,20 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 
-from hypergraph.checkpointers.records import EncodedStep, StepRecord, Turn, fast_constructor, turns_of
-from hypergraph.checkpointers.status import StepStatus
-from hypergraph.durability.code_changes import RULES
+from hypergraph.checkpointers.records import (
+    EncodedStep,
+    StepRecord,
+    Turn,
+    Workflow,
+    fast_constructor,
+    turns_of,
+)
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.durability.code_hashes import RULES
 from hypergraph.durability.history import (
     EARLIER,
     Replay,
+    ResumeState,
     Stored,
     continued_in,
     covered,
@@ -29,6 +37,7 @@ from hypergraph.durability.history import (
     replaced_in,
 )
 from hypergraph.engine.admission import Admission
+from hypergraph.engine.run import Run
 from hypergraph.scheduling import Standing
 
 EVERY = 256  # steps between two summaries of a run
@@ -85,13 +94,6 @@ def fits(stored: Stored, admission: Admission) -> bool:
         and all(index < len(layout.loops) for pairs in by_loop for index, _ in pairs)
         and found["begun"] <= found["last"] + 1
     )
-
-
-def begun_at(replay: Replay) -> int:
-    """Return the superstep of the last turn that began something anew."""
-    stored = replay.stored
-    known = 0 if stored.summary is None else int(stored.summary["begun"])
-    return max([known, *(turn.superstep for turn in stored.turns if replay.news_in(turn) or turn.again)])
 
 
 def with_turn(stored: Stored, more: Turn) -> list[Turn]:
@@ -159,6 +161,25 @@ def _that_matter(records: Iterable[StepRecord], replay: Replay) -> list[StepReco
     return sorted({record.index: record for record in last.values()}.values(), key=lambda r: r.index)
 
 
+def summaries_of(run: Run) -> SummaryWriter | None:
+    """Return what summarizes the steps of a run, None for one whose history stays too short for that."""
+    past: ResumeState | None = run.resumed
+    if past is None:
+        if not run.plan.has_cycles:
+            return None
+        turn = Turn(0, frozenset(run.begun))
+        workflow = Workflow(run.workflow_id or run.run_id, WorkflowStatus.ACTIVE)
+        return SummaryWriter(run.admission, Stored(workflow, [], {}, [turn]))
+    stored = past.stored
+    return None if stored is None or _stays_short(run, stored) else SummaryWriter(run.admission, stored)
+
+
+def _stays_short(run: Run, stored: Stored) -> bool:
+    """Say whether no summary is worth it, even if each node of the graph runs once more."""
+    steps = len(stored.records) + len(run.plan.steps)
+    return stored.summary is None and not run.plan.has_cycles and steps < min(_LEAST, EVERY)
+
+
 class SummaryWriter:
     """The steps of a workflow since its last summary, and the next summary."""
 
@@ -168,6 +189,7 @@ class SummaryWriter:
         self._records = {(record.superstep, record.node_name): record for record in stored.records}
         self._count = len(stored.tail)  # steps since the last summary
         self._due = EVERY
+        self.is_due = self._count >= EVERY  # whether to write a summary, once nothing is under way
         self.last = max((record.superstep for record in stored.records), default=-1)
 
     @property
@@ -198,6 +220,7 @@ class SummaryWriter:
         )
         self._records[found.superstep, found.node_name] = record
         self._count += 1
+        self.is_due = self._count >= self._due
         self.last = max(self.last, found.superstep)
 
     def discard(self, node: str, index: int) -> None:
@@ -209,10 +232,6 @@ class SummaryWriter:
         """Note an input that entered late with a turn that has begun."""
         self._stored.turns = with_turn(self._stored, Turn(turn, frozenset((name,))))
 
-    def is_due(self, superstep: int) -> bool:
-        """Say whether to write a summary before a superstep begins, once nothing is under way."""
-        return self._count >= self._due and superstep > self.last
-
     @property
     def is_due_at_end(self) -> bool:
         """Whether to write a summary when the run ends."""
@@ -222,7 +241,7 @@ class SummaryWriter:
         """Return a summary of all steps so far, None where these do not end with a finished superstep."""
         records = sorted(self._records.values(), key=lambda record: record.index)
         stored = replace(self._stored, records=records)
-        self._due = 2 * self._count + EVERY  # if it cannot be made now
+        self._due, self.is_due = 2 * self._count + EVERY, False  # if it cannot be made now
         layout = self._admission.layout
         if max(layout.size, layout.slot_count) > _WIDEST:
             return None
@@ -235,7 +254,7 @@ class SummaryWriter:
         data = replay.to_data()
         if data is None:
             return None
-        begun, kept = begun_at(replay), _that_matter(records, replay)
+        begun, kept = replay.begun_at(), _that_matter(records, replay)
         before = 0.0 if stored.summary is None else float(stored.summary["worked"])
         data |= {
             "rules": RULES,

@@ -712,7 +712,8 @@ def _left_undone(run: Run) -> list[str]:
         for gate, target in (standing.unmet() if standing.owed else ())
         if (why := _not_run_because(standing, gate, target))
     ]
-    for i in bits(standing.lost & ~standing.owed):
+    lost = standing.lost & ~standing.owed
+    for i in bits(lost) if lost else ():
         by = _quoted(parts[gate].name for gate in standing.layout.controllers[i])
         unmet.append(
             f"{by} chose {parts[i].name!r} in graph {_name(run)}, which did not run before the next "
@@ -724,7 +725,7 @@ def _left_undone(run: Run) -> list[str]:
         f"and did not lead to it. Let the loop begin there: with_entrypoint({parts[i].name!r})."
         for i in standing.overlooked()
     ]
-    if run.resumed is None and run.records and not run.records[1].is_gate:
+    if run.records and not run.records[1].is_gate:
         return unmet  # the first step was a node: mostly so, and quick to see
     if unmet or any(not step.is_gate for step, _ in _ran(run)):
         return unmet
@@ -827,9 +828,9 @@ def _unused_answers(run: Run) -> list[str]:
         else:
             why = f"its question was not asked. Give the answer again once the question is open.{_open(run)}"
         told.append(unused_answer(run.graph_name, name, why))
-    if recorder is not None and is_outermost:
+    if recorder is not None and recorder.repeated and is_outermost:
         told += repeated_answers(run, recorder.repeated, run.graph_name)
-    if recorder is not None and run.parent is None:
+    if recorder is not None and run.parent is None and run.status is RunStatus.PAUSED:
         told += recorder.unkept_answers(run)
     return told
 

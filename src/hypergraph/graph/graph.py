@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hypergraph.display import did_you_mean, finding, plural
@@ -215,7 +216,7 @@ class Graph(Frozen):
         """Return the nodes with this output."""
         return [self.wiring.nodes[producer] for producer in self.wiring.producers.get(name, ())]
 
-    @property
+    @cached_property
     def has_cycles(self) -> bool:
         """Whether edges of any type form a cycle."""
         return bool(self.wiring.cycles)
@@ -230,17 +231,15 @@ class Graph(Frozen):
         """The interrupts of this graph, without those of nested graphs."""
         return [node for node in self.iter_nodes() if node.is_interrupt]
 
-    @property
+    @cached_property
     def has_interrupts(self) -> bool:
         """Whether the graph or a nested graph has an interrupt."""
-        if "has_interrupts" not in self.memo:
-            self.memo["has_interrupts"] = any(
-                n.is_interrupt or (n.nested_graph is not None and n.nested_graph.has_interrupts)
-                for n in self.iter_nodes()
-            )
-        return bool(self.memo["has_interrupts"])
+        return any(
+            n.is_interrupt or (n.nested_graph is not None and n.nested_graph.has_interrupts)
+            for n in self.iter_nodes()
+        )
 
-    @property
+    @cached_property
     def definition_hash(self) -> str:
         """A hash over structure and code; bindings and the order of nodes do not count."""
         return str(self.memo.get("hash") or definition_hash(self))

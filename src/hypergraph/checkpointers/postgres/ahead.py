@@ -16,7 +16,7 @@ from hypergraph.checkpointers.sql import queries, reads
 from hypergraph.checkpointers.sql.columns import NONSENSE
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import PAYLOAD
-from hypergraph.checkpointers.sql.rows import workflows_of
+from hypergraph.checkpointers.sql.reads import workflows_of
 from hypergraph.checkpointers.sqlite.migrations import INPUT
 from hypergraph.exceptions import StoreCorruptError
 

@@ -17,8 +17,8 @@ from hypergraph.checkpointers.postgres.migrations import LOST, RECORDED, TYPES
 from hypergraph.checkpointers.records import FINISHED, Commit, taken_over
 from hypergraph.checkpointers.sql import writes
 from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, VALUE_COLUMNS, VALUE_KEY, micros
-from hypergraph.checkpointers.sql.connection import Connection
-from hypergraph.checkpointers.sql.rows import (
+from hypergraph.checkpointers.sql.connection import Connection, Database
+from hypergraph.checkpointers.sql.writes import (
     COMPLETING,
     STATUS,
     awaits_text,
@@ -148,7 +148,7 @@ def _rows(table: str, columns: tuple[str, ...], count: int, used: int) -> str:
     return f"INSERT INTO {table} ({names}) SELECT given.* FROM own, (VALUES {', '.join(rows)}) AS given"  # noqa: S608 - fixed names
 
 
-def confirm(connection: Connection, unit: Commit, clock: writes.Clock) -> None:
+def confirm(connection: Connection, unit: Commit, database: Database) -> None:
     """Write a unit after a lost connection, unless it was written before.
 
     Under the fence no other process can have written its steps, and all of a unit is written or nothing.
@@ -160,7 +160,7 @@ def confirm(connection: Connection, unit: Commit, clock: writes.Clock) -> None:
     if connection.execute(connection.dialect.owned, (key, unit.claim.fence)).fetchone() is None:
         raise taken_over(unit.claim.workflow_id)
     if not is_written(connection, unit):
-        writes.commit(connection, unit, clock)
+        writes.commit(connection, unit, database)
 
 
 def is_written(connection: Connection, unit: Commit) -> bool:

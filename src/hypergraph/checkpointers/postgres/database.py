@@ -624,7 +624,7 @@ class Database(Connections):
             self._patiently(self.locks.check)
             try:
                 if found is None or not self._at_once(found):
-                    self._transact(lambda connection: writes.commit(connection, unit, self.now))
+                    self._transact(lambda connection: writes.commit(connection, unit, self))
             except _Unknown:
                 self._find_out(unit)
 
@@ -671,7 +671,7 @@ class Database(Connections):
         give_up = time.monotonic() + self.patience
         while True:
             try:
-                self._transact(lambda connection: commits.confirm(connection, unit, self.now))
+                self._transact(lambda connection: commits.confirm(connection, unit, self))
                 return
             except _Unknown:
                 if time.monotonic() > give_up:

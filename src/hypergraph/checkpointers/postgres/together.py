@@ -9,7 +9,7 @@ from hypergraph.checkpointers.postgres.migrations import TYPES
 from hypergraph.checkpointers.records import NewWorkflow, Payload
 from hypergraph.checkpointers.sql.columns import NEW_COLUMNS, VALUE_COLUMNS
 from hypergraph.checkpointers.sql.connection import Connection
-from hypergraph.checkpointers.sql.rows import STRUCTURE, input_rows, new_row, structure
+from hypergraph.checkpointers.sql.writes import STRUCTURE, input_rows, new_row, structure
 
 _BYTES = 16_000_000  # of the values in one statement
 _NUMBERS = (

@@ -355,7 +355,7 @@ class SqlBackend(Backend):
                 raise Raised(error) from None
             finally:
                 user.end()
-            writes.commit(connection, found[-1][0], self.database.now)
+            writes.commit(connection, found[-1][0], self.database)
 
         try:
             self._transacted(work, found)
@@ -375,7 +375,8 @@ class SqlBackend(Backend):
         """Make commits durable in one transaction, in which each stands or falls by itself."""
 
         def work(connection: Connection) -> list[CheckpointError | None]:
-            return each_of(commits, partial(self._write_inside, connection))
+            write = partial(writes.commit_inside, connection, database=self.database)
+            return each_of(commits, write)
 
         try:
             outcomes = self.database.write(work, full=any(commit.full for commit in commits))
@@ -385,13 +386,6 @@ class SqlBackend(Backend):
             if wrong is None:
                 self._settle(commit)
         return outcomes
-
-    def _write_inside(self, connection: Connection, commit: Commit) -> CheckpointError | None:
-        try:
-            self._check_held(commit.claim)
-        except CheckpointError as error:
-            return error
-        return writes.commit_inside(connection, commit, self.database)
 
     def release(self, claim: Claim) -> None:
         """Give the workflow back; a claim that another process has taken over is left alone."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import wraps
+from functools import cache, wraps
 from types import NoneType
 from typing import Any, ParamSpec, TypeVar
 
@@ -47,6 +47,7 @@ NEW_COLUMNS = (  # of a workflow that begins
 # Fields of StepRecord: each in a column of its name,
 STEP_NUMBERS = ("duration_ms", "cached", "attempt", "visit")
 STEP_TEXTS = ("error", "error_type")
+STEP_OWN = (*STEP_NUMBERS, *STEP_TEXTS)
 # or, where most steps do not have them, together in the column `extra`, as JSON.
 STEP_EXTRAS = (
     *("decision", "wait_versions", "child_workflow_id", "child_fence", "traceback"),
@@ -57,8 +58,7 @@ STEP_KEY = ("workflow", "superstep", "node")
 STEP_COLUMNS = (
     *STEP_KEY,
     *("idx", "status", "created_at", "completed_at"),
-    *STEP_NUMBERS,
-    *STEP_TEXTS,
+    *STEP_OWN,
     *("versions", "extra"),
 )
 VALUE_KEY = ("workflow", "kind", "name", "superstep", "idx", "node")
@@ -169,17 +169,14 @@ def decoded(row: Sequence[Any]) -> list[Any]:
         if found[at] is not None:
             found[at] = EPOCH + found[at] * MICROSECOND
     for at, kind in _MAPPINGS:
-        found[at] = _parsed(found[at], kind) if found[at] else {}
+        found[at] = mapping_in(found[at], kind) if found[at] else {}
     return found
 
 
-def _parsed(text: str, kind: type) -> Any:
-    check_length(text)
-    if (texts := _texts_of(text)) is not None:
-        return mapping_of(texts, kind)
-    import json  # takes long to load
-
-    return mapping_of(json.loads(text), kind)
+def mapping_in(text: str, kind: type) -> Any:
+    """Return the mapping that a JSON text holds. Raises ValueError for anything else."""
+    texts = _texts_of(text)
+    return mapping_of(parsed(text) if texts is None else texts, kind)
 
 
 def _texts_of(text: str) -> dict[str, str] | None:
@@ -210,6 +207,26 @@ def mapping_of(found: Any, kind: type) -> Any:
     return found
 
 
-def mappings_of(found: Iterable[Any], kind: type) -> list[Any]:
-    """Return mappings whose values have this type. Raises ValueError for anything else."""
-    return [mapping_of(each, kind) for each in found]
+def versions_in(text: str) -> list[dict[str, int]]:
+    """Return the versions of what a step took, and made. Raises ValueError for anything else."""
+    return [mapping_of(each, int) for each in parsed(text)]
+
+
+@cache
+def _scanner() -> Callable[[str], tuple[Any, int]]:
+    import json  # takes long to load
+
+    return json.JSONDecoder().raw_decode
+
+
+def parsed(text: str) -> Any:
+    """Return what a JSON text holds, without the search for blanks around it that `json.loads` begins with.
+
+    Raises:
+        ValueError: it is not JSON, or would take too much memory.
+    """
+    check_length(text)
+    found, end = _scanner()(text)
+    if end != len(text):
+        raise ValueError(f"not JSON from character {end} on")
+    return found

@@ -11,7 +11,7 @@ from hypergraph.checkpointers.records import STREAM, Ownership, Payload, taken_o
 from hypergraph.checkpointers.sql import reads
 from hypergraph.checkpointers.sql.columns import EPOCH, check_number, micros, or_corrupt, time_of
 from hypergraph.checkpointers.sql.connection import Connection
-from hypergraph.checkpointers.sql.rows import text
+from hypergraph.checkpointers.sql.writes import text
 
 _EXPIRED = 20  # streams that are emptied at a time
 _MOST = 1_000_000  # chunks of a batch: each has a byte at least

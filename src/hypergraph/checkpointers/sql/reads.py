@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 from functools import lru_cache
 from itertools import starmap
@@ -33,30 +34,66 @@ from hypergraph.checkpointers.records import (
     Turn,
     Usage,
     Workflow,
+    fast_constructor,
     since_whole,
     turns_of,
 )
 from hypergraph.checkpointers.sql import queries
 from hypergraph.checkpointers.sql.columns import (
+    EPOCH,
+    MICROSECOND,
     STEP_COLUMNS,
+    STEP_OWN,
+    WORKFLOW_COLUMNS,
     Row,
+    check_duration,
     check_number,
     check_rows,
+    check_types,
+    decoded,
+    mapping_in,
+    mapping_of,
     micros,
     or_corrupt,
+    parsed,
+    versions_in,
 )
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD
-from hypergraph.checkpointers.sql.rows import (
-    OPEN_INTENTS,
-    extras_in,
-    parsed,
-    record_of,
-    workflow_of,
-    workflows_of,
-)
 from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, SIGNAL, SUMMARY
-from hypergraph.checkpointers.status import StepStatus
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.records import Decision
+
+_new_record: Any = fast_constructor(StepRecord)
+_STATUSES = {status.value: status for status in StepStatus}
+_new_workflow: Any = fast_constructor(Workflow, checks=False)
+_WORKFLOW_STATUSES = {status.value: status for status in WorkflowStatus}
+_STATUS = WORKFLOW_COLUMNS.index("status")
+_in_order = itemgetter(
+    *(
+        (*WORKFLOW_COLUMNS, "step_count", "node_hashes").index(field.name)
+        for field in fields(Workflow)
+        if not field.name.startswith("load_")
+    )
+)
+_sound: set[tuple[type, ...]] = set()  # types of rows that are right: there are few combinations
+_LONG = 1e9  # milliseconds that are no reason to look closer
+_EXTRA_KINDS: dict[str, tuple[type, ...]] = {
+    "decision": (str, list),
+    "wait_versions": (dict,),
+    "used": (dict,),
+    "retry_of": (int,),
+    "rerun_at": (int,),
+    "child_fence": (int,),
+    "attempt_errors": (list,),
+    "waited_ms": (float, int),
+    **dict.fromkeys(("child_workflow_id", "traceback", "answered_by", "answered_at", "seal"), (str,)),
+    **dict.fromkeys(("partial", "replayed", "no_values", "expired"), (bool,)),
+}
+OPEN_INTENTS = (
+    "SELECT superstep, node, fence FROM intents WHERE workflow = ? AND NOT EXISTS (SELECT 1 FROM steps WHERE "
+    "steps.workflow = intents.workflow AND steps.superstep = intents.superstep AND steps.node = intents.node)"
+)
 
 _LAST = 2**62  # no superstep comes after it
 _MANY = 500  # workflows in one statement
@@ -206,6 +243,7 @@ def locked_key(connection: Connection, workflow_id: str) -> int | None:
     return None if row is None else index(row[0])
 
 
+@or_corrupt
 def workflow(connection: Connection, workflow_id: str) -> Workflow | None:
     """Return a workflow."""
     row = connection.execute(queries.WORKFLOW, (findable(workflow_id),)).fetchone()
@@ -304,6 +342,7 @@ def artifact_references(connection: Connection) -> list[str]:
     return [data.decode("utf-8", "replace") for (data,) in rows if isinstance(data, bytes)]
 
 
+@or_corrupt
 def graph(connection: Connection, workflow_id: str) -> dict[str, Any] | None:
     """Return the stored structure of a workflow's graph."""
     row = connection.execute(
@@ -313,12 +352,11 @@ def graph(connection: Connection, workflow_id: str) -> dict[str, Any] | None:
     return _graph_in(row[0]) if row and row[0] else None
 
 
-@or_corrupt
 def _graph_in(text: str) -> dict[str, Any] | None:
-    found = parsed(text)  # null: the workflow was made without a graph
-    if found is not None and type(found) is not dict:
+    found = parsed(text)
+    if type(found) not in (dict, NoneType):  # None: of a workflow that was stored with hashes alone
         raise ValueError("a graph that is not a mapping")
-    return found
+    return found  # type: ignore[no-any-return]  # its type was checked
 
 
 def page(connection: Connection, query: Query) -> tuple[list[Workflow], int, str | None]:
@@ -504,6 +542,7 @@ def steps_at(
     return sorted(found, key=lambda step: step.index)
 
 
+@or_corrupt
 def steps(
     connection: Connection,
     workflow_id: str,
@@ -531,18 +570,6 @@ def steps(
             if values:
                 payload = linked(connection, key, kind, payload)
             found[payload.superstep, of_node].append((kind, payload))
-    return _records(workflow_id, rows, found, encoding, values=values)
-
-
-@or_corrupt
-def _records(
-    workflow_id: str,
-    rows: Iterable[Row],
-    found: dict[tuple[int, str], list[tuple[int, Payload]]],
-    encoding: Encoding,
-    *,
-    values: bool,
-) -> list[StepRecord]:
     return [record_of(workflow_id, row, _own(row, found), encoding, values=values) for row in rows]
 
 
@@ -777,3 +804,79 @@ def _extra(text: str) -> tuple[str | None, bool, str | list[str] | None, float |
         *(found.get("child_workflow_id"), found.get("replayed", False)),
         *(found.get("decision"), found.get("waited_ms")),
     )
+
+
+def workflow_of(row: Row) -> Workflow:
+    """Return the workflow of a row: WORKFLOW_COLUMNS, the number of its steps, its node hashes."""
+    return _workflow(row, _hashes_in(row[-1]))
+
+
+@or_corrupt
+def workflows_of(rows: Iterable[Row], hashes: Mapping[bytes, str | None]) -> list[Workflow]:
+    """Return the workflows of rows that have the digest of their structure in the last column."""
+    known = {digest: _hashes_in(text) for digest, text in hashes.items()}
+    return [_workflow(row, known.get(row[-1], {})) for row in rows]
+
+
+def _workflow(row: Row, hashes: dict[str, str]) -> Workflow:
+    found = decoded(row)
+    found[_STATUS] = _WORKFLOW_STATUSES[found[_STATUS]]
+    if not found[0]:
+        raise ValueError("a workflow without an id")
+    found[-1] = hashes.copy()
+    return _new_workflow(*_in_order(found))  # type: ignore[no-any-return]  # a Workflow
+
+
+def _hashes_in(text: str | None) -> dict[str, str]:
+    return mapping_in(text, str) if text else {}
+
+
+def record_of(
+    workflow_id: str, row: Row, payloads: Sequence[Payload], encoding: Encoding, *, values: bool
+) -> StepRecord:
+    """Return the step of a row, by STEP_COLUMNS, with what its payloads hold; see `or_corrupt`."""
+    if (kinds := tuple(map(type, row))) not in _sound:
+        check_types(STEP_COLUMNS, row)
+        _sound.add(kinds)
+    _, superstep, node, index, status, created, completed, *stored, versions, extra = row
+    input_versions, output_versions = versions_in(versions)
+    own = dict(zip(STEP_OWN, stored, strict=True))
+    if (duration := own["duration_ms"]) is not None and not 0 <= duration < _LONG:
+        check_duration(duration)
+    own["cached"] = bool(own["cached"])  # a number in SQLite
+    more: dict[str, Any] = extras_in(extra) if extra else {}
+    has_values, seal = not more.pop("no_values", False), more.pop("seal", None)
+    if isinstance(more.get("decision"), list):
+        more["decision"] = Decision(more["decision"])
+    if payloads:
+        more.update(encoding.contents((workflow_id, node), output_versions, payloads, has_values and values))
+    elif has_values and values:
+        more["values"] = {}
+    began = EPOCH + created * MICROSECOND
+    record = _new_record(
+        *(workflow_id, superstep, node, index, _STATUSES[status], input_versions),
+        created_at=began,
+        completed_at=None if completed is None else EPOCH + completed * MICROSECOND,
+        output_versions=output_versions,
+        **own,
+        **more,
+    )
+    if encoding.verifies:
+        encoding.verify(record, seal)
+    return record  # type: ignore[no-any-return]  # a StepRecord
+
+
+def extras_in(text: str) -> dict[str, Any]:
+    """Return the fields of a step that most steps do not have. Raises ValueError for what is none of them."""
+    found = parsed(text)
+    for name, value in found.items():
+        if type(value) not in _EXTRA_KINDS.get(name, ()):
+            raise ValueError(f"{name} is of type {type(value).__name__}")
+        if type(value) is list and not set(map(type, value)) <= {str}:
+            raise ValueError(f"{name} is not a list of texts")
+        if type(value) is dict and name == "used":
+            for amount in value.values():
+                check_number(amount)
+        elif type(value) is dict:
+            mapping_of(value, int)
+    return found  # type: ignore[no-any-return]  # its items were read

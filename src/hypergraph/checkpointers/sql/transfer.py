@@ -32,20 +32,22 @@ from hypergraph.checkpointers.sql.columns import (
     mapping_of,
     micros,
     or_corrupt,
+    parsed,
     time_of,
+    versions_in,
 )
 from hypergraph.checkpointers.sql.connection import Connection
-from hypergraph.checkpointers.sql.rows import (
+from hypergraph.checkpointers.sql.reads import extras_in
+from hypergraph.checkpointers.sql.writes import (
     STEP_DEFAULTS,
     STRUCTURE,
     awaits_text,
-    extras_in,
     inserting,
-    parsed,
+    make_list_indexes,
+    recode,
+    reseal,
     structure,
-    versions_in,
 )
-from hypergraph.checkpointers.sql.writes import make_list_indexes, recode, reseal
 from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, RARE, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import jsonable

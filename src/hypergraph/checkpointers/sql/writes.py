@@ -6,10 +6,12 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from datetime import datetime
+from functools import cache
+from operator import attrgetter
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
@@ -42,50 +44,238 @@ from hypergraph.checkpointers.sql import reads
 from hypergraph.checkpointers.sql.columns import (
     EPOCH,
     MICROSECOND,
+    NEW_COLUMNS,
     STEP_COLUMNS,
+    STEP_EXTRAS,
+    STEP_KEY,
+    STEP_NUMBERS,
+    STEP_OWN,
+    STEP_TEXTS,
+    USAGE_COLUMNS,
     VALUE_COLUMNS,
     VALUE_KEY,
     Row,
     micros,
     or_corrupt,
+    parsed,
     time_of,
 )
 from hypergraph.checkpointers.sql.connection import Connection, Database, Locks
 from hypergraph.checkpointers.sql.dialect import PAYLOAD
-from hypergraph.checkpointers.sql.rows import (
-    COUNT_AGAIN,
-    INTENT,
-    NEW,
-    NO_SUMMARY,
-    NO_VALUES,
-    PROGRESS,
-    PUT,
-    RECORDED,
-    SCRAMBLED,
-    STATUS,
-    STEP,
-    STRUCTURE,
-    TAKE,
-    USAGE,
-    VALUE,
-    awaits_text,
-    copied_extra,
-    inner_rows,
-    input_rows,
-    inserting,
-    new_row,
-    parsed,
-    record_of,
-    rows_of,
-    structure,
-    summary_rows,
-    text,
+from hypergraph.checkpointers.sqlite.migrations import (
+    INNER,
+    INPUT,
+    MANY_WORKFLOWS,
+    OTHER,
+    OUTPUT,
+    SIGNAL,
+    SUMMARY,
 )
-from hypergraph.checkpointers.sqlite.migrations import INNER, MANY_WORKFLOWS, OTHER, OUTPUT, SIGNAL, SUMMARY
-from hypergraph.checkpointers.status import WorkflowStatus, settled
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus, settled
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, DecryptionError, StoreError
 
 T = TypeVar("T")
+
+_dumps = json.JSONEncoder(separators=(",", ":"), default=list).encode
+_KEPT = 256
+_STRUCTURES: dict[
+    int, tuple[Any, Any, Any]
+] = {}  # by the id of the hashes, which are kept so that it is theirs
+_numbers, _texts = attrgetter(*STEP_NUMBERS), attrgetter(*STEP_TEXTS)
+_NO_TEXTS: tuple[str | None, ...] = (None,) * len(STEP_TEXTS)
+_extras = attrgetter(*STEP_EXTRAS)
+STEP_DEFAULTS = {
+    field.name: field.default if field.default_factory is MISSING else field.default_factory()
+    for field in fields(StepRecord)
+    if field.name in (*STEP_OWN, *STEP_EXTRAS)
+}
+_NO_EXTRAS = tuple(STEP_DEFAULTS[name] for name in STEP_EXTRAS)
+_rare = attrgetter(*STEP_TEXTS, *STEP_EXTRAS)  # what most steps do not have
+_NOTHING_RARE = (*_NO_TEXTS, *_NO_EXTRAS)
+
+
+def text(value: str | None) -> str | None:
+    """Return a text that can be stored: lone surrogates, which UTF-8 has no bytes for, are escaped."""
+    if value is None or value.isascii():
+        return value
+    return value.encode("utf-8", "backslashreplace").decode()
+
+
+def awaits_text(awaits: Mapping[str, int]) -> str | None:
+    """Return the signals that nodes wait for as they are stored, None without any."""
+    return _dumps(dict(awaits)) if awaits else None
+
+
+class Structure(NamedTuple):
+    """The graph and the hashes of its nodes, under a digest of both."""
+
+    digest: bytes | None
+    graph: str | None
+    node_hashes: str | None
+
+
+def structure(new: NewWorkflow) -> Structure:
+    """Return what the table of structures keeps of a new workflow."""
+    if new.graph is None and not new.node_hashes:
+        return Structure(None, None, None)
+    found = _STRUCTURES.get(id(new.node_hashes))
+    if found is None or found[0] is not new.node_hashes or found[1] is not new.graph:
+        graph, hashes = _dumps(new.graph), _dumps(dict(new.node_hashes))
+        import hashlib  # reading needs no digest, and it takes long to load
+
+        digest = hashlib.sha256(f"[{graph},{hashes}]".encode()).digest()
+        if len(_STRUCTURES) >= _KEPT:
+            _STRUCTURES.clear()
+        found = _STRUCTURES[id(new.node_hashes)] = (
+            new.node_hashes,
+            new.graph,
+            Structure(digest, graph, hashes),
+        )
+    return found[2]
+
+
+def new_row(workflow_id: str, new: NewWorkflow, time: datetime, digest: bytes | None, owner: Row) -> Row:
+    """Return the row of a new workflow, by NEW_COLUMNS; the owner is fence, process, host and since when."""
+    return (
+        *(workflow_id, WorkflowStatus.ACTIVE.value, micros(time), *owner, new.graph_name, new.graph_hash),
+        *(digest, new.parent_id, new.parent_superstep, new.node_name, new.visit, new.item, new.fingerprint),
+        *(new.forked_from, new.forked_at, _dumps(dict(new.tags)) if new.tags else None, new.version),
+    )
+
+
+@cache
+def _encoder() -> Callable[[Any], bytes]:
+    import msgspec  # several times faster than json, and not needed to read
+
+    return msgspec.json.Encoder().encode
+
+
+def _extra(record: StepRecord, seal: str | None) -> str | None:
+    """Return the fields that most steps do not have, as one text."""
+    given = zip(STEP_EXTRAS, _extras(record), _NO_EXTRAS, strict=True)
+    extras = {name: value for name, value, default in given if value != default}
+    if record.values is None:
+        extras["no_values"] = True
+    if seal is not None:
+        extras["seal"] = seal
+    return _dumps(extras) if extras else None
+
+
+def copied_extra(extra: str | None, origin: str, workflow_id: str) -> str:
+    """Return the extra fields of a step that is copied into another workflow, and its children with it."""
+    found = {**json.loads(extra or "{}"), "replayed": True}
+    if "child_workflow_id" in found:
+        found["child_workflow_id"] = moved(found["child_workflow_id"], origin, workflow_id)
+    return _dumps(found)
+
+
+def rows_of(key: int, step: EncodedStep) -> tuple[Row, list[Row]]:
+    """Return the row of a step, by STEP_COLUMNS, and those of its values, by VALUE_COLUMNS."""
+    record, payloads, seal, is_usual = step
+    superstep, node, index, status = record.superstep, record.node_name, record.index, record.status
+    ended, texts, extra = record.completed_at, _NO_TEXTS, None
+    if not is_usual and (_rare(record) != _NOTHING_RARE or record.values is None or seal is not None):
+        texts, extra = tuple(map(text, _texts(record))), _extra(record, seal)
+    row = (
+        key,
+        superstep,
+        node,
+        index,
+        status._value_,  # the property `value` costs several times as much
+        (record.created_at - EPOCH) // MICROSECOND,
+        None if ended is None else (ended - EPOCH) // MICROSECOND,
+        *_numbers(record),
+        *texts,
+        _encoder()((record.input_versions, record.output_versions)).decode(),
+        extra,
+    )
+    kind = OUTPUT if status is StepStatus.COMPLETED else OTHER
+    return row, [
+        (key, kind, name, superstep, index, node, version, text(kept), checksum, data, base)
+        for name, version, kept, checksum, data, _, _, base, _ in payloads
+    ]
+
+
+def input_rows(key: int, at: int, inputs: Iterable[Payload]) -> list[Row]:
+    """Return the rows of inputs, by VALUE_COLUMNS."""
+    return [
+        (key, INPUT, name, at, version, "", version, text(kept), checksum, data, base)
+        for name, version, kept, checksum, data, _, _, base, _ in inputs
+    ]
+
+
+def inner_rows(key: int, steps: Iterable[tuple[str, Payload]]) -> list[Row]:
+    """Return the rows of inner steps, by VALUE_COLUMNS."""
+    return [
+        (key, INNER, text(name), superstep, index, node, visit, text(kept), checksum, data, fence)
+        for node, (name, visit, kept, checksum, data, superstep, index, fence, _) in steps
+    ]
+
+
+def summary_rows(key: int, payload: Payload | None) -> list[Row]:
+    """Return the row of a summary, if there is one, by VALUE_COLUMNS."""
+    if payload is None:
+        return []
+    name, version, kept, checksum, data, superstep, index, _, _ = payload
+    return [(key, SUMMARY, text(name), superstep, index, "", version, text(kept), checksum, data, None)]
+
+
+def inserting(table: str, columns: Sequence[str]) -> str:
+    """Return the statement that adds a row."""
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - fixed names
+
+
+def replacing(columns: Sequence[str], key: Sequence[str]) -> str:
+    """Return the end of an INSERT that replaces a row of the same key."""
+    changes = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
+    return f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
+
+
+# A pause is completed in place, nothing else is ever replaced.
+COMPLETING = f"{replacing(STEP_COLUMNS, STEP_KEY)} WHERE steps.status = '{StepStatus.PAUSED.value}'"
+NEW = f"{inserting('workflows', NEW_COLUMNS)} RETURNING key"
+STRUCTURE = f"{inserting('structures', ('digest', 'graph', 'node_hashes'))} ON CONFLICT DO NOTHING"
+STEP = f"{inserting('steps', STEP_COLUMNS)} {COMPLETING}"
+PUT = f"{inserting('steps', STEP_COLUMNS)} {replacing(STEP_COLUMNS, STEP_KEY)}"
+VALUE = f"{inserting('vals', VALUE_COLUMNS)} {replacing(VALUE_COLUMNS, VALUE_KEY)}"
+RECORDED = "SELECT 1 FROM steps WHERE workflow = ? AND superstep = ? AND node = ?"
+NO_VALUES = (
+    f"DELETE FROM vals WHERE workflow = ? AND kind IN ({OUTPUT}, {OTHER}) AND superstep = ? AND node = ?"  # noqa: S608 - fixed numbers
+)
+SCRAMBLED = """
+UPDATE workflows SET scrambled = 1 WHERE key = :key AND (:idx < (
+    SELECT max(idx) FROM steps WHERE workflow = :key AND superstep = (
+        SELECT max(superstep) FROM steps WHERE workflow = :key AND superstep < :superstep))
+OR :idx > (
+    SELECT min(idx) FROM steps WHERE workflow = :key AND superstep = (
+        SELECT min(superstep) FROM steps WHERE workflow = :key AND superstep > :superstep)))
+"""
+USAGE = f"{inserting('usage', USAGE_COLUMNS)} {replacing(USAGE_COLUMNS, USAGE_COLUMNS[:-1])}"
+_INTENT_COLUMNS = (*STEP_KEY, "fence")
+INTENT = f"{inserting('intents', _INTENT_COLUMNS)} {replacing(_INTENT_COLUMNS, STEP_KEY)}"
+# Only runners add steps in their order, so that what was counted before stays right.
+NO_SUMMARY = f"DELETE FROM vals WHERE workflow = ? AND kind = {SUMMARY}"  # noqa: S608 - a fixed number
+COUNT_AGAIN = "UPDATE workflows SET counted = NULL, counted_steps = NULL WHERE key = ? AND counted > ?"
+STATUS = (
+    "UPDATE workflows SET status = :status, completed_at = :ended, "
+    "due = CASE WHEN :status = 'active' THEN due ELSE :due END, "
+    "awaits = CASE WHEN :status = 'active' THEN awaits ELSE :awaits END, reason = :reason, "
+    "duration_ms = coalesce(:duration, duration_ms), "
+    "owner_pid = CASE WHEN :status = 'active' THEN owner_pid END, "
+    "crashes = CASE WHEN :status = 'completed' THEN NULL ELSE crashes END WHERE key = :key"
+)
+TAKE = (
+    "UPDATE workflows SET fence = ?, owner_pid = ?, owner_host = ?, owner_since = ?, crashes = ? "
+    "WHERE key = ?"
+)
+# Nodes that an owner has announced and completed, or in which it has completed an inner step.
+PROGRESS = f"""
+SELECT intents.node FROM intents JOIN steps ON steps.workflow = intents.workflow
+AND steps.superstep = intents.superstep AND steps.node = intents.node
+WHERE intents.workflow = :key AND intents.fence = :fence AND steps.status = 'completed'
+UNION SELECT node FROM vals WHERE workflow = :key AND kind = {INNER} AND base = :fence
+"""  # noqa: S608 - a fixed number
+
 
 _RAISE = "UPDATE workflows SET fence = fence + 1 WHERE key = ?"  # what was read before is outdated
 _LAST = 2**62  # no superstep comes after it
@@ -150,7 +340,7 @@ def reseal(
     columns = ", ".join(STEP_COLUMNS)
     rows = connection.execute(f"SELECT {columns} FROM steps WHERE workflow = ?", (key,)).fetchall()  # noqa: S608 - fixed names
     for row in rows:
-        record, extra = record_of(workflow_id, row, (), encoding, values=False), parsed(row[-1] or "{}")
+        record, extra = reads.record_of(workflow_id, row, (), encoding, values=False), parsed(row[-1] or "{}")
         child = record.child_workflow_id
         before = child if child is None else moved(child, workflow_id, origin)
         copied = replace(record, workflow_id=origin, child_workflow_id=before)
@@ -286,13 +476,14 @@ def release(connection: Connection, claim: Ownership) -> None:
     connection.executemany(connection.dialect.release, [(claim.key, claim.fence)])
 
 
-def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
-    """Write one unit."""
+def commit(connection: Connection, unit: Commit, database: Database) -> None:
+    """Write one unit, under a claim that this process holds and that is still the newest."""
     claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage, summary, *_ = unit
     key, fence = claim.key, claim.fence
     execute = connection.execute
+    is_held = (key, fence) in database.locks.held  # not if it was released, or was the parent's before a fork
     # The workflow stays ours until the transaction ends.
-    if execute(connection.dialect.owned, (key, fence)).fetchone() is None:
+    if not is_held or execute(connection.dialect.owned, (key, fence)).fetchone() is None:
         raise taken_over(claim.workflow_id)
     values = []
     for step in steps:
@@ -325,7 +516,7 @@ def commit(connection: Connection, unit: Commit, clock: Clock) -> None:
             (code.graph_hash, kept.digest, code.version, key),
         )
     if status is not None:
-        set_status(connection, key, status, duration, clock, due, unit.awaits, unit.reason)
+        set_status(connection, key, status, duration, database.now, due, unit.awaits, unit.reason)
     elif duration is not None:
         connection.execute("UPDATE workflows SET duration_ms = ? WHERE key = ?", (duration, key))
 
@@ -348,7 +539,7 @@ def commit_inside(connection: Connection, unit: Commit, database: Database) -> C
     refusals: tuple[type[Exception], ...] = (CheckpointError, *database.bad_row)
     connection.execute("SAVEPOINT unit")
     try:
-        commit(connection, unit, database.now)
+        commit(connection, unit, database)
     except refusals as error:
         connection.execute("ROLLBACK TO unit")
         connection.execute("RELEASE unit")

@@ -23,12 +23,10 @@ from hypergraph.checkpointers.sqlite.reading import (
     INTERRUPTIBLE,
     TIMEOUT,
     Connection,
-    check_beside,
-    check_journal,
+    check_before_writing,
     connect,
-    has_journal,
     is_busy,
-    is_empty,
+    is_complete,
     patiently,
     reader_at,
 )
@@ -229,7 +227,7 @@ class Database:
         if self._writer is not None:
             return False
         try:
-            if not is_empty(self.path) and not has_journal(self.path):
+            if is_complete(self.path):
                 self.ask(lambda connection: None)  # opens a reader, which is kept for what follows
                 return False
         except StoreUnavailableError:
@@ -300,8 +298,7 @@ class Database:
         self.locks.forget()
 
     def _open_writer(self) -> Connection:
-        check_beside(self.path)
-        check_journal(self.path)
+        check_before_writing(self.path)
         create_private(self.path)
         connection = patiently(self._prepared_writer, self.timeout)
         self._identity, self._log = identity(self.path), identity(self._log_path)
@@ -313,10 +310,12 @@ class Database:
         connection.set_progress_handler(_no_end, INTERRUPTIBLE)
         try:
             # Before anything is changed: the file may be another program's or of a newer release.
-            if missing_migrations(connection, self.path):
+            missing = missing_migrations(connection, self.path)
+            if missing:
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # counts before the first table only
             self._use_wal(connection)
-            migrate(connection, self.path)
+            if missing:
+                migrate(connection, self.path)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA busy_timeout = 0")  # `write` waits, and can give up
         except BaseException as error:

@@ -235,11 +235,13 @@ def check_beside(path: str) -> None:
             )
 
 
-def check_journal(path: str) -> None:
-    """Raise StoreCorruptError if the journal names another file: SQLite would delete that.
+def check_before_writing(path: str) -> None:
+    """Check what lies beside a database; raise StoreCorruptError if its journal names another file.
 
-    No release writes several databases in one transaction, which is what such a journal is for.
+    SQLite would delete that. No release writes several databases in one transaction, which is what such a
+    journal is for.
     """
+    check_beside(path)
     try:
         with open(path + "-journal", "rb") as file:
             file.seek(0, os.SEEK_END)
@@ -255,14 +257,14 @@ def check_journal(path: str) -> None:
         )
 
 
-def has_journal(path: str) -> bool:
-    """Return whether a program was writing a file without a log, or has crashed while it did."""
-    return os.path.lexists(path + "-journal")
-
-
 def in_uri(path: str) -> str:
     """Return a path as it stands in SQLite's file: addresses."""
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+def is_complete(path: str) -> bool:
+    """Return whether there is a file, and no program that writes without a log has begun to change it."""
+    return not is_empty(path) and not os.path.lexists(path + "-journal")
 
 
 def is_empty(path: str) -> bool:

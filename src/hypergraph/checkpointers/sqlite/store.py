@@ -8,6 +8,7 @@ import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hypergraph.checkpointers import fault_points
@@ -95,7 +96,7 @@ class SqliteCheckpointer(SqlCheckpointer):
             backend.database.timeout = _checked_timeout(lock_timeout)
         if folder is not None:
             weakref.finalize(backend.database, shutil.rmtree, folder, ignore_errors=True)
-        beside = artifacts_beside(backend.location) if artifact_store is None else artifact_store
+        beside = artifacts_beside(backend.database.path) if artifact_store is None else artifact_store
         super().__init__(
             backend,
             durability=durability,
@@ -151,10 +152,8 @@ class SqliteBackend(SqlBackend):
         return True
 
     def _write(self, commit: Commit, *, wait: bool) -> None:
-        self._check_held(commit.claim)
-        database = self.database
-        database.write(
-            lambda connection: writes.commit(connection, commit, database.now),
+        self.database.write(
+            partial(writes.commit, unit=commit, database=self.database),
             full=commit.full,
             wait=wait,
             look=commit.full or commit.status is not None,

@@ -28,8 +28,8 @@ from hypergraph import AsyncRunner, Graph, RunResult, SyncRunner
 from hypergraph.checkpointers import Checkpointer, PostgresCheckpointer, Workflow, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.display import did_you_mean, jsonable
-from hypergraph.durability.code_changes import pinned_to, recorded_structure, with_version
-from hypergraph.durability.code_hashes import node_hashes
+from hypergraph.durability.code_changes import pinned_to, with_version
+from hypergraph.durability.code_hashes import node_hashes, recorded_structure
 from hypergraph.durability.history import incomparable, inputs_in
 from hypergraph.durability.once_only import refuse_restart_of
 from hypergraph.durability.recorder import refuse_restart
