@@ -748,12 +748,14 @@ def _taken_back(run: Run, standing: Standing) -> list[str]:
 
     It comes after the loop that the other node is in, and of that loop the last decision counts.
     """
+    if not run.plan.choosing_several:
+        return []
     named: dict[str, set[str]] = {
-        step.name: set() for step in run.plan.steps if step.is_gate and step.node.multi_target
+        name: set() for name in run.plan.choosing_several
     }  # by gate: what its last decision named
     ran = {gate: set[str]() for gate in named}  # and what of it has run since
     left: dict[str, tuple[str, str]] = {}  # what has not run: its gate, and what was chosen with it
-    for _, step, _, outcome in run.own_records() if named else ():
+    for _, step, _, outcome in run.own_records():
         name = step.name
         left.pop(name, None)
         for gate, names in named.items():

@@ -415,6 +415,7 @@ class Plan:
             self.uncertain or self.has_cycles or wiring.gates or wiring.lists or _contested(wiring)
         )
         self.suspends = any(step.suspends for step in self.steps)
+        self.choosing_several = [name for name, gate in wiring.gates.items() if gate.multi_target]
 
     @cached_property
     def accumulated(self) -> frozenset[str]:
