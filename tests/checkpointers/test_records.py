@@ -19,6 +19,7 @@ from hypergraph.checkpointers import (
     WorkflowList,
     WorkflowStatus,
 )
+from hypergraph.checkpointers.records import Parts, Payload
 
 LATER = datetime(2026, 5, 2, 10, 15, tzinfo=timezone(timedelta(hours=2)))
 
@@ -233,6 +234,16 @@ def test_a_workflow_reads_as_json_without_reading_its_store() -> None:
     assert read["tags"] == {"team": "a"}
     assert read["created_at"] == "2026-05-02T08:15:00+00:00"
     assert not {"load_steps", "load_graph", "steps", "graph"} & set(read)
+
+
+def test_what_was_added_to_a_list_reads_like_one_payload_after_the_other() -> None:
+    each = [Payload("said", at + 1, "json/1&0", 7, b"[1]", at, at, 0) for at in range(3)]
+    parts = Parts("said", [cell for payload in each for cell in payload[1:8]])
+    assert [*parts] == each
+    assert (len(parts), parts[-1], parts[1:], parts == tuple(each)) == (3, each[-1], tuple(each[1:]), True)
+    assert parts.data == [b"[1]"] * 3
+    assert hash(parts) == hash(tuple(each))
+    assert not Parts("said", [])
 
 
 def test_a_list_of_workflows_knows_what_it_leaves_out() -> None:

@@ -186,6 +186,16 @@ def test_json_is_standard_json(value):
 # --- what is stored ------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("odd", [math.inf, math.nan, -math.inf, 2**63, -(2**70), b"x", (1,), {"$": 1}, None])
+@pytest.mark.parametrize("serializer", [JsonSerializer(), MsgpackSerializer()])
+def test_one_odd_value_among_many_rows_comes_back_exactly(serializer, odd):
+    rows = [{"id": i, "text": "a", "score": i / 4} for i in range(40)]
+    rows[7]["score"] = odd
+    assert same(serializer.deserialize(serializer.serialize(rows)), rows)
+    column = [row["score"] for row in rows]
+    assert same(serializer.deserialize(serializer.serialize(column)), column)
+
+
 def test_tagged_values_stay_readable():
     value = {"at": datetime(2024, 1, 1, tzinfo=UTC), "total": Decimal("1.50"), "pair": (1, Colour.RED)}
     assert json.loads(JsonSerializer().serialize(value)) == {

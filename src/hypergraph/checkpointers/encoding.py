@@ -30,6 +30,7 @@ from hypergraph.checkpointers.records import (
     CommitOptions,
     EncodedAnswer,
     EncodedStep,
+    Parts,
     Payload,
     Place,
     Signal,
@@ -564,6 +565,10 @@ class Encoding:
         With items of unknown classes it is the readable part of an `Undecodable`. Raises what `segments`
         raises.
         """
+        if (raw := self._of_one_node(payload)) is not None:
+            serializer = self._serializer_for(payload)
+            if (joined := serializer.joined(raw)) is not None:
+                return self._from_joined(serializer, joined)
         rows = _in_order(payload)
         if rows[0].format == REFERENCE:  # the list began with one of the workflow around this one
             return _joined([self.part(workflow_id, row) for row in rows])
@@ -576,6 +581,26 @@ class Encoding:
         joined = serializer.joined(raw) if alike else None
         if joined is None:
             return _joined([self._items(row, data) for row, data in zip(rows, raw, strict=True)])
+        return self._from_joined(serializer, joined)
+
+    def _of_one_node(self, payload: Payload) -> list[bytes] | None:
+        """Return the bytes of a list that one node has added to, in order, None for any other list."""
+        parts, place = payload.parts, stands(payload.format)
+        if not isinstance(parts, Parts) or place is None or place.late or place.anew:
+            return None
+        raw = [*parts.data, payload.data]
+        if (
+            self.chain.format
+            or {payload.format} != {*parts.formats, payload.format}
+            or None in parts.bases
+            or {*map(type, raw)} != {bytes}
+            or not self._needs_no_codec(payload.format)
+            or [*map(crc32, raw)] != [*parts.checksums, payload.checksum]
+        ):
+            return None
+        return raw
+
+    def _from_joined(self, serializer: Serializer, joined: bytes) -> list[Any] | Undecodable:
         found = _checked_items(serializer.deserialize(joined))
         return found.stored_as(joined, serializer) if isinstance(found, Undecodable) else found
 

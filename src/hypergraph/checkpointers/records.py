@@ -480,7 +480,7 @@ class Payload(NamedTuple):
     superstep: int = 0  # of the step that made it, or before which it was given,
     idx: int = 0  # and the index of that step; of what was given its version, as a negative number
     base: int | None = None  # of a patch, and of items of a list: the superstep in which the chain begins
-    parts: tuple[Payload, ...] = ()  # the chain before it, once it was read
+    parts: Sequence[Payload] = ()  # the chain before it, once it was read
 
     @property
     def is_artifact(self) -> bool:
@@ -491,6 +491,33 @@ class Payload(NamedTuple):
     def is_added(self) -> bool:
         """Whether the data is what a step added to a list."""
         return self.base is not None and stands(self.format) is not None
+
+
+class Parts(Sequence[Payload]):
+    """What steps have added to a list, in order, as columns: an object for each would cost more."""
+
+    def __init__(self, name: str, cells: list[Any]) -> None:
+        self.name, self._cells = name, cells  # the other fields of one payload after those of another
+        self.formats, self.checksums, self.data, self.bases = (cells[at::_CELLS] for at in (1, 2, 3, 6))
+
+    def __getitem__(self, at: Any) -> Any:
+        return tuple(self)[at]
+
+    def __iter__(self) -> Iterator[Payload]:
+        cells = iter(self._cells)
+        return (Payload(self.name, *row) for row in zip(*[cells] * _CELLS, strict=True))
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
+_CELLS = 7  # fields of a payload in a row: all but its name and its parts
 
 
 def since_whole(chain: Sequence[Payload]) -> tuple[Payload, ...]:

@@ -719,7 +719,7 @@ def _left_undone(run: Run) -> list[str]:
             f"{by} chose {parts[i].name!r} in graph {_name(run)}, which did not run before the next "
             f"decision: {_lacking(standing, i, by)}"
         )
-    unmet += _passed_over(run, standing)
+    unmet += _passed_over(run, standing) if standing.passed else []
     unmet += [
         f"{parts[i].name!r} has its inputs in graph {_name(run)} and did not run: its loop began elsewhere "
         f"and did not lead to it. Let the loop begin there: with_entrypoint({parts[i].name!r})."

@@ -189,13 +189,14 @@ class MapRun:
         if self.workflow_id is not None:
             run.workflow_id = f"{self.workflow_id}/item-{self.number_of(index)}"
         run.map_run = self
-        if (own := self.answers.get(self.number_of(index))) is not None:
+        if self.answers and (own := self.answers.get(self.number_of(index))) is not None:
             run.answers |= own
         if self.parent is not None:
             run.inside(self.parent, self.step_name, self.outer_superstep or 0)
         if self.refusal is not None:
             run.refuse(self.refusal)
-        run.outer_span_id = self.span_id
+        if self.span_id:
+            run.outer_span_id = self.span_id
         self.runs[index] = run
         return run
 
@@ -219,9 +220,9 @@ def report_map(map_run: MapRun, *, answers_only: bool) -> dict[int, ValueError]:
     """
     lacking: dict[int, ValueError] = {}
     for index, run in enumerate(map_run.runs):
-        if run is None:
+        if run is None or (run.fixed and run.admission.selected is None):  # it lacks and asks nothing
             continue
-        answers = () if run.fixed else run.answers  # one with a fixed course asks nothing
+        answers = () if run.fixed else run.answers
         if answers or run.admission.answers or not (run.failure or answers_only):
             try:
                 report(run)

@@ -11,6 +11,7 @@ import copy
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -156,6 +157,7 @@ class _TreeSerializer(Serializer):
 
 
 _OPEN, _CLOSE = b"[]"
+_FIRST, _INSIDE, _LAST = itemgetter(0), itemgetter(slice(1, -1)), itemgetter(-1)
 
 
 class JsonSerializer(_TreeSerializer):
@@ -182,10 +184,9 @@ class JsonSerializer(_TreeSerializer):
 
     def joined(self, lists: Sequence[bytes]) -> bytes | None:
         """Return several stored lists as one, None if one of them is not a list."""
-        parts = [data[1:-1] for data in lists if len(data) > 2 and data[0] == _OPEN and data[-1] == _CLOSE]
-        if len(parts) + lists.count(b"[]") != len(lists):
+        if not all(lists) or {*map(_FIRST, lists)} != {_OPEN} or {*map(_LAST, lists)} != {_CLOSE}:
             return None
-        return b"[" + b",".join(parts) + b"]"
+        return b"[" + b",".join(filter(None, map(_INSIDE, lists))) + b"]"
 
     def __repr__(self) -> str:
         return "JsonSerializer(lossy=True)" if self._lossy else "JsonSerializer()"

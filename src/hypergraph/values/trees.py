@@ -42,6 +42,7 @@ SHORT = 2**30 - 1  # comparing with a small int takes half the time
 _LONGEST_STEP = 60  # characters of a key in a path
 _REASONS = 1000  # parts of one value whose reasons are told
 _MORE = "one of many parts that cannot be read"
+_NUMBERS = {int, float}
 _MANY = 16  # from this length on, collecting the types of all items is faster
 
 Where = tuple[Any, object] | None  # the path of a part: (the path of its container, the last step)
@@ -86,17 +87,32 @@ def is_plain(  # noqa: PLR0912 -- hot loop: another call per item would double i
 
 
 def _is_uniform(items: list[Any], native: frozenset[type]) -> bool:
-    kinds = set(map(type, items))
-    if kinds == {float}:
+    kinds = _kinds(items)
+    if kinds != {dict}:
+        return _are_scalars(items, kinds, native)
+    values = [*chain.from_iterable(map(dict.values, items))]
+    return (
+        _kinds(chain.from_iterable(items)) <= {str}
+        and not any(map(contains, items, repeat(MARK)))
+        and _are_scalars(values, _kinds(values), native)
+    )
+
+
+def _kinds(items: Iterable[Any]) -> set[type]:
+    """Return the types of items. Mostly there is one: it takes less time to count it than to hash all."""
+    kinds = [*map(type, items)]
+    return {kinds[0]} if kinds and kinds.count(kinds[0]) == len(kinds) else set(kinds)
+
+
+def _are_scalars(items: list[Any], kinds: set[type], native: frozenset[type]) -> bool:
+    numbers = kinds - native
+    if not numbers <= _NUMBERS:
+        return False
+    if len(kinds) > 1:
+        return all(_are_scalars([item for item in items if type(item) is n], {n}, native) for n in numbers)
+    if numbers == {float}:
         return isfinite(sum(items))  # False also if finite numbers overflow
-    if kinds == {dict}:
-        keys, values = chain.from_iterable(items), chain.from_iterable(map(dict.values, items))
-        return (
-            set(map(type, values)) <= native
-            and set(map(type, keys)) <= {str}
-            and not any(map(contains, items, repeat(MARK)))
-        )
-    return kinds <= native or (kinds == {int} and min(items) >= LOWEST and max(items) <= HIGHEST)
+    return not numbers or (min(items) >= LOWEST and max(items) <= HIGHEST)
 
 
 # --- writing -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from functools import lru_cache
-from itertools import starmap
+from itertools import chain
 from math import isfinite
 from operator import index, itemgetter
 from types import NoneType
@@ -29,6 +29,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
     APART,
     EncodedSignal,
+    Parts,
     Payload,
     StepRecord,
     Turn,
@@ -123,7 +124,8 @@ SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = {INPUT} AND
 AND v.superstep >= :base AND v.superstep <= :superstep
 """  # noqa: S608 - fixed names
 _ADDED = f"""
-SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = {OUTPUT} AND v.name = :name
+SELECT {PAYLOAD.removeprefix("v.name, ")}
+FROM vals AS v WHERE v.workflow = :key AND v.kind = {OUTPUT} AND v.name = :name
 AND v.superstep >= :base AND v.superstep <= :superstep AND (v.superstep < :superstep OR v.idx < :idx)
 ORDER BY v.superstep, v.idx
 """  # noqa: S608 - fixed names
@@ -450,8 +452,8 @@ def linked(connection: Connection, key: int, kind: int, payload: Payload) -> Pay
     if payload.is_added:
         given = [payload_of(INPUT, row) for row in connection.execute(_GIVEN, where)]
         # Most of what a long list takes is here: a damaged row is found when it is decoded.
-        added = starmap(Payload, connection.execute(_ADDED, where).fetchall())
-        return payload._replace(parts=(*given, *added))
+        added = Parts(payload.name, [*chain.from_iterable(connection.execute(_ADDED, where))])
+        return payload._replace(parts=(*given, *added) if given else added)
     before = [_payload(row) for row in connection.execute(_of_kind(_CHAIN, kind), where)]
     return payload._replace(parts=since_whole(before))
 
