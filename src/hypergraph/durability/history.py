@@ -103,6 +103,7 @@ class ResumeState:
     stored: Stored | None = None  # the history that it continues, without what is given now
     look_up: LookUp | None = None  # how to find the run of a child
     begins: dict[str, int] = field(default_factory=dict)  # by list: from which superstep on it is stored
+    continuing: int = 0  # nodes that began in an earlier call and have not ended
     unlisted: set[str] = field(default_factory=set)  # lists of which nothing is stored that could be extended
     _rows: list[_Row] | None = None
     _raw: list[Any] | None = None

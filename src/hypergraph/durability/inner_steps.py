@@ -27,7 +27,7 @@ class InnerJournal:
         self.step = step
         self.superstep = superstep
         self.visit = journal.visits.get(step.index, 1)
-        self.inputs = journal.input_versions(step)
+        self.inputs = journal.input_versions(step, superstep)
         self.encoding: Encoding = journal.store.encoding
 
     def recorded(self) -> dict[str, Entry]:

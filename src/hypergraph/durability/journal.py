@@ -168,6 +168,9 @@ class Journal:
         self.versions = (
             dict.fromkeys(run.begun, 1) if run.resumed is None else dict(run.resumed.versions)
         )  # how often each name was written
+        self.written: dict[
+            str, tuple[int, int]
+        ] = {}  # by name: the last superstep that did, and how often before
         self.waiting: dict[str, StepRecord] = {} if run.resumed is None else run.resumed.waiting
         self.numbers: dict[int, int] | None = {} if run.context.kernel.concurrent else None
         self.intents = Intents(self, claim)
@@ -251,12 +254,16 @@ class Journal:
         self.must_wait = False
         return self._reported()
 
-    def version_of(self, name: str) -> int:
-        """Return the version of a value that the run has now; 0 if it was neither given nor made."""
+    def version_of(self, name: str, superstep: int) -> int:
+        """Return the version of a value that steps of a superstep take; 0 if it was neither given nor made.
+
+        What their siblings in it have made is for later ones.
+        """
         if self.run.fixed:
             admission = self.run.admission
             return int(name in admission.given or name in admission.made)
-        return self.versions.get(name, 0)
+        at, before = self.written.get(name, (-1, 0))
+        return self.versions.get(name, 0) if at < superstep else before
 
     def _is_remade(self, step: Step) -> bool:
         """Say whether a step only makes again what was not kept."""
@@ -386,9 +393,10 @@ class Journal:
         self.outbox.append(more)
         return self.waits_for_end or not urgent or self._write_out(wait=wait)
 
-    def input_versions(self, step: Step) -> dict[str, int]:
+    def input_versions(self, step: Step, superstep: int) -> dict[str, int]:
         """Return the versions of what a step takes."""
-        return (_fixed_versions(self.run, step) if self.run.fixed else self._versions(step, {}))[0]
+        is_fixed = self.run.fixed
+        return (_fixed_versions(self.run, step) if is_fixed else self._versions(step, superstep, {}))[0]
 
     def asks_the_same(self, step: Step) -> bool:
         """Say whether a question that was answered is asked about the same values now.
@@ -614,13 +622,18 @@ class Journal:
         kept: dict[str, Any] | None = None,
     ) -> None:
         run, moment = self.run, clock.clock()
-        taken, made, awaited = _fixed_versions(run, step) if run.fixed else self._versions(step, results)
+        taken, made, awaited = (
+            _fixed_versions(run, step) if run.fixed else self._versions(step, superstep, results)
+        )
         if status is not StepStatus.COMPLETED:
             made = {}
         else:
             if run.resumed is not None and self._is_remade(step):
                 self.remade.add(step.index)
             if not run.fixed:
+                for name in made:
+                    if self.written.get(name, (-1,))[0] < superstep:
+                        self.written[name] = superstep, self.versions.get(name, 0)
                 self.versions |= made
                 for name in step.signals:
                     self.versions[name] = self.versions.get(name, 0) + 1
@@ -715,7 +728,7 @@ class Journal:
             made[name] = Added(items_of(result), step.index, late, anew, self.begins.get(name, 0))
         return made
 
-    def _versions(self, step: Step, results: Mapping[str, Any]) -> _Versions:
+    def _versions(self, step: Step, superstep: int, results: Mapping[str, Any]) -> _Versions:
         """Return the versions of what a step took, of what it makes, and of what it waited for.
 
         The version of a value that leads back to the beginning of a loop without a gate, and is what it was,
@@ -725,7 +738,7 @@ class Journal:
         same = equal_outputs(step, results, run.values, run.layout) if run.layout.returns[step.index] else []
         rise = 0 if self._is_remade(step) else 1
         return (
-            {name: versions.get(name, 0) for name in step.node.inputs if name in run.values},
+            {name: self.version_of(name, superstep) for name in step.node.inputs if name in run.values},
             {name: versions.get(name, 0) + (rise if name not in same else 0) for name in results},
             {name: versions.get(name, 0) for name in step.wait_for},
         )

@@ -555,7 +555,11 @@ class WorkflowRecorder:
     def _found(self, run: Run) -> Stored | None:
         """Return what is stored of a run, after a look at what the answers of the call are for."""
         if not _is_outermost(run):
-            return self._stored(run)
+            stored = self._stored(run)
+            if stored is not None and _continues(run):
+                known = {name: value for name, (_, value) in stored.inputs.items() if name in run.values}
+                run.values.update((n, v) for n, v in known.items() if not isinstance(v, Undecodable))
+            return stored
         stored = self.seen if self.has_seen else self._stored(run)
         if stored is not None:
             self._refresh(run, stored)
@@ -1178,7 +1182,7 @@ class WorkflowRecorder:
         kept = kept_names(parent)
         for outer, inner in zip(step.node.inputs, step.node.inner_inputs, strict=True):
             value: Any = given.get(inner)
-            version = journal.version_of(outer)
+            version = journal.version_of(outer, run.outer_superstep or 0)
             if inner not in mapped and version and outer in kept and _is_large(value):
                 given[inner] = Reference(up, outer, version, _length(value))
         return given
@@ -1276,6 +1280,18 @@ def _asks_no_more(run: Run, asked: StepRecord) -> bool:
 
 def _is_outermost(run: Run) -> bool:
     return run.parent is None and run.map_run is None
+
+
+def _continues(run: Run | MapRun) -> bool:
+    """Say whether a nested graph, an item of one or a map of one continues a visit of an earlier call.
+
+    It works with what it began with: what nodes beside it have made since is for later visits.
+    """
+    parent = run.parent
+    past = None if parent is None else parent.resumed
+    if parent is None or past is None:
+        return False
+    return bool(past.continuing >> parent.step_of(run.step_name).index & 1)
 
 
 class MapRecorder:
@@ -1566,10 +1582,12 @@ class MapRecorder:
             stored = inputs_in(self.store, item)
             changed = stored.news(given)
             self._refuse_unknown(map_run, item, stored, given)
-            if map_run.parent is not None:  # an item that was corrected by itself keeps its inputs
-                corrected = {n: stored.inputs[n][1] for n in changed if stored.given.get(n, 0) > 1}
-                map_run.items[item.item] |= corrected
-                changed = {name: version for name, version in changed.items() if name not in corrected}
+            if map_run.parent is not None:  # an item that was corrected by itself keeps its inputs, too
+                shared = changed.keys() - set(map_run.map_over) if _continues(map_run) else set()
+                kept = {n: stored.inputs[n][1] for n in changed if stored.given.get(n, 0) > 1 or n in shared}
+                kept = {name: value for name, value in kept.items() if not isinstance(value, Undecodable)}
+                map_run.items[item.item] |= kept
+                changed = {name: version for name, version in changed.items() if name not in kept}
             if changed and stored.inputs:
                 raise ItemChangedError(
                     f"Item {item.item} of {map_run.workflow_id!r} was recorded with other values of "

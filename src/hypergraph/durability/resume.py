@@ -323,6 +323,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         past.given_up = reached & ~sum(1 << index for index in past.reopened) or replay.given_up
         before.turns = with_turn(before, turn)
     standing = replay.past.standing
+    past.continuing = standing.asking | standing.pending
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
     _refuse_lost_choice(run, stored, replay, reached)
