@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 from support.running import On, on
 
@@ -188,6 +189,12 @@ def test_what_cannot_be_mapped_over_is_to_be_wrapped_in_a_list(on: On, value: An
         f"Cannot map over 'text': expected a list of items, got {type(value).__name__}. "
         f"For a single item, wrap it in a list: {shown}."
     )
+
+
+def test_what_is_mapped_over_has_an_order_and_items(on: On) -> None:
+    table = pandas.DataFrame({"text": ["a"]})
+    for value, why in (({"a", "b"}, "a set has no order"), (table, "the table DataFrame. Pass its rows")):
+        assert why in message(on.map, COUNTING, text=value, map_over="text", error=TypeError)
 
 
 def test_a_run_and_a_map_cannot_share_an_id(on: On) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from time import sleep as nap
 from typing import Any
 
+import numpy
 import pytest
 
 from hypergraph import (
@@ -307,9 +308,16 @@ KINDS: dict[str, tuple[Graph, dict[str, Any], dict[str, Any]]] = {
 def test_graphs_of_every_kind_end_as_if_nothing_had_happened(kind: str) -> None:
     graph, inputs, options = KINDS[kind]
     report = simulate(graph, lambda: inputs, seeds=12, **options)
-    assert report.ok, report
+    assert report.failure is None, report
     ending = {"open question": "paused", "failing": "failed"}.get(kind, "completed")
     assert report.endings == {ending: 12}
+    assert report.ok is (kind != "failing")  # that every run fails shows nothing of what was to be tested
+
+
+@pytest.mark.parametrize("found", [False, numpy.bool_(False)])
+def test_a_check_may_return_any_truth_value(found: Any) -> None:
+    assert not simulate(Graph([in_steps]), {"x": 1}, check=lambda run: found, seeds=2).ok
+    assert simulate(Graph([in_steps]), {"x": 1}, check=lambda run: [], seeds=2).ok  # a list of no findings
 
 
 def test_without_a_check_the_values_must_be_those_of_an_undisturbed_run() -> None:

@@ -277,6 +277,15 @@ def _column(name: str, value: Any) -> list[Any]:
             f"Cannot map over {name!r}: expected a list of items, got {type(value).__name__}. "
             f"For a single item, wrap it in a list: {name}=[{shown(value)}]."
         )
+    if isinstance(value, (set, frozenset)):
+        raise TypeError(
+            f"Cannot map over {name!r}: a {type(value).__name__} has no order. Pass a list of it."
+        )
+    if hasattr(value, "columns"):  # iterating over a table gives its columns, or their names
+        raise TypeError(
+            f"Cannot map over {name!r}: expected a list of items, got the table {type(value).__name__}. Pass "
+            f'its rows, as in {name}=table.to_dict("records"), or one of its columns.'
+        )
     return list(value)
 
 

@@ -11,7 +11,7 @@ from hypergraph.engine.plan import ABSENT, Step, is_immutable
 from hypergraph.nodes.gate import END
 from hypergraph.scheduling import Layout, Standing
 
-_TRUTH = ("bool", "bool_")  # numpy calls its truth value bool_ or, since version 2, bool
+TRUTH = ("bool", "bool_")  # numpy calls its truth value bool_ or, since version 2, bool
 
 
 def differs(old: Any, new: Any) -> bool:
@@ -23,7 +23,7 @@ def differs(old: Any, new: Any) -> bool:
         return False
     try:
         unequal = old != new
-        return bool(unequal) if type(unequal).__name__ in _TRUTH else True
+        return bool(unequal) if type(unequal).__name__ in TRUTH else True
     except Exception:  # an __eq__ of the user's own may do anything
         return True
 

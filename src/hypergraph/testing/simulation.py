@@ -32,6 +32,7 @@ from hypergraph.display import as_text, did_you_mean, first_line, plural, previe
 from hypergraph.durability import journal, recorder
 from hypergraph.engine.async_kernel import AsyncKernel
 from hypergraph.engine.options import RunOptions
+from hypergraph.engine.scheduler import TRUTH
 from hypergraph.exceptions import (
     GraphConfigError,
     HypergraphError,
@@ -144,8 +145,12 @@ class SimulationReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every run passed."""
-        return self.failure is None
+        """Whether every run passed, and not all of them failed: then the check has shown nothing."""
+        return self.failure is None and not self._all_failed
+
+    @property
+    def _all_failed(self) -> bool:
+        return bool(self.endings) and self.endings.keys() <= {"failed", "stuck"}
 
     @property
     def seed(self) -> int | None:
@@ -163,7 +168,8 @@ class SimulationReport:
         if self.endings and not self.endings.get("completed") and not self.endings.get("partial"):
             facts.append("No run has completed: a check of what must not happen has shown nothing.")
         if self.failure is None:
-            return as_text((f"Simulation: {plural(self.seeds, 'seed')}", "all passed"), facts)
+            verdict = "every run failed" if self._all_failed else "all passed"
+            return as_text((f"Simulation: {plural(self.seeds, 'seed')}", verdict), facts)
         error = self.failure.error
         why = [_reason(error), f"To play it again: simulate(..., seeds=[{self.seed}])"]
         verdict = f"seed {self.seed} failed"
@@ -568,7 +574,8 @@ class _Trial:
         if self.is_calm:
             return
         try:
-            if self.simulation.check(run) is False:
+            found = self.simulation.check(run)
+            if type(found).__name__ in TRUTH and not found:
                 raise AssertionError("the check returned False")
         except Exception as error:
             self.failed, run.error = True, error
