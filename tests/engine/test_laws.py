@@ -13,7 +13,7 @@ from laws.trials import tried
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
 
 pytestmark = pytest.mark.slow
-CHUNKS, SIZE, SHARED, TANGLED = 85, 20, 50, 100  # 2,100 graphs in all; make prove tries 20,000
+CHUNKS, SIZE, SHARED, TANGLED, TEAMED = 82, 20, 50, 80, 20  # 2,080 graphs in all; make prove tries 20,000
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -45,6 +45,16 @@ def test_the_laws_hold_where_nodes_share_names(chunk: int) -> None:
         except AssertionError as failure:
             raise AssertionError(f"seed {seed}, calls=1, shared=True\n{failure}") from None
     assert refused[""] > SHARED / 4, f"refused by design: {refused}"
+
+
+@pytest.mark.parametrize("chunk", range(3))
+def test_the_laws_hold_where_graphs_that_ask_start_beside_others(chunk: int) -> None:
+    base = (int(os.environ.get("HYPERGRAPH_SEED", "0")) * 3 + chunk) * TEAMED
+    for seed in range(base, base + TEAMED):
+        try:
+            assert not tried(seed, calls=1, teamed=True)
+        except AssertionError as failure:
+            raise AssertionError(f"seed {seed}, calls=1, teamed=True\n{failure}") from None
 
 
 @pytest.mark.parametrize("chunk", range(2))

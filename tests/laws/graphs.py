@@ -704,6 +704,65 @@ def tangle(seed: int) -> Case:
     return Case(net, tuple(turns), seed)
 
 
+def team(seed: int) -> Case:
+    """Make a case in which a gate starts nodes and graphs at once that write what the others have taken.
+
+    Graphs have several steps, and may ask in between.
+    """
+    rnd = Random(seed)
+    appends = rnd.random() < 0.6
+    shared = "log" if appends else "draft"
+    append = (shared,) if appends else ()
+    parts, members, returned = [], [], []
+    for number in range(rnd.choice((2, 2, 3))):
+        name, made = f"m{number}", f"v{number}"
+        members.append(name)
+        returned.append(made)
+        if number == 0 or rnd.random() < 0.3:  # one writes what the others take
+            outputs = (made, shared) if appends or number == 0 else (made,)
+            call = Body(name, outputs, lists=appends and rnd.random() < 0.3)
+            parts.append(Part(name, (shared, "calls"), outputs, call=call, append=append))
+        else:
+            parts.append(_member(name, made, shared, rnd, appends=appends and rnd.random() < 0.7))
+    feeds = () if appends else tuple(returned)
+    outputs = (*append, "calls")
+    inputs = ("x0", *(append or feeds))
+    defaults = {x: f"default.{x}@0" for x in feeds}
+    parts.append(Part("lead", inputs, outputs, call=Body("lead", outputs), defaults=defaults, append=append))
+    if appends and rnd.random() < 0.7:
+        many = Body("listen", append, lists=True)
+        parts.append(Part("listen", ("x0",), append, call=many, append=append))
+    bound = rnd.randint(3, 9)
+    chooser = Chooser("choose", tuple(members), bound=bound, multi=rnd.random() < 0.9, seldom=7)
+    parts.append(Part("choose", ("calls",), (), "gate", chooser, targets=chooser.targets))
+    rnd.shuffle(parts)
+    names = ["x0"] if appends else ["x0", shared]
+    turns = [{x: given(x, 1) for x in names}]
+    if rnd.random() < 0.4:
+        turns.append({x: given(x, 2) for x in rnd.sample(names, rnd.randint(1, len(names)))})
+    return Case(Net(tuple(parts)), tuple(turns), seed)
+
+
+def _member(name: str, made: str, shared: str, rnd: Random, *, appends: bool) -> Part:
+    """Return a graph of some steps that take a name of the graph around it, and the step before."""
+    steps: list[Part] = []
+    last: tuple[str, ...] = ()
+    for number in range(rnd.randint(1, 3)):
+        step, output = f"{name}s{number}", f"{name}w{number}"
+        taken = (shared, *last) if number == 0 or rnd.random() < 0.7 else last
+        if rnd.random() < 0.5:
+            steps.append(Part(step, taken, (output,), "ask", Handler(step, output)))
+        else:
+            steps.append(Part(step, taken, (output,), call=Body(step, (output,))))
+        last = (output,)
+    outputs = (made, shared) if appends else (made,)
+    append = (shared,) if appends else ()
+    end = Part(f"{name}end", (shared, *last), outputs, call=Body(f"{name}end", outputs), append=append)
+    steps.append(end)
+    every = tuple(dict.fromkeys(x for step in steps for x in step.outputs))
+    return Part(name, (shared,), every, "graph", append=append, inner=Net(tuple(steps)))
+
+
 def _with_waits(parts: list[Part], rnd: Random) -> list[Part]:
     for _ in range(rnd.randint(1, 3)):
         i, j = rnd.randrange(len(parts)), rnd.randrange(len(parts))

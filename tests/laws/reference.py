@@ -103,7 +103,8 @@ class Interpreter:
         self.beside: dict[str, set[str]] = {}  # head -> what was chosen with it, until that began a round
         self.loops: dict[frozenset[str], Standing] = {}  # loops that were entered
         self.asked: dict[str, Any] = {}  # open questions; for inner graphs their interpreters
-        self.asked_at: dict[str, int] = {}  # the superstep in which each was asked
+        self.asked_at: dict[str, int] = {}  # the superstep in which each was asked, or the graph began
+        self.marks: dict[str, list[tuple[int, int, int, bool]]] = {}  # list -> what was added where: see _add
         self.answers: dict[str, Any] = {}
         self.inputs: dict[str, Any] = {}  # of the last turn
         self.ever: set[str] = set()  # names that were ever given
@@ -454,7 +455,7 @@ class Interpreter:
             if self.parts[n].kind == "gate":
                 self._decide(n, result, out)
             for x, value in result.items() if self.parts[n].kind != "gate" else ():
-                self._write(n, x, value)
+                self._write(n, x, value, self.clock if n in started else self.asked_at[n])
         for n in done:
             self._arrive(n)
         out.wrote.append({key for key, when in self.made.items() if when == self.clock})
@@ -505,17 +506,29 @@ class Interpreter:
         self.decided.pop(gate, None)
         self.opens = {(g, t): s for (g, t), s in self.opens.items() if g != gate or t in self.heads}
 
-    def _write(self, n: str, x: str, value: Any) -> None:
-        """Appending: a list extends, anything else is one item, Replace starts anew."""
+    def _add(self, n: str, x: str, value: Any, old: list[Any], began: int) -> list[Any]:
+        """Appending: a list extends, anything else is one item, Replace starts anew.
+
+        What a node adds stands where it began, also if it had to wait for an answer: in its superstep, there
+        in graph order (L6).
+        """
+        anew = isinstance(value, Replace)
+        items = list(value.items if anew else value if isinstance(value, list) else [value])
+        marks, at = self.marks.get(x, []), (began, self.scope.index(n))
+        later = [mark for mark in marks if mark[:2] > at]
+        if any(mark[3] for mark in later):
+            return old
+        cut = len(old) - sum(mark[2] for mark in later)
+        self.marks[x] = [*([] if anew else marks[: len(marks) - len(later)]), (*at, len(items), anew), *later]
+        return [*([] if anew else old[:cut]), *items, *old[cut:]]
+
+    def _write(self, n: str, x: str, value: Any, began: int) -> None:
         self.made[n, x] = self.clock
         writes = self.written.setdefault(x, [])
         old = writes[-1][1] if writes else None
         if x in self.lists:  # R7: on a way back without a gate an append never is new
-            if isinstance(value, Replace):
-                self.replaced.add(x)
-                value = list(value.items)
-            else:
-                value = [*(old or []), *(value if isinstance(value, list) else [value])]
+            self.replaced |= {x} if isinstance(value, Replace) else set()
+            value = self._add(n, x, value, old or [], began)
         elif not writes or old != value:
             self.changed[n, x] = self.clock
         writes.append((n, value))
@@ -569,6 +582,7 @@ class Interpreter:
                 raise TypeError("a map takes lists")
             count = min((len(known[x]) for x in part.map_over), default=1)
             items = [{x: v[i] if x in part.map_over else v for x, v in known.items()} for i in range(count)]
+            self.asked_at[n] = self.clock
             runs = [Interpreter(part.inner, self.max_rounds) for _ in items]
             outcomes = [run.turn(item) for run, item in zip(runs, items, strict=True)]
         out.calls += [(f"{n}/{name}", inputs) for o in outcomes for name, inputs in o.calls]
@@ -584,9 +598,8 @@ class Interpreter:
         else:
             made = {x: v for x, v in outcomes[0].values.items() if x in part.outputs}
         for x in part.append:  # Appending: what the run (or the items, in order) appended
-            begun = len(taken.get(x, ()))
             added = [
-                o.values.get(x, []) if x in run.replaced else o.values.get(x, [])[begun:]
+                o.values.get(x, [])[0 if x in run.replaced else len(run.inputs.get(x, ())) :]
                 for run, o in zip(runs, outcomes, strict=True)
             ]
             items = [item for some in added for item in some]

@@ -23,7 +23,7 @@ from laws.compare import (
     reference_runs,
     run_once,
 )
-from laws.graphs import FEATURES, Case, Overgrown, make, program, sharing, tangle
+from laws.graphs import FEATURES, Case, Overgrown, make, program, sharing, tangle, team
 
 Stores = Callable[[], Checkpointer]
 FLAT = tuple(name for name in FEATURES if name not in ("nested", "maps", "append", "asks"))
@@ -50,17 +50,19 @@ def tried(
     stores: Stores = MemoryCheckpointer,
     shared: bool = False,
     tangled: bool = False,
+    teamed: bool = False,
 ) -> str:
     """Try the graph of a seed under every law, broken at so many of its calls, or at each of them.
 
     If names are `shared`, nodes of the graph make names that others make, too. A `tangled` graph is small and
-    has cycles without a gate beside and inside of loops with one.
+    has cycles without a gate beside and inside of loops with one. In a `teamed` one a gate starts graphs, which
+    may ask, beside nodes that write what they have taken.
 
     Return why it was refused by design, else "". Raises AssertionError with the graph and what does not hold.
     """
     rnd = Random(seed)
     features = FEATURES if rnd.random() < 0.5 else [f for f in FEATURES if rnd.random() < 0.6]
-    case = tangle(seed) if tangled else make(seed, FLAT if shared else features)
+    case = team(seed) if teamed else tangle(seed) if tangled else make(seed, FLAT if shared else features)
     case = sharing(case, rnd) if shared else case
     with asyncio.Runner() as loop:
         try:

@@ -42,9 +42,10 @@ def _tried_in(seeds: range) -> list[tuple[str, str | None]]:
     found: list[tuple[str, str | None]] = []
     for seed in seeds:
         try:
-            shared, tangled = seed % 10 == 9, seed % 10 == 8
-            how = ", shared=True" if shared else ", tangled=True" if tangled else ""
-            reason = tried(seed, elsewhere=seed % 50 == 0, shared=shared, tangled=tangled)
+            kind = {9: "shared", 8: "tangled", 7: "teamed"}.get(seed % 10)
+            how = "" if kind is None else f", {kind}=True"
+            options = {} if kind is None else {kind: True}
+            reason = tried(seed, elsewhere=seed % 50 == 0, **options)
             found.append((reason, None))
         except AssertionError as failure:
             found.append(("", f"tried({seed}{how}): {failure}"))
