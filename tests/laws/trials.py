@@ -55,8 +55,8 @@ def tried(
     """Try the graph of a seed under every law, broken at so many of its calls, or at each of them.
 
     If names are `shared`, nodes of the graph make names that others make, too. A `tangled` graph is small and
-    has cycles without a gate beside and inside of loops with one. In a `teamed` one a gate starts graphs, which
-    may ask, beside nodes that write what they have taken.
+    has cycles without a gate beside and inside of loops with one. In a `teamed` one a gate starts graphs,
+    which may ask, beside nodes that write what they have taken.
 
     Return why it was refused by design, else "". Raises AssertionError with the graph and what does not hold.
     """

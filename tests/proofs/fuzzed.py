@@ -184,7 +184,7 @@ def parsers() -> Readers:
     def received(data: bytes) -> None:
         """Read the signals of a stored graph, and compare a value with their types."""
         try:
-            graph = _graph_in(_text(data))
+            graph = or_corrupt(_graph_in)(_text(data)) or {}
         except StoreCorruptError:
             return
         for name, schema in signals_in(graph).items():

@@ -110,7 +110,8 @@ def _resumed(folder: Path, whole: kills.Whole) -> list[str]:
 
 def _announced(path: str) -> Iterator[Place]:
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-        yield from connection.execute(_ANNOUNCED).fetchall()
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'intents'").fetchone():
+            yield from connection.execute(_ANNOUNCED).fetchall()
 
 
 def checked(log: Path, root: str, whole: kills.Whole, moments: list[Moment], seed: int) -> list[str]:

@@ -45,7 +45,7 @@ PLANTED = {
         $$ BEGIN PERFORM elsewhere.trap(); RETURN NEW; END $$;
         CREATE TRIGGER mine BEFORE UPDATE ON workflows FOR EACH ROW EXECUTE FUNCTION elsewhere.told()""",
     "a condition of a trigger": """CREATE TRIGGER mine AFTER DELETE ON workflows FOR EACH ROW
-        WHEN (elsewhere.trap() = 1) EXECUTE FUNCTION forget_length()""",
+        WHEN (elsewhere.trap() = 1) EXECUTE FUNCTION tally()""",
     "another body of a function": """CREATE OR REPLACE FUNCTION contains(found text, part text)
         RETURNS boolean LANGUAGE sql AS $$ SELECT elsewhere.trap() = 1 $$""",
     "a function of a name of the server": """CREATE FUNCTION lower(varchar) RETURNS text LANGUAGE sql AS

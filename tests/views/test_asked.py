@@ -50,6 +50,9 @@ def refuse(call: str) -> str:
 CHAT = Graph([model, dispatch, look, ask, allowed, book, refuse], name="chat")
 
 
+@pytest.mark.filterwarnings(
+    "ignore:Gate 'dispatch' chose 'look' together with 'ask'"
+)  # it comes after the loop
 def test_every_question_of_a_loop_has_the_superstep_before_it() -> None:
     store = MemoryCheckpointer()
     runner = SyncRunner(checkpointer=store)
