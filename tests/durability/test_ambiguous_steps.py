@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import crashing
 from support.crashing import note, opened
+from support.durable import durable, store
 from support.processes import Elsewhere, elsewhere
-from support.running import RUNNERS
+from support.running import RUNNERS, On, OnAsync, OnSync
 from support.stored import DSN, store_at
 
 from durability.test_crashes import calls, check_finished, repeated
-from hypergraph import Graph, NodeContext, node
-from hypergraph.checkpointers import WorkflowStatus
+from hypergraph import (
+    END,
+    AsyncRunner,
+    Graph,
+    NodeContext,
+    Replace,
+    RetryPolicy,
+    RunStatus,
+    SyncRunner,
+    node,
+    route,
+)
+from hypergraph.checkpointers import Checkpointer, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
-from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, StoreFullError
+from hypergraph.events import TypedEventProcessor
+from hypergraph.exceptions import AmbiguousStepError, CrashLoopError, NodeTimeoutError, StoreFullError
 
-__all__ = ["elsewhere"]  # fixture
+__all__ = ["durable", "elsewhere", "store"]  # fixtures
 
 needs_signals = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals")
 both = pytest.mark.parametrize("runner", RUNNERS)
@@ -73,6 +90,25 @@ def pay(folder: Path, runner: str, place: str | None = None, on_ambiguous: Any =
         payment(on_ambiguous), {"item": "tea"}, workflow_id="w", **options
     )
     return result["parcel"]
+
+
+def stopped_before_paying(folder: Path) -> RunStatus:
+    """Resume, and stop the run when its next superstep is announced."""
+
+    class Stop(TypedEventProcessor):
+        def on_superstep_start(self, event: Any) -> None:
+            handle.stop()
+
+    async def main() -> RunStatus:
+        nonlocal handle
+        runner = AsyncRunner(checkpointer=store_at(folder / "w.db"))
+        handle = runner.start_run(
+            payment(), workflow_id="w", event_processors=[Stop()], error_handling="continue"
+        )
+        return (await handle.result()).status
+
+    handle: Any = None
+    return asyncio.run(main())
 
 
 @needs_signals
@@ -131,6 +167,15 @@ class TestRepeatableFalse:
         assert (ran["place"], ran["charge"], ran["ship"]) == (2, 1, 2)
         check_finished(tmp_path)
 
+    def test_a_run_that_is_stopped_before_it_leaves_it_open(
+        self, tmp_path: Path, elsewhere: Elsewhere, runner: str
+    ) -> None:
+        elsewhere.dies(pay, tmp_path, runner, "charge")
+        assert elsewhere(stopped_before_paying, tmp_path) is RunStatus.STOPPED
+        with pytest.raises(AmbiguousStepError):
+            elsewhere(pay, tmp_path, runner)
+        assert calls(tmp_path)["charge"] == 1
+
     def test_a_failure_is_a_result_and_is_tried_again(
         self, tmp_path: Path, elsewhere: Elsewhere, runner: str
     ) -> None:
@@ -138,6 +183,242 @@ class TestRepeatableFalse:
             elsewhere(pay, tmp_path, runner, on_ambiguous="fail")
         assert elsewhere(pay, tmp_path, runner) == "parcel with receipt for order of tea"
         assert calls(tmp_path)["charge"] == 2
+
+
+# -- without a crash: only an exception of the function says that it may be called again ---------------
+
+PATIENT = RetryPolicy(max_attempts=3, initial_delay=0)
+WAYS = [
+    *("sync", "offloaded", "generator", "async"),
+    *("retried", "retried generator", "retried async", "retried deaf"),
+]
+
+
+class Till:
+    """Charges, and keeps its books; what it does next is told to `after`."""
+
+    def __init__(self, after: Callable[[], Any] = lambda: "receipt") -> None:
+        self.after = after
+        self.charged: list[int] = []
+
+    def charge(self, amount: int) -> Any:
+        self.charged.append(amount)
+        return self.after()
+
+    def graph(self, **options: Any) -> Graph:
+        given = {"output_name": "receipt", "repeatable": False} | options
+        return Graph([node(**given)(self.charge)], name="till")
+
+    def slow(self, way: str, **options: Any) -> Graph:
+        """Return a graph whose first call takes longer than it may."""
+
+        def pause() -> float:
+            return 0.05 if len(self.charged) == 1 else 0.0
+
+        def charge(amount: int) -> Any:
+            self.charged.append(amount)
+            time.sleep(pause())
+            return way
+
+        def charge_in_parts(amount: int) -> Any:
+            self.charged.append(amount)
+            yield "first part"
+            time.sleep(pause())
+            yield "last part"
+
+        async def charge_async(amount: int) -> Any:
+            self.charged.append(amount)
+            await asyncio.sleep(pause())
+            return way
+
+        async def charge_deaf(amount: int) -> Any:
+            self.charged.append(amount)
+            try:
+                await asyncio.sleep(pause())
+            except asyncio.CancelledError:
+                return "all the same"
+
+        kinds = {"generator": charge_in_parts, "async": charge_async, "deaf": charge_deaf}
+        function = kinds.get(way.rsplit(maxsplit=1)[-1], charge)
+        options |= {"retry": PATIENT} if "retried" in way else {}
+        options |= {"offload": True} if way == "offloaded" else {}
+        made = node(output_name="receipt", repeatable=False, timeout=0.01, **options)(function)
+        return Graph([made.with_name("charge")], name="till")
+
+
+def runner_for(way: str, store: Checkpointer | None, kind: type[On] = OnSync) -> On:
+    needs_loop = way.endswith(("offloaded", "async", "deaf"))
+    return (OnAsync if needs_loop else kind)(checkpointer=store)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_call_that_took_too_long_is_not_repeated(store: Checkpointer, way: str) -> None:
+    till = Till()
+    with pytest.raises(NodeTimeoutError):
+        runner_for(way, store).run(till.slow(way), amount=5, workflow_id="w")
+    for _ in range(2):
+        with pytest.raises(AmbiguousStepError, match="charge"):
+            runner_for(way, store).run(till.slow(way), workflow_id="w")
+    assert till.charged == [5]
+    known = till.slow(way, on_ambiguous=lambda *_: "found")
+    assert runner_for(way, store).run(known, workflow_id="w")["receipt"] == "found"
+    assert till.charged == [5]
+
+
+@pytest.mark.parametrize("kind", [OnSync, OnAsync], ids=RUNNERS)
+@pytest.mark.parametrize("way", [way for way in WAYS if "retried" in way])
+def test_a_retry_policy_does_not_repeat_what_took_too_long(kind: type[On], way: str) -> None:
+    till = Till()
+    with pytest.raises(NodeTimeoutError):
+        runner_for(way, None, kind).run(till.slow(way), amount=5)
+    assert till.charged == [5]
+
+
+@pytest.mark.parametrize("around", ["nested", "mapped", "map"])
+def test_nor_is_it_inside_of_another_graph_or_in_an_item(durable: On, around: str) -> None:
+    till = Till()
+
+    def call(**given: Any) -> Any:
+        graph = till.slow("retried")
+        if around == "map":
+            return durable.map(graph, **given, map_over="amount", workflow_id="w")
+        inner = graph.as_node(name="inner")
+        outer = inner if around == "nested" else inner.map_over("amount")
+        return durable.run(Graph([outer], name="outer"), **given, workflow_id="w")
+
+    amount = 5 if around == "nested" else [5, 6]
+    with pytest.raises(NodeTimeoutError):
+        call(amount=amount)
+    charged = [*till.charged]
+    with pytest.raises(AmbiguousStepError):
+        call(**({"amount": amount} if around == "map" else {}))
+    assert till.charged[: len(charged)] == charged
+    assert till.charged.count(5) == 1
+
+
+@pytest.mark.parametrize("way", ["retried", "resumed"])
+def test_a_call_that_raised_by_itself_is_made_again(durable: On, way: str) -> None:
+    till = Till()
+
+    def after() -> str:
+        if len(till.charged) == 1:
+            time.sleep(0.02)  # also if it took too long
+            raise ConnectionError("no line")
+        return "receipt"
+
+    till.after = after
+    graph = till.graph(timeout=0.01, **({"retry": PATIENT} if way == "retried" else {}))
+    result = durable.run(graph, amount=5, workflow_id="w", error_handling="continue")
+    if way == "resumed":
+        assert isinstance(result.error, ConnectionError)
+        result = durable.run(graph, workflow_id="w")
+    assert result["receipt"] == "receipt"
+    assert till.charged == [5, 5]
+
+
+async def never() -> None: ...
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], Any]] = {
+    "three for two": (lambda: (1, 2, 3), ("receipt", "fee")),
+    "none for two": (lambda: None, ("receipt", "fee")),
+    "an item that is missing": (lambda: {"receipt": 1}, ("receipt", "fee")),
+    "a coroutine": (never, "receipt"),
+    "a Replace": (lambda: Replace([1]), "receipt"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("retry", [None, PATIENT], ids=["once", "retried"])
+def test_a_call_whose_result_is_refused_is_not_repeated(durable: On, case: str, retry: Any) -> None:
+    wrong, names = REFUSED[case]
+    till = Till(wrong)
+    graph = till.graph(output_name=names, retry=retry)
+    result = durable.run(graph, amount=5, workflow_id="w", error_handling="continue")
+    assert isinstance(result.error, (TypeError, ValueError))
+    till.after = lambda: (1, 2) if len(names) == 2 else 1
+    with pytest.raises(AmbiguousStepError, match="charge"):
+        durable.run(graph, workflow_id="w")
+    assert till.charged == [5]
+
+
+# -- an open step stays open until it is resolved ----------------------------------------------------------
+
+
+def left_open(durable: On) -> Till:
+    """Return a till that was interrupted."""
+    till = Till(lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        durable.run(till.graph(), amount=5, workflow_id="w")
+    till.after = lambda: "receipt"
+    return till
+
+
+@pytest.mark.parametrize("answer", ["raises", "of a wrong shape"])
+def test_a_function_that_cannot_find_out_leaves_the_step_open(durable: On, answer: str) -> None:
+    till, two = Till(lambda: (1, 2, 3)), ("receipt", "fee")
+    durable.run(till.graph(output_name=two), amount=5, workflow_id="w", error_handling="continue")
+
+    def find_out(*_: Any) -> Any:
+        if answer == "raises":
+            raise ConnectionError("no line")
+        return (1, 2, 3)
+
+    for _ in range(2):
+        graph = till.graph(output_name=two, on_ambiguous=find_out)
+        with pytest.raises((ConnectionError, ValueError)):
+            durable.run(graph, workflow_id="w")
+    with pytest.raises(AmbiguousStepError):
+        durable.run(till.graph(output_name=two), workflow_id="w")
+    found = till.graph(output_name=two, on_ambiguous=lambda *_: (1, 2))
+    assert durable.run(found, workflow_id="w")["fee"] == 2
+    assert till.charged == [5]
+
+
+def test_a_run_that_is_cancelled_while_a_function_finds_out_leaves_the_step_open(store: Checkpointer) -> None:
+    till = left_open(OnSync(checkpointer=store))
+    asked, ends = threading.Event(), threading.Event()
+
+    def find_out(*_: Any) -> Any:
+        asked.set()
+        ends.wait(60)
+        return "found"
+
+    async def cancel() -> None:
+        runner = AsyncRunner(checkpointer=store)
+        task = asyncio.create_task(runner.run(till.graph(on_ambiguous=find_out), workflow_id="w"))
+        await asyncio.to_thread(asked.wait, 60)
+        task.cancel()
+        await asyncio.sleep(0)
+        ends.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+    with pytest.raises(AmbiguousStepError):
+        SyncRunner(checkpointer=store).run(till.graph(), workflow_id="w")
+    assert till.charged == [5]
+
+
+def test_the_next_visit_of_a_resolved_step_is_not_in_question(durable: On) -> None:
+    visits: list[int] = []
+
+    @node(output_name="count", repeatable=False, on_ambiguous=lambda name, key, inputs: inputs["count"] + 1)
+    def charge(count: int) -> int:
+        visits.append(count)
+        if len(visits) == 1:
+            raise KeyboardInterrupt
+        return count + 1
+
+    @route(targets=["charge", END])
+    def again(count: int) -> Any:
+        return END if count == 3 else "charge"
+
+    graph = Graph([charge, again], name="loop")
+    with pytest.raises(KeyboardInterrupt):
+        durable.run(graph, count=0, workflow_id="w")
+    assert durable.run(graph, workflow_id="w")["count"] == 3
+    assert visits == [0, 1, 2]
 
 
 # -- crash loops ----------------------------------------------------------------------------------------

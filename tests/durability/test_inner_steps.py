@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -415,6 +416,70 @@ def test_an_ambiguous_call_is_made_again_where_that_is_said(store: Checkpointer,
     half_done(store)
     graph = agent_of(lambda ctx: ctx.step("charge", tools.use, 5, repeatable=False, on_ambiguous="rerun"))
     assert SyncRunner(checkpointer=store).run(graph, workflow_id="w")["out"] == {"made": 5}
+
+
+ONCE: dict[str, Any] = {"repeatable": False, "timeout": 0.01}
+PATIENT = RetryPolicy(max_attempts=3, initial_delay=0)
+
+
+class Slow(Tools):
+    """Tools whose first call takes longer than it may."""
+
+    def use(self, number: Any) -> dict[str, Any]:
+        self.calls.append(number)
+        time.sleep(0.05 if len(self.calls) == 1 else 0)
+        return {"made": number}
+
+    async def await_use(self, number: Any) -> dict[str, Any]:
+        self.calls.append(number)
+        await asyncio.sleep(0.05 if len(self.calls) == 1 else 0)
+        return {"made": number}
+
+
+def test_a_call_that_took_too_long_is_not_repeated(durable: On) -> None:
+    tools = Slow()
+    graph = agent_of(lambda ctx: ctx.step("charge", tools.use, 5, retry=PATIENT, **ONCE))
+    with pytest.raises(NodeTimeoutError):
+        durable.run(graph, x=1, workflow_id="w")
+    with pytest.raises(AmbiguousStepError):
+        durable.run(graph, workflow_id="w")
+    assert tools.calls == [5]
+    known = agent_of(lambda ctx: ctx.step("charge", tools.use, 5, on_ambiguous=lambda *_: "paid", **ONCE))
+    assert durable.run(known, workflow_id="w")["out"] == "paid"
+    assert tools.calls == [5]
+
+
+@pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "in memory"])
+@in_loop
+async def test_an_async_call_that_took_too_long_is_not_repeated(store: Checkpointer, is_stored: bool) -> None:
+    tools = Slow()
+
+    @node(output_name="out")
+    async def agent(x: int, ctx: NodeContext) -> Any:
+        return await ctx.step("charge", tools.await_use, 5, retry=PATIENT, **ONCE)
+
+    runner = AsyncRunner(checkpointer=store if is_stored else None)
+    with pytest.raises(NodeTimeoutError):
+        await runner.run(Graph([agent]), x=1, **({"workflow_id": "w"} if is_stored else {}))
+    if is_stored:
+        with pytest.raises(AmbiguousStepError):
+            await runner.run(Graph([agent]), workflow_id="w")
+    assert tools.calls == [5]
+
+
+def test_a_call_that_raised_by_itself_is_made_again(durable: On, tools: Tools) -> None:
+    def charge(number: int) -> Any:
+        tools.use(number)
+        if len(tools.calls) < 3:
+            raise NodeTimeoutError("other", 1.0)  # of a graph that it runs, say
+        return "paid"
+
+    once = agent_of(lambda ctx: ctx.step("charge", charge, 5, repeatable=False))
+    with pytest.raises(NodeTimeoutError):
+        durable.run(once, x=1, workflow_id="w")
+    patient = agent_of(lambda ctx: ctx.step("charge", charge, 5, repeatable=False, retry=PATIENT))
+    assert durable.run(patient, workflow_id="w")["out"] == "paid"
+    assert tools.calls == [5, 5, 5]
 
 
 # -- what is refused ----------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from support.running import OnAsync, OnSync
 
 from hypergraph import FunctionNode, Graph, NodeContext, RetryPolicy, RunStatus, SyncRunner, node
 from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer, StepStatus
-from hypergraph.exceptions import AmbiguousStepError, NodeTimeoutError, WorkerLostError
+from hypergraph.exceptions import AmbiguousStepError, NodeTimeoutError, NotPicklableError, WorkerLostError
 from hypergraph.testing import RecordingProcessor
 
 __all__ = ["elsewhere", "fifo", "kind", "stuck"]  # fixtures
@@ -166,6 +166,24 @@ def test_a_step_that_must_not_repeat_stays_open_when_it_is_cut_off(kind, stuck, 
         kind(executor=stuck, checkpointer=store).run(graph, fifo=fifo, workflow_id="w")
     with pytest.raises(AmbiguousStepError, match="'waits'"):
         kind(checkpointer=store).run(graph, workflow_id="w")
+
+
+@pytest.mark.parametrize("function", [away.hold_a_lock, away.return_unloadable])
+def test_a_step_that_must_not_repeat_stays_open_when_its_result_does_not_come_back(kind, function):
+    once = FunctionNode(function.func, "once", function.outputs, repeatable=False)
+    store, graph = MemoryCheckpointer(), Graph([once])
+    with forked() as executor, pytest.raises(NotPicklableError):
+        kind(executor=executor, checkpointer=store).run(graph, x=1, workflow_id="w")
+    with pytest.raises(AmbiguousStepError, match="'once'"):
+        kind(checkpointer=store).run(graph, workflow_id="w")
+
+
+def test_a_step_whose_inputs_cannot_be_pickled_was_not_called(kind):
+    once = FunctionNode(lambda x, door: x, "once", "y", repeatable=False)
+    store, graph = MemoryCheckpointer(), Graph([once]).bind(door=threading.Lock())
+    with forked() as executor, pytest.raises(NotPicklableError):
+        kind(executor=executor, checkpointer=store).run(graph, x=1, workflow_id="w")
+    assert kind(checkpointer=store).run(graph, workflow_id="w")["y"] == 1
 
 
 def test_each_result_is_stored_as_it_comes(kind, stuck, fifo, tmp_path):

@@ -349,6 +349,21 @@ def test_a_node_that_must_not_be_repeated_is_not() -> None:
     assert report.endings["failed"] > 0
 
 
+def test_of_what_must_not_be_repeated_only_what_raised_is_retried() -> None:
+    @node(output_name="paid", repeatable=False, retry=RetryPolicy(initial_delay=0), timeout=1.0)
+    def pay_patiently(x: int) -> int:
+        return x
+
+    seen: set[str] = set()
+
+    def collect(run: SimulatedRun) -> None:
+        seen.update(line.split("s  ", 1)[1] for line in run.course if "fails" in line)
+
+    report = simulate(Graph([pay_patiently]), {"x": 1}, check=collect, seeds=40, crashes=False)
+    assert report.ok, report
+    assert seen == {f"pay_patiently fails {when} its call: ConnectionError" for when in ("before", "after")}
+
+
 @node(output_name="row", transaction=True)
 def insert(x: int, context: NodeContext) -> int:
     context.connection.execute("CREATE TABLE IF NOT EXISTS paid (x)")

@@ -102,6 +102,7 @@ class Intents:
                 if known is not NotImplemented:
                     return known
         store.backend.write(Commit(claim, at=superstep, running=step.name, full=True))
+        self.unresolved.pop(step.name, None)
         return NOT_KNOWN
 
 
@@ -450,6 +451,7 @@ class Journal:
             return
         self._note_done(step, superstep, value, seconds, outcome)
         if not step.node.repeatable:
+            self.intents.unresolved.pop(step.name, None)
             self.outbox.append({"full": True})
             self.must_wait = not self._write_out(wait=not self.concurrent)
         elif not self.waits_for_end and _clock() - self.last_commit > _EARLY:
@@ -556,8 +558,10 @@ class Journal:
     def failed(self, step: Step, superstep: int, seconds: float, outcome: StepOutcome) -> None:
         """Write down a failed step, its error as text; what is ambiguous stays without a record."""
         error = outcome.error
-        lost = outcome.cut_off or isinstance(error, WorkerLostError)
-        is_open = not step.node.repeatable and outcome.called and lost
+        lost = outcome.in_doubt or isinstance(error, WorkerLostError)
+        is_open = not step.node.repeatable and (
+            (outcome.called and lost) or step.name in self.intents.unresolved
+        )
         if self.silent or is_open or isinstance(error, AmbiguousStepError):
             return
         kind = type(error)
@@ -586,7 +590,7 @@ class Journal:
             self._withdraw(step, superstep, CancellationError)
 
     def _withdraw(self, step: Step, superstep: int, kind: type[BaseException]) -> None:
-        if self.silent:
+        if self.silent or step.name in self.intents.unresolved:  # an earlier announcement stays
             return
         facts = {
             "error": "cancelled before its function was called",

@@ -382,7 +382,8 @@ async def _attempts(run: Run, step: Step, superstep: int, outcome: StepOutcome) 
         except Exception as raised:
             error = original(raised)
             halted = isinstance(error, CancellationError) and clock() >= context.halt_at
-            delay = None if halted else _delay(step.node, retry, error, outcome)
+            is_final = halted or (outcome.in_doubt and not step.node.repeatable)
+            delay = None if is_final else _delay(step.node, retry, error, outcome)
             if delay is None:
                 raise
             outcome.failed_attempts += (f"{type(error).__name__}: {safe_text(error)}",)
@@ -424,10 +425,11 @@ async def _attempt(run: Run, step: Step, superstep: int, outcome: StepOutcome, a
         before = outcome.waited
         result = await _result(run, step, superstep, outcome, (timeout, remaining))
     except Expired:
-        outcome.cut_off = True
+        outcome.in_doubt = True
         if clock() >= run.context.halt_at:
             raise run.context.halt_error(run.path_of(step.name), was_executing=outcome.called) from None
         raise NodeTimeoutError(run.path_of(step.name), timeout or 0.0) from None
+    outcome.in_doubt = True  # until its result is taken
     if timeout is not None and clock() - started - (outcome.waited - before) > timeout:
         raise NodeTimeoutError(run.path_of(step.name), timeout)
     return result

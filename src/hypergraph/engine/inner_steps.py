@@ -78,8 +78,8 @@ class Opened:
     """A call under way, and how it ended."""
 
     __slots__ = (
-        *("attempt", "entry", "error", "error_type", "func", "given", "key", "ms", "options", "usage"),
-        *("visit", "wall"),
+        *("attempt", "entry", "error", "error_type", "func", "given", "key", "ms", "options", "overdue"),
+        *("usage", "visit", "wall"),
     )
 
     def __init__(  # noqa: PLR0917 - the facts of one call
@@ -91,6 +91,7 @@ class Opened:
         self.given = given
         self.options = options
         self.attempt = 1
+        self.overdue: NodeTimeoutError | None = None  # if its own timeout has passed
         self.usage: dict[str, float] | None = None
         self.entry = Entry(index, "running")
         self.wall = time.time()
@@ -425,18 +426,17 @@ class Visit:
             raise self._overdue(opened)
 
     def _overdue(self, opened: Opened) -> NodeTimeoutError:
-        return NodeTimeoutError(f"{self.path}/{opened.key}", opened.options.timeout or 0.0)
+        opened.overdue = NodeTimeoutError(f"{self.path}/{opened.key}", opened.options.timeout or 0.0)
+        return opened.overdue
 
     def _failed(self, opened: Opened, error: BaseException, seconds: float) -> float | None:
         """Record a failure; return the seconds until the next attempt, None if there is none."""
-        retry = opened.options.retry
+        retry, repeatable = opened.options.retry, opened.options.repeatable
+        if not repeatable and (error is opened.overdue or not isinstance(error, Exception)):
+            return None  # the outcome of an interrupted call is not known
         if isinstance(error, Exception) and retry is not None and retry.wants(error, opened.attempt):
             return retry.delay_before(opened.attempt + 1)
-        is_open = not opened.options.repeatable and (
-            isinstance(error, NodeTimeoutError) or not isinstance(error, Exception)
-        )
-        if not is_open:  # the outcome of an interrupted call that must not be repeated is not known
-            self._save(opened, "failed", seconds, error=error)
+        self._save(opened, "failed", seconds, error=error)
         return None
 
     def _save(

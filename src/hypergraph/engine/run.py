@@ -172,7 +172,7 @@ class StepOutcome:
     span_id = ""
     attempts = 1
     called = False  # whether the function was called
-    cut_off = False  # whether a timeout interrupted the call
+    in_doubt = False  # whether the call was cut off, or returned: its failure does not say what it did
     lost_worker = False  # whether a worker died with an earlier attempt
     waited = 0.0  # seconds spent waiting for the concurrency limit
     answered_by: str | None = None  # what has given its outputs in place of its function

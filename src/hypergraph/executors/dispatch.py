@@ -288,6 +288,7 @@ class NodeExecutors:
             if mark is None or reply[0] == GIVEN_UP:  # the marks were removed under the run
                 watch.begin()  # nothing tells when a worker of a cluster begins
                 reply = await payload.call(run, send, arguments, claim, None)
+        watch.outcome.in_doubt = reply[0] in (DONE, UNPICKLABLE)  # it has returned
         return _result_of(reply, path, step)
 
     def _turns(self, executor: Executor, run: Run) -> Any:

@@ -48,7 +48,7 @@ class FunctionNode(CallableNode[P, R_co]):
         pure: it has no effects, and makes the same of the same inputs; a replay calls it and compares
         stream: keep what it gives to `NodeContext.stream` in the store, for readers in other processes
         persist: False stores the step without its outputs; a resume that needs them runs it again
-        repeatable: False forbids a second run where a crash hid the outcome; an exception is an outcome
+        repeatable: False forbids a second run unless the first raised: after a crash, timeout or wrong result
         on_ambiguous: for such a call "fail" (default), "rerun", or a callable that returns the outcome
         artifact: True stores outputs in the artifact store, False in the row, None decides by size
         on_worker_loss: "rerun", or "fail" (default if not repeatable), when an executor loses its worker
@@ -297,7 +297,7 @@ def node(
         pure: it has no effects, and makes the same of the same inputs; a replay calls it and compares
         stream: keep what it gives to `NodeContext.stream` in the store, for readers in other processes
         persist: False stores the step without its outputs; a resume that needs them runs it again
-        repeatable: False forbids a second run where a crash hid the outcome; an exception is an outcome
+        repeatable: False forbids a second run unless the first raised: after a crash, timeout or wrong result
         on_ambiguous: for such a call "fail" (default), "rerun", or a callable that returns the outcome
         artifact: True stores outputs in the artifact store, False in the row, None decides by size
         on_worker_loss: "rerun", or "fail" (default if not repeatable), when an executor loses its worker

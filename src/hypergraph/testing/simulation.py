@@ -787,6 +787,7 @@ class _SimulatedKernel(AsyncKernel):
             trial.under_way[path] -= 1
         late = None if step.node.transaction else self._fault(name, step.node, outcome)
         if late is not None:
+            outcome.in_doubt = False  # as if the function had raised it
             raise await self._late(late, step.node, f"{name} fails after its call")
         return result
 
@@ -814,7 +815,7 @@ class _SimulatedKernel(AsyncKernel):
             return None
         kinds = retry.retry_on if isinstance(retry.retry_on, tuple) else (retry.retry_on,)
         errors: list[Exception] = [error for kind in kinds if (error := _made(kind)) is not None]
-        if node.timeout is not None:
+        if node.timeout is not None and node.repeatable:  # else it is not repeated
             errors.append(NodeTimeoutError(name, node.timeout))
         wanted = [error for error in errors if retry.wants(error, outcome.attempts)]
         return trial.rng.choice(wanted) if wanted else None
