@@ -611,5 +611,7 @@ def test_a_store_is_made_of_its_parts_and_not_of_names() -> None:
     for options in ({"policy": "exit"}, {"serializer": "json"}, {"serializer": JsonSerializer}):
         with pytest.raises(TypeError, match=next(iter(options))):
             MemoryCheckpointer(**options)  # type: ignore[arg-type]  # what is refused
+    with pytest.raises(TypeError, match="policy must be a CheckpointPolicy"):
+        SqliteCheckpointer(":memory:", policy="")  # type: ignore[arg-type]  # what is refused
     with pytest.raises(TypeError, match="checkpointer must be a Checkpointer"):
         SyncRunner(checkpointer=MemoryCheckpointer)  # type: ignore[arg-type]  # what is refused

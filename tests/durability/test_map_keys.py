@@ -203,6 +203,101 @@ def test_another_key_for_the_same_items_is_refused(
     assert (bodies.take(), ids(store)) == ([], {f"prices/item-{i}" for i in range(3)})
 
 
+def numbered(size: int, since: int = 0) -> list[Row]:
+    """Return rows whose line is the id of the row before."""
+    return [{"id": i + 2, "line": i + 1, "price": f"{i}.5"} for i in range(since, since + size)]
+
+
+def by_line(inputs: dict[str, Any]) -> int:
+    found: int = inputs["row"]["line"]
+    return found
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        numbered(3),
+        numbered(3)[::-1],
+        numbered(2),
+        [*numbered(3), *numbered(3, 3)],
+        [numbered(1)[0], {"id": 7, "line": 9, "price": "1"}],  # an item that was recorded under another key
+        [*numbered(1), {"id": 1, "line": 9, "price": "1"}],  # a new item has its key
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_another_key_whose_values_are_known_is_refused(
+    durable: On, store: Checkpointer, bodies: Bodies, pricing: Graph, again: list[Row]
+) -> None:
+    price(durable, pricing, numbered(3), key=by_line)
+    bodies.take()
+    with pytest.raises(
+        ItemChangedError, match=r"with the key '\d', and key=\.\.\. gives '\d' for it: items would"
+    ):
+        price(durable, pricing, again, key=by_id)
+    assert (bodies.take(), len(ids(store))) == ([], 3)
+    price(durable, pricing, again, key=by_line)
+
+
+@pytest.mark.filterwarnings("error")
+def test_keys_that_change_places_are_refused(durable: On, bodies: Bodies, pricing: Graph) -> None:
+    names = {100: "a", 101: "b"}
+    price(durable, pricing, rows(2), key=lambda inputs: names[by_id(inputs)])
+    bodies.take()
+    names |= {100: "b", 101: "a"}
+    with pytest.raises(ItemChangedError, match=r"recorded with the key 'a', and key=\.\.\. gives 'b'"):
+        price(durable, pricing, rows(2), key=lambda inputs: names[by_id(inputs)])
+    assert bodies.take() == []
+
+
+@pytest.mark.filterwarnings("error")
+def test_corrected_items_run_again_also_if_they_have_the_values_of_others(
+    durable: On, bodies: Bodies, pricing: Graph
+) -> None:
+    price(durable, pricing, rows(3, {1}), key=by_id)
+    bodies.take()
+    changed = [{"id": 100, "price": "1.5"}, {"id": 101, "price": "0.5"}, {"id": 102, "price": "2.5"}]
+    again = price(durable, pricing, changed, key=by_id)
+    assert again["total"] == [2.25, 0.75, 3.75]
+    assert bodies.take() == ["parse 100", "total 100", "parse 101", "total 101"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_items_of_equal_values_are_corrected_by_their_key(
+    durable: On, bodies: Bodies, pricing: Graph
+) -> None:
+    """A key that the values do not tell: those of one item become those of another."""
+    given: list[str] = []
+
+    def in_order(inputs: dict[str, Any]) -> str:
+        return given.pop(0) if given else "?"
+
+    same = {"id": 1, "price": "1.5"}
+    given += ["a", "b"]
+    price(durable, pricing, [same, same], key=in_order)
+    given += ["a", "b"]
+    price(durable, pricing, [same, {"id": 1, "price": "2.5"}], key=in_order)
+    assert bodies.take().count("parse 1") == 3
+
+
+@pytest.mark.parametrize("kind", [OnSync, OnAsync], ids=RUNNERS)
+def test_redacted_values_are_compared_by_their_fingerprints(
+    kind: Any, tmp_path: Path, bodies: Bodies, pricing: Graph
+) -> None:
+    def less(node: str | None, name: str, value: Any) -> Any:
+        return {**value, "price": "?"} if name == "row" else value
+
+    store = SqliteCheckpointer(tmp_path / "w.db", redact=less)
+    price(kind(checkpointer=store), pricing, numbered(3), key=by_line)
+    bodies.take()
+    with pytest.raises(ItemChangedError, match=r"with the key '2', and key=\.\.\. gives '3'"):
+        price(kind(checkpointer=store), pricing, numbered(3), key=by_id)
+    changed = [{**row, "price": "9"} for row in numbered(3)]
+    price(
+        kind(checkpointer=store), pricing, changed, key=by_id
+    )  # none of them is known: the key may be right
+    assert len(bodies.take()) == 6
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_list_of_other_items_runs_under_the_same_key(
     durable: On, store: Checkpointer, bodies: Bodies, pricing: Graph

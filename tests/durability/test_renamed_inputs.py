@@ -182,3 +182,84 @@ def test_what_a_chat_remembers_is_not_begun_anew(durable: On, bodies: Bodies, en
     with pytest.raises(GraphChangedError, match="'turns'"):
         durable.run(new, workflow_id="c", **turn)
     assert bodies.take() == []
+
+
+# -- values whose node is gone -----------------------------------------------------------------------
+
+
+def rated(
+    bodies: Bodies,
+    makes: bool,
+    default: str = "EUR",
+    nested: bool = False,
+    formerly: Mapping[str, str | None] | None = None,
+) -> Graph:
+    """Return a graph whose last node takes a currency that another node makes, or a default."""
+
+    @node(output_name="amount")
+    def price(item: str) -> int:
+        return 5
+
+    @node(output_name="currency")
+    def look_up(item: str) -> str:
+        return "USD"
+
+    def made(amount: int, currency: str) -> str:
+        bodies.enter("charge")
+        return f"{amount} {currency}"
+
+    def with_default(amount: int, currency: str = default) -> str:
+        bodies.enter("charge")
+        return f"{amount} {currency}"
+
+    charge: Any = node(made if makes else with_default, output_name="paid").with_name("charge")
+    if nested:
+        charge = Graph([charge], name="pay").as_node()
+    return Graph([price, *([look_up] if makes else []), charge], name="shop", formerly=formerly)
+
+
+def fail_to_charge(durable: On, bodies: Bodies, **options: Any) -> None:
+    bodies.failing["charge"] = ConnectionError("bank")
+    durable.run(rated(bodies, True, **options), workflow_id="w", error_handling="continue", item="tea")
+    bodies.failing.clear()
+    bodies.take()
+
+
+@pytest.mark.parametrize("code_change", ["keep", "rerun", "error"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_value_whose_node_is_gone_is_not_replaced_by_a_default(
+    durable: On, store: Checkpointer, bodies: Bodies, nested: bool, code_change: Any
+) -> None:
+    fail_to_charge(durable, bodies, nested=nested)
+    new = rated(bodies, False, nested=nested)
+    taker = "pay" if nested else "charge"
+    text = rf"no node makes 'currency' any more, which node 'look_up' has made, and '{taker}' would take the"
+    if not (nested and code_change != "keep"):  # else the nested graph itself is refused
+        with pytest.raises(GraphChangedError, match=text):
+            durable.run(new, workflow_id="w", code_change=code_change)
+    with pytest.raises(GraphChangedError, match=text):
+        durable.run(new, fork_from=("w", None), workflow_id="fork")
+    (moved,) = migrate(store, new, dry_run=True).runs
+    assert moved.outcome == "refused"
+    assert bodies.take() == []
+    assert durable.run(new, workflow_id="w", currency="USD")["paid"] == "5 USD"
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_node_that_is_said_to_be_removed_leaves_the_default(
+    durable: On, bodies: Bodies, nested: bool
+) -> None:
+    fail_to_charge(durable, bodies, nested=nested)
+    new = rated(bodies, False, nested=nested, formerly={"look_up": None})
+    paid = durable.run(new, workflow_id="w")["paid"]
+    assert paid == ("5 USD" if nested else "5 EUR")  # a nested graph continues with what it began with
+
+
+def test_a_default_that_is_the_value_of_the_removed_node_is_taken(durable: On, bodies: Bodies) -> None:
+    fail_to_charge(durable, bodies)
+    assert durable.run(rated(bodies, False, default="USD"), workflow_id="w")["paid"] == "5 USD"
+
+
+def test_a_new_turn_takes_the_default_for_a_removed_node(durable: On, bodies: Bodies) -> None:
+    fail_to_charge(durable, bodies)
+    assert durable.run(rated(bodies, False), workflow_id="w", item="jam")["paid"] == "5 EUR"

@@ -190,6 +190,65 @@ def test_replace_where_nothing_is_appended_is_an_error_that_names_the_node() -> 
         Replace("text")
 
 
+def _listed(said: str) -> Any:
+    return [Replace(["summary"]), said]
+
+
+def _paired(said: str) -> Any:
+    return Replace(["summary"]), said
+
+
+def _nested(said: str) -> Any:
+    return Replace([Replace(["summary"]), said])
+
+
+def _yielding(said: str) -> Any:
+    yield Replace(["summary"])
+    yield said
+
+
+async def _waiting(said: str) -> Any:
+    return [said, Replace(["summary"])]
+
+
+async def _streaming(said: str) -> Any:
+    yield Replace(["summary"])
+
+
+@pytest.mark.parametrize("func", [_listed, _paired, _nested, _yielding, _waiting, _streaming])
+@pytest.mark.parametrize("inside", [False, True])
+def test_replace_among_the_items_is_an_error_that_names_the_node(func: Any, inside: bool) -> None:
+    graph: GraphType = Graph([node(func, output_name="log", append=True)], name="inner")
+    graph = Graph([graph.as_node()]) if inside else graph
+    result = asyncio.run(AsyncRunner().run(graph, said="hi", error_handling="continue"))
+    assert isinstance(result.error, TypeError)
+    verb = "yielded" if func in (_yielding, _streaming) else "returned"
+    text = f"Node {func.__name__!r} {verb} Replace among the items of 'log', and would add it as an item. "
+    assert str(result.error).startswith(text + "Return Replace(items) alone")
+    assert ("without yield" in str(result.error)) == (verb == "yielded")
+
+
+@both
+def test_replace_among_the_items_of_one_of_several_outputs_is_an_error(run: Run) -> None:
+    @node(output_name=("log", "plain", "more"), append=("log", "more"))
+    def made(x: int) -> Any:
+        return [x], [x], [Replace([x])]
+
+    with pytest.raises(TypeError, match="'made' returned Replace among the items of 'more'"):
+        run(Graph([made]), {"x": 1})
+
+
+@both
+def test_replace_in_a_list_that_a_nested_graph_hands_on_is_an_error(run: Run) -> None:
+    @node(output_name="log")
+    def made(x: int) -> Any:
+        return [Replace([x])]
+
+    inner = Graph([made], name="inner").as_node(append="log")
+    with pytest.raises(TypeError, match="'inner' returned Replace among the items of 'log'"):
+        run(Graph([inner]), {"x": 1})
+
+
 def test_those_of_one_superstep_are_added_in_graph_order_whoever_is_done_first() -> None:
     done: list[str] = []
     late: asyncio.Event

@@ -139,7 +139,7 @@ def test_capabilities_say_what_a_runner_can_do() -> None:
     )
 
 
-@pytest.mark.parametrize("limit", [-1, 1.5, True, "10"])
+@pytest.mark.parametrize("limit", [0, -1, 1.5, True, "10"])
 def test_max_iterations_is_a_positive_int(on: On, limit: Any) -> None:
     with pytest.raises(ValueError, match="max_iterations"):
         type(on)(max_iterations=limit)
@@ -339,7 +339,7 @@ def test_the_limit_of_iterations_comes_from_the_call_or_the_runner(on: On) -> No
 
     graph = Graph([count, gate])
     strict = type(on)(max_iterations=7)
-    for options, expected in (({}, 7), ({"max_iterations": 0}, 7), ({"max_iterations": 3}, 3)):
+    for options, expected in (({}, 7), ({"max_iterations": None}, 7), ({"max_iterations": 3}, 3)):
         result = strict.run(graph, {"n": 0}, error_handling="continue", **options)
         assert isinstance(result.error, InfiniteLoopError)
         assert result.error.max_iterations == expected

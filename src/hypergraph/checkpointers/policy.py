@@ -90,4 +90,4 @@ def policy_of(
     given: dict[str, Any] = {name: value for name, value in shortcuts.items() if value is not None}
     if policy is not None and given:
         raise ValueError(f"Cannot pass both policy and {' and '.join(given)}; put it into the policy")
-    return policy or CheckpointPolicy(**given)
+    return CheckpointPolicy(**given) if policy is None else policy

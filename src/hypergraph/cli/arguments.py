@@ -78,6 +78,13 @@ def number(text: str) -> int:
     return int(text)
 
 
+def positive(text: str) -> int:
+    """Return a number of at least 1."""
+    if (found := number(text)) == 0:
+        raise ValueError("a whole number of at least 1")
+    return found
+
+
 def parse(arguments: Sequence[str], options: Sequence[Option]) -> Namespace:
     """Return the parsed arguments.
 

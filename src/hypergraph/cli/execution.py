@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hypergraph import AsyncRunner, Graph, MapResult, NodeError, RunResult, SyncRunner
 from hypergraph.checkpointers import Checkpointer, Workflow
-from hypergraph.cli.arguments import Option, number
+from hypergraph.cli.arguments import Option, positive
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import PAIRS, given_values
 from hypergraph.cli.output import duration, located, quoted, say, status, suggested, until
@@ -45,7 +45,7 @@ T = TypeVar("T")
 SINGLE_RUN_OPTIONS = (
     Option("--select", "return only this output", "NAME", many=True),
     Option("--entrypoint", "the node where a cycle starts", "NODE"),
-    Option("--max-iterations", "the most rounds of a loop", "N", number),
+    Option("--max-iterations", "the most rounds of a loop", "N", positive),
 )
 RUN_OPTIONS = (
     Option("--map-over", "run once for each item of this input", "KEY", many=True),
@@ -155,8 +155,8 @@ def order_of(call: Call, stored: Workflow | None = None, tags: Mapping[str, str]
     if given.map_over:
         options |= {"map_over": given.map_over, "map_mode": given.map_mode or "zip"}
         options["error_handling"] = given.error_handling or "raise"
-        options |= {"key": given.key} if given.key else {}
-    elif given.map_mode or given.error_handling or given.key:
+        options |= {"key": given.key} if given.key is not None else {}
+    elif given.map_mode or given.error_handling or given.key is not None:
         raise Problem(USAGE, "--map-mode, --key and --error-handling need --map-over")
     return new_order(call, target, graph, values, options)._replace(resumes=stored is not None)
 

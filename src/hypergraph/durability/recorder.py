@@ -1647,7 +1647,7 @@ class MapRecorder:
         known = {item.fingerprint: number for number, item in numbered if item.fingerprint is not None}
         others = [item for _, item in numbered if item.fingerprint is None]
         wanted = set(keys).difference(known)
-        if keys and known and len(wanted) == len(keys):
+        if keys and known:
             self._refuse_other_keys(map_run, [item for _, item in numbered if item.fingerprint is not None])
         if wanted and others:
             known |= self._numbers_without_key(map_run, others, wanted)
@@ -1657,29 +1657,46 @@ class MapRecorder:
     def _refuse_other_keys(self, map_run: MapRun, items: Sequence[Workflow]) -> None:
         """Raise ItemChangedError if recorded items are given again, and only `key` is another than before.
 
-        Warn where that is not known. A list of other items is welcome: what is recorded has the key that the
-        function gives it.
+        Items of known keys are compared with what was recorded: one that was corrected runs again, and what
+        it was is not given any more. Of the others, the first that has its key by `key` says enough, so that
+        a list of other items is welcome. Warn if no key is known, and no item tells why.
         """
-        given = set(self.keys[map_run])
-        for item in items:
+        places = {key: index for index, key in enumerate(self.keys[map_run])}
+        known = [item for item in items if item.fingerprint in places]
+        others = [item for item in items if item.fingerprint not in places]
+        for item in (*known, *(others if len(known) < len(places) else ())):
+            recorded, stored = item.fingerprint or "", inputs_in(self.store, item)
+            if recorded in places and not self._has_news(map_run, stored, places[recorded]):
+                continue
             try:
-                key = self._key_of_stored(map_run, item)
+                key = self._key_of_stored(map_run, item, stored)
             except ItemChangedError:  # its inputs do not tell
                 continue
-            if key == item.fingerprint:
+            if key == recorded:
+                if recorded in places:
+                    continue
                 return
-            if key in given and self.store.encoding.redact is None:
+            is_given = key in places and not self._has_news(map_run, stored, places[key])
+            if is_given or (key in places and not known and self.store.encoding.redact is None):
                 raise ItemChangedError(
-                    f"Item {item.item} of {map_run.workflow_id!r} was recorded with the key "
-                    f"{item.fingerprint!r}, and key=... gives {key!r} for it: all items would run again. "
+                    f"Item {item.item} of {map_run.workflow_id!r} was recorded with the key {recorded!r}, "
+                    f"and key=... gives {key!r} for it: items would run again that have run. "
                     "Pass the same key=... as before, or use another workflow_id.",
                     workflow_id=item.id,
                 )
+        if known:
+            return
         warn_caller(
             f"None of the {plural(len(items), 'recorded key')} of {map_run.workflow_id!r} is among those "
             "that key=... gives now, so that all items run as new ones. If they are the same items, pass "
             "the same key=... as before; if they are others, another workflow_id keeps the lists apart."
         )
+
+    @staticmethod
+    def _has_news(map_run: MapRun, stored: Stored, index: int) -> bool:
+        """Say whether the mapped values of an item are others than the stored ones, or may be."""
+        given = {name: map_run.items[index][name] for name in map_run.map_over}
+        return bool(stored.news(given, surely=given))
 
     def _numbers_without_key(
         self, map_run: MapRun, items: Sequence[Workflow], wanted: Collection[str]
@@ -1691,7 +1708,7 @@ class MapRecorder:
         self._refuse_redacted(map_run)
         found: dict[str, Workflow] = {}
         for item in items:
-            key = self._key_of_stored(map_run, item)
+            key = self._key_of_stored(map_run, item, inputs_in(self.store, item))
             if key in found and key in wanted:
                 raise ItemChangedError(
                     f"Items {found[key].item} and {item.item} of {map_run.workflow_id!r} were recorded "
@@ -1702,11 +1719,11 @@ class MapRecorder:
             found[key] = item
         return {key: item.item or 0 for key, item in found.items() if key in wanted}
 
-    def _key_of_stored(self, map_run: MapRun, item: Workflow) -> str:
+    def _key_of_stored(self, map_run: MapRun, item: Workflow, stored: Stored) -> str:
         """Return the key that the stored inputs of an item have; raises ItemChangedError."""
-        stored = {name: value for name, (_, value) in inputs_in(self.store, item).inputs.items()}
-        lost = {name: value for name, value in stored.items() if isinstance(value, Undecodable)}
-        readable = {name: value for name, value in stored.items() if name not in lost}
+        inputs = {name: value for name, (_, value) in stored.inputs.items()}
+        lost = {name: value for name, value in inputs.items() if isinstance(value, Undecodable)}
+        readable = {name: value for name, value in inputs.items() if name not in lost}
         cause: Exception | None = None
         try:
             found = _value_of(self.options.key, readable)

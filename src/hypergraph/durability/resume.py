@@ -414,6 +414,7 @@ def refuse_defaults(run: Run, stored: Stored, given: Collection[str] = ()) -> No
     The parameter that took it was renamed, in most cases. What only finished nodes took is not needed; what
     is `given` now, and what another node makes first, does not count.
     """
+    _refuse_unmade(run, stored, given)
     nodes = (stored.workflow.graph or {}).get("nodes", ())
     graph = run.admission.graph
     now = {name for node in graph.iter_nodes() for name in (*node.inputs, *node.data_outputs)}
@@ -438,6 +439,36 @@ def refuse_defaults(run: Run, stored: Stored, given: Collection[str] = ()) -> No
                 value = stored.inputs[old][1] if old in stored.inputs else stored.state[old]
                 if _may_be(value, step, name):
                     raise _replaced_by_default(run, stored, old, step, name)
+
+
+def _refuse_unmade(run: Run, stored: Stored, given: Collection[str]) -> None:
+    """Raise GraphChangedError for a value of a node that is gone, where a default would be taken for it.
+
+    A turn that begins now is asked nothing: its nodes would have made the value anew.
+    """
+    graph, past = run.admission.graph, run.resumed
+    if past.first == past.entry:
+        return
+    nodes = (stored.workflow.graph or {}).get("nodes", ())
+    makers = {name: node["name"] for node in nodes for name in node["outputs"]}
+    made = {name for node in graph.iter_nodes() for name in node.outputs}
+    known = {*made, *given, *run.values, *run.admission.base, *stored.inputs}
+    for step in (run.plan.steps[i] for i in bits(run.standing.ahead())):
+        for name in step.node.inputs:
+            if name in known or name not in makers or name not in stored.state:
+                continue
+            if not step.node.has_default_for(name) or graph.removed & {name, makers[name]}:
+                continue
+            value = stored.state[name]
+            if isinstance(value, Undecodable) or is_other(value, step.node.get_default_for(name)):
+                maker = makers[name]
+                raise GraphChangedError(
+                    f"Workflow {stored.workflow.id!r}: no node makes {name!r} any more, which node {maker!r} "
+                    f"has made, and {run.path_of(step.name)!r} would take the default of {name!r} instead.\n"
+                    f"Nothing ran. How to fix: pass formerly={{{maker!r}: None}} to its Graph, if the value "
+                    f"is not needed any more; or pass the value again, as in {name}=...",
+                    workflow_id=stored.workflow.id,
+                )
 
 
 def completed_since(stored: Stored, superstep: int) -> list[StepRecord]:

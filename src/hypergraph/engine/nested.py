@@ -20,7 +20,7 @@ from hypergraph.engine.execute import (
 )
 from hypergraph.engine.kernel import AWAY, PauseExecution, pass_on
 from hypergraph.engine.lists import items_of
-from hypergraph.engine.plan import ABSENT, Step
+from hypergraph.engine.plan import ABSENT, Step, refuse_replace_inside
 from hypergraph.engine.run import CallContext, Run, StepOutcome, clock, own_list
 from hypergraph.exceptions import GraphConfigError, NodeError, WorkerLostError, warn_caller
 from hypergraph.nodes.names import shown
@@ -353,6 +353,7 @@ def _appended(step: Step, runs: Iterable[Run | None], name: str) -> list[Any] | 
             added += run.lists.added(run.values, name)
             is_anew = is_anew or name in run.lists.anew
         elif name in run.values:
+            refuse_replace_inside(step.name, name, run.values[name])
             added += items_of(run.values[name])
     return Replace(added) if is_anew else added
 

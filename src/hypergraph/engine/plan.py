@@ -7,7 +7,7 @@ import enum
 import numbers
 import types
 from collections.abc import Callable, Collection, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import Parameter as Kinds
 from operator import itemgetter
 from typing import Any, Literal, NoReturn, Protocol
@@ -180,6 +180,41 @@ def refuse_replace(name: str, output: str) -> NoReturn:
     )
 
 
+_HOLDERS = (list, tuple, Replace)
+
+
+def refuse_replace_inside(name: str, output: str, result: Any, *, is_generator: bool = False) -> None:
+    """Raise TypeError for a Replace among the items that are appended: it would become one of them."""
+    items = result.items if isinstance(result, Replace) else result
+    if isinstance(items, (list, tuple)) and Replace in map(type, items):
+        how, plain = ("yielded", ", from a function without yield") if is_generator else ("returned", "")
+        raise TypeError(
+            f"Node {name!r} {how} Replace among the items of {output!r}, and would add it as an item. "
+            f"Return Replace(items) alone{plain}, with all items that the list then consists of."
+        )
+
+
+def appender(node: FunctionNode, unpack: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    """Return what turns the result of a node that appends into its values; it raises TypeError."""
+    refuse = partial(refuse_replace_inside, node.name, is_generator=node.is_generator)
+    places = [(node.data_outputs.index(name), name) for name in node.append]
+    output = node.data_outputs[0]
+
+    def one(result: Any) -> Any:
+        if isinstance(result, _HOLDERS):
+            refuse(output, result)
+        return result
+
+    def several(result: Any) -> Any:
+        found = result if unpack is None else unpack(result)
+        for place, name in places:
+            if isinstance(found[place], _HOLDERS):
+                refuse(name, found[place])
+        return found
+
+    return one if unpack is None else several
+
+
 def unpacker(
     name: str, outputs: Names, originals: Names, appends: Collection[str] = ()
 ) -> Callable[[Any], Any]:
@@ -344,6 +379,8 @@ class Step:
                 self.resolve = drop
             elif len(self.outputs) > 1:
                 self.resolve = unpacker(node.name, self.outputs, node.original_outputs, self.appends)
+            if self.appends:
+                self.resolve = appender(node, self.resolve)
             special = node.cache or node.retry or node.timeout or node.offload or node.is_generator
             self.direct = node.transaction and not special
             special = special or node.transaction

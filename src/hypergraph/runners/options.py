@@ -152,9 +152,9 @@ def _check_error_handling(value: Any) -> None:
 
 
 def check_max_iterations(value: Any) -> None:
-    """Raise ValueError for a limit that is not a positive int; 0 stands for the default."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"max_iterations must be a positive int, got {value!r}")
+    """Raise ValueError for a limit that is not a positive int."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"max_iterations must be a positive int, or None for the default, got {value!r}")
 
 
 def _check_max_concurrency(value: Any) -> None:

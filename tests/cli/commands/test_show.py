@@ -205,6 +205,8 @@ def test_an_ambiguous_one_with_its_matches(stories: Cli) -> None:
         (["steps", "support-1", "--slow", "quick"], "Invalid duration: 'quick'"),
         (["steps", "support-1", "--cursor", "x"], "Invalid cursor: 'x'"),
         (["steps", "support-1", "--limit", "0"], "limit must be at least 1"),
+        (["ls", "--limit", "0"], "Invalid value for --limit: '0' (expected a whole number of at least 1)"),
+        (["state", "refine-1", "--key", "notes", "--limit", "0"], "Invalid value for --limit: '0'"),
         (["ls", "--where", "node:embed duration > "], "after 'duration', write an operator and a value"),
         (["ls", "--where", "colour = red"], "Unknown field 'colour'"),
         (["ls", "--search", "x", "--graph", "y"], "--search cannot be combined with --graph"),

@@ -364,11 +364,12 @@ class ClockAhead:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"priority": 0}, {"delay": -1}, {"retries": -1}, {"retry_delay": float("nan")}]
+    "wrong",
+    [{"priority": 0}, {"delay": -1}, {"retries": -1}, {"retry_delay": float("nan")}, {"queue": ""}],
 )
-def test_a_number_out_of_range_is_named(cluster: TestCluster, wrong: dict[str, Any]) -> None:
+def test_a_wrong_option_is_named(cluster: TestCluster, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        cluster.runner.submit("doubling", {"x": 1}, queue="unserved", **wrong)
+        cluster.runner.submit("doubling", {"x": 1}, **{"queue": "unserved", **wrong})
 
 
 def test_what_cannot_travel_is_refused_before_anything_is_submitted(cluster: TestCluster) -> None:
@@ -441,6 +442,8 @@ def test_a_queue_is_changed_by_declaring_it_again(cluster: TestCluster) -> None:
     assert cluster.one("SELECT concurrency FROM dbos.queues WHERE name = 'limited'") == 1
     with pytest.raises(ValueError, match="concurrency"):
         cluster.runner.queue("limited", concurrency=1, worker_concurrency=2)
+    with pytest.raises(ValueError, match="polling must be"):
+        cluster.runner.queue("limited", polling=0)
 
 
 def test_the_doctor_tells_who_works_and_what_waits(cluster: TestCluster) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypergraph.cli.arguments import Option, number
+from hypergraph.cli.arguments import Option, positive
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import suggested, when
 from hypergraph.cli.stores import WF, asked, opened
@@ -15,7 +15,7 @@ errors_options = (
     Option("--graph", "only runs of this graph", "NAME"),
     Option("--since", "only workflows created since: an age like 2h, or a date", "T"),
     Option("--all", "with resolved errors: those of workflows that were resumed and completed"),
-    Option("--limit", "how many groups, default 20", "N", number, 20),
+    Option("--limit", "how many groups, default 20", "N", positive, 20),
 )
 
 

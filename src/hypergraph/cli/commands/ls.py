@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from hypergraph.checkpointers.query import FILTERS
-from hypergraph.cli.arguments import Option, number, repeated
+from hypergraph.cli.arguments import Option, positive, repeated
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, how_soon, owned_status, quoted, suggested, when
 from hypergraph.cli.registry import module_of
@@ -23,7 +23,7 @@ ls_options = (
     *(Option(f"--{each.name}", each.help, each.value, many=each.many) for each in FILTERS),
     Option("--search", "list steps that mention these words in names, errors or values", "TEXT"),
     Option("--sort", "the greatest first, of what nodes record: cost, input_tokens, ...", "NAME"),
-    Option("--limit", "how many, default 20", "N", number, 20),
+    Option("--limit", "how many, default 20", "N", positive, 20),
     Option("--cursor", "continue after the previous page", "C"),
 )
 
@@ -39,7 +39,7 @@ def ls(call: Call) -> Reply:
     if given.sort is not None:
         page = module_of("ls_store").by_amount(call, filters)
     else:
-        page = workflows(call.lists(), **filters, limit=given.limit or None, cursor=given.cursor or None)
+        page = workflows(call.lists(), **filters, limit=given.limit, cursor=given.cursor or None)
     if any(item["status"] == "active" for item in page["items"]):
         page = module_of("ls_store").owned(call, page)
     if (is_server(call.address) or is_named(call.address)) and given.parent is None:

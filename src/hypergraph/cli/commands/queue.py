@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.cli.arguments import Option, number
+from hypergraph.cli.arguments import Option, positive
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.commands.submit import APPLICATION, enqueued
 from hypergraph.cli.commands.worker import runner_at
@@ -27,7 +27,7 @@ queue_show_options = (
         "S",
         choices=(WAITING, DELAYED, RUNNING, DEAD),
     ),
-    Option("--limit", "how many, default 50", "N", number, 50),
+    Option("--limit", "how many, default 50", "N", positive, 50),
 )
 queue_pause_options = (_QUEUE, APPLICATION)
 queue_resume_options = (_QUEUE, APPLICATION)

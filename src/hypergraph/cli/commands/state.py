@@ -9,7 +9,7 @@ from typing import Any
 
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.overview import outdated_in
-from hypergraph.cli.arguments import Option, number
+from hypergraph.cli.arguments import Option, number, positive
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import as_json, list_of_items, suggested, write_file
 from hypergraph.cli.stores import WF, answer, asked
@@ -39,7 +39,7 @@ state_options = (
         "--limit",
         f"how many items, default {ROWS}, or characters, default {TEXT}; in JSON and files all",
         "N",
-        number,
+        positive,
     ),
     Option(
         "--output",

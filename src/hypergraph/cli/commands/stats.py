@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypergraph.cli.arguments import Option, number
+from hypergraph.cli.arguments import Option, number, positive
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, suggested
 from hypergraph.cli.stores import opened
@@ -19,7 +19,7 @@ stats_options = (
     Option("--node", "only this node", "NAME"),
     Option("--since", "only steps since: an age like 2h, or a date", "T"),
     Option("--last", "where the time of the last N runs went, nested nodes included", "N", number),
-    Option("--limit", "how many nodes, default 20", "N", number, ROWS),
+    Option("--limit", "how many nodes, default 20", "N", positive, ROWS),
 )
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from hypergraph.cli.arguments import Option, number, repeated
+from hypergraph.cli.arguments import Option, positive, repeated
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, status, suggested
 from hypergraph.cli.stores import WF, answer
@@ -143,7 +143,7 @@ timeline_options = (
         "--limit",
         f"how many steps, default {_READ}; many are folded by node",
         "N",
-        number,
+        positive,
         _READ,
     ),
     Option("--cursor", "continue after the previous page", "C"),

@@ -53,8 +53,7 @@ class DBOSRunner:
         application: str = "hypergraph",
         polling: float = 0.1,
     ) -> None:
-        if not polling > 0:
-            raise ValueError(f"polling must be a number of seconds greater than 0, got {polling!r}")
+        _check_polling(polling)
         self._cluster = Cluster(dsn, application, store, polling)
         self.checkpointer = self._cluster.store()  # the store of the runs
         self._submissions = Submissions(self._cluster, self.checkpointer)
@@ -112,7 +111,7 @@ class DBOSRunner:
             more["delay_seconds"] = _checked("delay", delay)
             now = datetime.now(UTC).timestamp() + (self.checkpointer.backend.clock_skew() or 0.0)
             call = replace(call, not_before=now + delay)
-        dbos_id = self._submissions.enqueue(RUN, call, queue or self._queue, **more)
+        dbos_id = self._submissions.enqueue(RUN, call, self._queue_of(queue), **more)
         return Submitted(self._submissions, call.workflow_id, dbos_id, graph)
 
     def submit_map(
@@ -156,7 +155,7 @@ class DBOSRunner:
         call = replace(
             call,
             restart=restart or "",
-            queue=queue or self._queue,
+            queue=self._queue_of(queue),
             map_over=names,
             map_mode=map_mode,
             retries=_checked("retries", retries),
@@ -238,6 +237,11 @@ class DBOSRunner:
         self.checkpointer.backend.stop_all([*stopped, *([workflow_id] if in_flight else ())])
         return bool(in_flight or below)
 
+    def _queue_of(self, queue: str | None) -> str:
+        if queue == "":
+            raise ValueError("queue must be the name of a queue, or None for that of the runner, got ''")
+        return self._queue if queue is None else queue
+
     # -- queues and schedules --------------------------------------------------------------------------
 
     def queue(
@@ -261,15 +265,17 @@ class DBOSRunner:
             polling: seconds between two reads of the queue; by default those of the runner
 
         Raises:
-            ValueError: the limits contradict each other.
+            ValueError: the limits contradict each other, or polling is not greater than 0.
         """
+        if polling is not None:
+            _check_polling(polling)
         self._cluster.set_queue(
             name,
             global_concurrency=concurrency,
             worker_concurrency=worker_concurrency,
             limiter={"limit": limit[0], "period": limit[1]} if limit else None,
             partition_concurrency=partition_concurrency,
-            polling_interval_sec=polling or self._cluster.polling,
+            polling_interval_sec=self._cluster.polling if polling is None else polling,
         )
 
     def pause_queue(self, name: str) -> None:
@@ -343,7 +349,8 @@ class DBOSRunner:
         if "restart" in options:
             raise TypeError("A schedule begins new runs, which have no failed items: leave out restart.")
         call = self._submissions.call(graph, name, values, options, tags)
-        self._cluster.ensure_queue(queue or self._queue)
+        queue = self._queue_of(queue)
+        self._cluster.ensure_queue(queue)
         try:
             self._cluster.client.apply_schedules(
                 [
@@ -354,7 +361,7 @@ class DBOSRunner:
                         "context": call.to_json(),
                         "cron_timezone": timezone,
                         "automatic_backfill": backfill,
-                        "queue_name": queue or self._queue,
+                        "queue_name": queue,
                     }
                 ]
             )
@@ -426,6 +433,11 @@ class DBOSRunner:
         """Close all connections; the next use opens them again."""
         self._cluster.close()
         self.checkpointer.close()
+
+
+def _check_polling(polling: float) -> None:
+    if not polling > 0:
+        raise ValueError(f"polling must be a number of seconds greater than 0, got {polling!r}")
 
 
 def _checked(name: str, number: Any) -> Any:
