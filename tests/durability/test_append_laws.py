@@ -19,7 +19,10 @@ from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer
 
 Result = list[Any] | Replace
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*gives up an unfinished turn:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*gives up an unfinished turn:UserWarning"),
+    pytest.mark.filterwarnings("ignore:What .* has appended to .* is lost:UserWarning"),
+]
 
 
 class Script:

@@ -190,6 +190,41 @@ def test_replace_where_nothing_is_appended_is_an_error_that_names_the_node() -> 
         Replace("text")
 
 
+@both
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("gated", [False, True])
+def test_what_a_replace_beside_it_drops_is_warned_of_once(run: Run, inside: bool, gated: bool) -> None:
+    @node(output_name="log", append=True)
+    def tool(x: int) -> str:
+        return "found"
+
+    @node(output_name="log", append=True)
+    def quiet(x: int) -> list[str]:
+        return []
+
+    @node(output_name="log", append=True)
+    def compact(x: int) -> Replace:
+        return Replace(["summary"])
+
+    @route(targets=["tool", "quiet", "compact"], multi_target=True)
+    def choose(x: int) -> list[str]:
+        return ["tool", "quiet", "compact"]
+
+    gates = [choose] if gated else []
+
+    def made(*nodes: Any) -> Any:
+        graph = Graph([*gates, *nodes], name="inner")
+        return run(Graph([graph.as_node()]) if inside else graph, {"x": 1})["log"]
+
+    where = "inner/" if inside else ""
+    with pytest.warns(
+        UserWarning, match=f"What '{where}tool' has appended to 'log' is lost: '{where}comp"
+    ) as caught:
+        assert made(tool, quiet, compact) == ["summary"]
+    assert len(caught) == 1
+    assert made(compact, quiet, tool) == ["summary", "found"]
+
+
 def _listed(said: str) -> Any:
     return [Replace(["summary"]), said]
 

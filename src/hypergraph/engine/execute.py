@@ -674,6 +674,14 @@ def report(run: Run) -> None:
     """
     told = [] if run.fixed or run.failure is not None else _left_undone(run)
     told += [] if run.fixed else _unused_answers(run)
+    steps = run.plan.steps
+    for name, (first, anew) in run.lists.dropped.items():
+        told.append(
+            f"What {run.path_of(steps[first].name)!r} has appended to {name!r} is lost: "
+            f"{run.path_of(steps[anew].name)!r} has returned Replace in the same superstep, and stands after "
+            f"it in the graph. Let one run before the other, as with wait_for; or put the node that "
+            "replaces first, so that what others append beside it follows."
+        )
     policy = run.context.options.on_missing
     selected = run.admission.selected if run.status is RunStatus.COMPLETED else None
     missing = [name for name in selected if name not in run.values] if selected else []

@@ -28,12 +28,15 @@ class Mark(NamedTuple):
 class Lists:
     """The appended lists of a run: steps may end in any order, their items stand where the steps belong."""
 
-    __slots__ = ("_marks", "_rounds", "anew", "unread")
+    __slots__ = ("_marks", "_rounds", "anew", "dropped", "unread")
 
     def __init__(self) -> None:
         self._rounds: dict[int, int | None] = {}  # by step under way: the superstep that it belongs to
         self._marks: dict[str, list[Mark]] = {}
         self.anew: set[str] = set()  # lists that a step has started anew
+        self.dropped: dict[
+            str, tuple[int, int]
+        ] = {}  # by list: a step, and one beside it that dropped its items
         self.unread: frozenset[str] = frozenset()  # stored lists that nothing takes: they are only added to
 
     def begin(self, index: int, superstep: int | None) -> None:
@@ -86,10 +89,15 @@ class Lists:
         while number and marks[number - 1].at > at:  # a step that belongs after this one was faster
             number -= 1
             end -= marks[number].length
-        if any(mark.anew for mark in marks[number:]):
+        if later := next((mark for mark in marks[number:] if mark.anew), None):
+            if later.at[0] == superstep and items and not anew:
+                self.dropped[name] = index, later.at[1]
             return  # what it would add to, or start anew, has been replaced since
         if anew:
             self.anew.add(name)
+            for mark in marks[:number]:
+                if mark.at[0] == superstep and mark.at != at and mark.length and not mark.anew:
+                    self.dropped[name] = mark.at[1], index
             values[name] = [*items, *known[end:]]
             marks[:number] = [Mark(at, len(items), anew=True)]
         else:

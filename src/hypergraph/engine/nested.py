@@ -220,8 +220,8 @@ def report_map(map_run: MapRun, *, answers_only: bool) -> dict[int, ValueError]:
     """
     lacking: dict[int, ValueError] = {}
     for index, run in enumerate(map_run.runs):
-        if run is None or (run.fixed and run.admission.selected is None):  # it lacks and asks nothing
-            continue
+        if run is None or (run.fixed and run.admission.selected is None and not run.lists.dropped):
+            continue  # it lacks and asks nothing
         answers = () if run.fixed else run.answers
         if answers or run.admission.answers or not (run.failure or answers_only):
             try:

@@ -519,7 +519,7 @@ class BaseRunner(ABC):
         if run.context.budget is not None:
             run.context.check_budget()
         if run.failure is None:
-            if not (run.fixed and run.context.options.on_missing == "ignore"):
+            if not run.fixed or run.context.options.on_missing != "ignore" or run.lists.dropped:
                 report(run)
             return result
         if run.admission.answers:
