@@ -190,12 +190,17 @@ def check_view(agent: Agent, store: Checkpointer, seed: int) -> None:
                 assert 1 + len(source["others"]) + source["earlier"] == len(steps), f"seed {seed}: {source}"
 
 
+LOST = pytest.mark.filterwarnings("ignore:What .* has appended to .* is lost")  # by a Replace beside it
+
+
+@LOST
 @pytest.mark.parametrize("part", range(4))
 def test_a_value_was_made_of_what_was_passed_to_functions(part: int) -> None:
     for seed in range(part, 24, 4):
         check(seed, MemoryCheckpointer())
 
 
+@LOST
 def test_a_file_says_the_same(tmp_path: Path) -> None:
     for seed in range(100, 106):
         with SqliteCheckpointer(str(tmp_path / f"{seed}.db")) as store:

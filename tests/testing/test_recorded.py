@@ -95,6 +95,7 @@ def test_a_list_that_was_replaced_is_replaced_again(store: Checkpointer) -> None
     ] == seen
 
 
+@pytest.mark.filterwarnings("ignore:What .* has appended to 'log' is lost")
 def test_what_a_sibling_replaced_is_still_recorded(store: Checkpointer) -> None:
     @node(output_name="log", append=True)
     def first(x: int) -> str:

@@ -637,6 +637,7 @@ def test_runs_that_fail_and_pass_the_check_are_told() -> None:
         raise AttributeError("typo")
 
     report = simulate(Graph([slip], name="g"), {"x": 1}, seeds=3, check=lambda run: None)
-    assert report.ok
+    assert report.failure is None
+    assert not report.ok
     assert report.errors == {"AttributeError: typo": 3}
     assert "No run has completed" in str(report)
