@@ -78,7 +78,7 @@ _in_order = itemgetter(
     )
 )
 _sound: set[tuple[type, ...]] = set()  # types of rows that are right: there are few combinations
-_LONG = 1e9  # milliseconds that are no reason to look closer
+_LONG = 1e9  # milliseconds: a shorter time is valid without a closer look
 _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
     "decision": (str, list),
     "wait_versions": (dict,),
