@@ -177,6 +177,42 @@ class Table(NamedTuple):
 Block = Table | str | list[str]  # a table, a line, or a group of lines
 
 
+def with_usage(table: Table, used: Sequence[Mapping[str, float]]) -> Table:
+    """Return a table with a column for each amount that one of its rows has, in order of their names."""
+    names = sorted({name for usage in used for name in usage})
+    if not names:
+        return table
+    rows = [
+        (*row, *(amount_text(usage.get(name)) for name in names))
+        for row, usage in zip(table.rows, used, strict=True)
+    ]
+    amounts = [*map(amount_heading, names)]
+    return table._replace(headings=(*table.headings, *amounts), rows=rows, numbers=frozenset(amounts))
+
+
+def amount_heading(name: str) -> str:
+    """Return the heading of an amount: "Input tokens" for input_tokens."""
+    return name.replace("_", " ").strip().capitalize() or name
+
+
+def amount_text(amount: float | None) -> str:
+    """Return an amount with at most six significant digits behind the point; nothing for None."""
+    if amount is None:
+        return ""
+    return f"{int(amount):,}" if float(amount).is_integer() else f"{float(amount):.6g}"
+
+
+def failed_status(message: str | None, node_name: str | None = None, attempts: int = 1) -> str:
+    """Return "FAILED: message", with the node before the message if it is given."""
+    parts = (f"FAILED{after(attempts)}", node_name, first_line(message or ""))
+    return ": ".join(part for part in parts if part)
+
+
+def after(attempts: int) -> str:
+    """Return " after 3 attempts", and nothing for the first one."""
+    return f" after {attempts} attempts" if attempts > 1 else ""
+
+
 def as_text(header: Iterable[object], *blocks: Block) -> str:
     """Return a header line and below it the blocks, each after an empty line."""
     lines = [_header(header)]

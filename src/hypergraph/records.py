@@ -1,12 +1,14 @@
-"""Frozen records of runs that all layers share: statuses, node records, pauses."""
-
-from __future__ import annotations
+"""Frozen records of runs that all layers share: statuses, node records with their table, pauses."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Any, Literal
+
+from hypergraph.display import FailedTime, Table, after, execution_time, failed_status, with_usage
+from hypergraph.exceptions import safe_text
 
 
 class RunStatus(Enum):
@@ -131,3 +133,58 @@ class PauseInfo:
         """Every output mapped to the key under which its answer is expected."""
         names = self.output_params or (self.output_param,)
         return {name: ".".join((*self.path, name)) for name in names}
+
+
+def total_usage(steps: Iterable[NodeRecord]) -> dict[str, float]:
+    """Return what steps have recorded, added up, with what their nested graphs have."""
+    found: dict[str, float] = {}
+    for step in steps:
+        for used in (step.usage, None if step.log is None else step.log.usage):
+            for name, amount in (used or {}).items():
+                found[name] = found.get(name, 0) + amount
+    return found
+
+
+def step_table(steps: Iterable[NodeRecord]) -> Table:
+    """Return a table with one row per execution and, below it, one for each of its inner steps.
+
+    There is a Decision column if there are decisions, and one for each amount that was recorded.
+    """
+    found = list(steps)
+    rows: list[tuple[object, ...]] = []
+    used: list[dict[str, float]] = []
+    for step in found:
+        rows.append((*_step_row(step), _decision(step.decision)))
+        used.append(total_usage([step]))
+        rows += [_inner_row(inner) for inner in step.steps]
+        used += [inner.usage or {} for inner in step.steps]
+    headings = ("Step", "Node", "Duration", "Status", "Decision")
+    shown = len(headings) if any(row[-1] for row in rows) else len(headings) - 1
+    return with_usage(Table(headings[:shown], [row[:shown] for row in rows]), used)
+
+
+def _inner_row(step: InnerStep) -> tuple[object, ...]:
+    failed = step.status == "failed"
+    status = failed_status(step.error) if failed else "recorded before" if step.replayed else step.status
+    return "", f"  {step.key}", _time(step), status, ""
+
+
+def _step_row(step: NodeRecord) -> tuple[object, ...]:
+    failed = step.status == "failed"
+    status = failed_status(step.error, attempts=step.attempt) if failed else step.status + after(step.attempt)
+    if step.log is not None:
+        inner = step.log.steps if hasattr(step.log, "steps") else step.log.items
+        status += f" ({len(inner)} inner)"
+    return step.superstep, step.node_name, _time(step), status
+
+
+def _time(step: NodeRecord | InnerStep) -> object:
+    """Return the cell of the duration; that of a failure says nothing about the node."""
+    return FailedTime(step.duration_ms) if step.status == "failed" else execution_time(step.duration_ms)
+
+
+def _decision(decision: Any) -> str:
+    if decision is None:
+        return ""
+    targets = decision if isinstance(decision, (list, tuple)) else [decision]
+    return "→ " + (", ".join(safe_text(target) for target in targets) or "(none)")

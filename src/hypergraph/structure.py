@@ -1,7 +1,5 @@
 """Stored structure of a graph, read back without its code, and walks over directed graphs of names."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar

@@ -17,7 +17,7 @@ from support.running import OnAsync, OnSync
 
 from hypergraph import END, Graph, ifelse, interrupt, node, route
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, StepRecord, StepStatus, WorkflowStatus
-from hypergraph.checkpointers.history import ready_nodes
+from hypergraph.checkpointers.course import ready_nodes
 from hypergraph.checkpointers.records import Turn
 from hypergraph.exceptions import WorkflowError
 from hypergraph.graph.structure import structure_of

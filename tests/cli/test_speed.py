@@ -84,8 +84,9 @@ def test_a_list_loads_neither_engine_nor_encoder(large: Path) -> None:
     assert f"Workflows ({WORKFLOWS} total)" in printed
 
 
-def test_a_workflow_at_a_glance_loads_neither_engine_nor_encoder(large: Path) -> None:
-    heavy = ("msgspec", "asyncio", "hashlib", "pickle", "hypergraph.engine", "hypergraph.values.serializers")
+def test_a_workflow_at_a_glance_loads_neither_engine_nor_scheduler_nor_encoder(large: Path) -> None:
+    ours = ("engine", "runs", "scheduling", "checkpointers.analysis", "values.serializers")
+    heavy = ("msgspec", "asyncio", "hashlib", "pickle", *(f"hypergraph.{name}" for name in ours))
     printed, found = loaded(heavy, "--db", str(large), "show", "w0")
     assert found == ""
     assert "Workflow: w0" in printed

@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any
 from hypergraph import values
 
 if TYPE_CHECKING:
+    from hypergraph.checkpointers.analysis import compare as compare
+    from hypergraph.checkpointers.analysis import family as family
+    from hypergraph.checkpointers.analysis import mentions as mentions
+    from hypergraph.checkpointers.analysis import survey as survey
     from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore, MemoryArtifactStore
     from hypergraph.checkpointers.artifacts.files import FileArtifactStore
     from hypergraph.checkpointers.artifacts.objects import ObjectArtifactStore
     from hypergraph.checkpointers.base import Checkpointer
+    from hypergraph.checkpointers.course import Turns as Turns
+    from hypergraph.checkpointers.course import next_nodes as next_nodes
     from hypergraph.checkpointers.live import Progress, StreamChunk
     from hypergraph.checkpointers.memory import MemoryCheckpointer
     from hypergraph.checkpointers.policy import CheckpointPolicy
@@ -46,6 +52,9 @@ _LAZY = {
     "FileArtifactStore": "hypergraph.checkpointers.artifacts.files",
     "ObjectArtifactStore": "hypergraph.checkpointers.artifacts.objects",
     **dict.fromkeys(values.__all__, "hypergraph.values"),
+    # For the package alone: questions that most processes do not ask.
+    **dict.fromkeys(("compare", "family", "mentions", "survey"), "hypergraph.checkpointers.analysis"),
+    **dict.fromkeys(("Turns", "next_nodes"), "hypergraph.checkpointers.course"),
 }
 
 __all__ = [

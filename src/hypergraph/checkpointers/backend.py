@@ -8,8 +8,6 @@ Twenty-six verbs are abstract. Those below "with a default" are answered from th
 backend has a shorter way.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -104,7 +102,7 @@ class StepOutline(NamedTuple):
     waited_ms: float | None = None  # for a worker or a free slot, before it began
 
     @classmethod
-    def of(cls, step: StepRecord) -> StepOutline:
+    def of(cls, step: StepRecord) -> "StepOutline":
         """Return the outline of a record."""
         return cls(
             *(step.superstep, step.index, step.node_name, step.status.value),
@@ -148,7 +146,7 @@ class Backend(ABC):
     """A place where workflows are kept."""
 
     kind: ClassVar[str]  # as in "sqlite"
-    writer: Writer | None = None  # writes in the background, once a run asks for that
+    writer: "Writer | None" = None  # writes in the background, once a run asks for that
     transactional: ClassVar[bool] = False  # whether users can write in the transaction of a step
     commit_seconds: float = 0.0  # the time that the last fully synced commit took
 
@@ -182,7 +180,7 @@ class Backend(ABC):
 
     @abstractmethod
     def claim(
-        self, workflow_id: str, new: NewWorkflow, encoding: Encoding, *, force: bool = False
+        self, workflow_id: str, new: NewWorkflow, encoding: "Encoding", *, force: bool = False
     ) -> Ownership:
         """Take the workflow, creating it ACTIVE if there is none.
 
@@ -230,11 +228,11 @@ class Backend(ABC):
     # --- writing without a claim --------------------------------------------------------------
 
     @abstractmethod
-    def create(self, workflow_id: str, new: NewWorkflow, encoding: Encoding) -> None:
+    def create(self, workflow_id: str, new: NewWorkflow, encoding: "Encoding") -> None:
         """Add an ACTIVE workflow without an owner. Raises CheckpointError if the id exists."""
 
     @abstractmethod
-    def put_step(self, step: EncodedStep, encoding: Encoding) -> None:
+    def put_step(self, step: EncodedStep, encoding: "Encoding") -> None:
         """Record a step, in place of one of the same superstep and node; an unknown workflow is created.
 
         Raises:
@@ -308,10 +306,10 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def trim(self, workflow_id: str, encoding: Encoding, *, before: int) -> None:
+    def trim(self, workflow_id: str, encoding: "Encoding", *, before: int) -> None:
         """Drop values that no state at or after superstep `before` contains; the records stay."""
 
-    def retain(self, workflow_id: str, policy: CheckpointPolicy, encoding: Encoding) -> None:
+    def retain(self, workflow_id: str, policy: "CheckpointPolicy", encoding: "Encoding") -> None:
         """Drop the values of a workflow that the retention policy does not keep."""
         if policy.retention != "full":
             last = self.last_superstep(workflow_id) or 0
@@ -328,7 +326,7 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def write_chunks(self, claim: Ownership, node: str, batches: Sequence[ChunkBatch], limit: int) -> None:
+    def write_chunks(self, claim: Ownership, node: str, batches: "Sequence[ChunkBatch]", limit: int) -> None:
         """Add chunks to a stream; the oldest are dropped where it is longer than `limit` bytes."""
 
     @abstractmethod
@@ -336,11 +334,11 @@ class Backend(ABC):
         """Say until when the chunks of a stream are kept."""
 
     @abstractmethod
-    def read_chunks(self, workflow_id: str, node: str, offset: int, limit: int) -> ChunkPage | None:
+    def read_chunks(self, workflow_id: str, node: str, offset: int, limit: int) -> "ChunkPage | None":
         """Return up to `limit` batches from an offset on, None if the node has no stream."""
 
     @abstractmethod
-    def write_progress(self, claim: Ownership, rows: Sequence[Progress]) -> None:
+    def write_progress(self, claim: Ownership, rows: "Sequence[Progress]") -> None:
         """Keep how far nodes are, in place of what they said before."""
 
     @abstractmethod
@@ -348,11 +346,11 @@ class Backend(ABC):
         """Forget how far a node was."""
 
     @abstractmethod
-    def read_progress(self, workflow_id: str) -> list[Progress]:
+    def read_progress(self, workflow_id: str) -> "list[Progress]":
         """Return how far the running nodes of a workflow are, and of the runs below it."""
 
     @abstractmethod
-    def read_streams(self, workflow_id: str) -> list[StreamOutline]:
+    def read_streams(self, workflow_id: str) -> "list[StreamOutline]":
         """Return the streams of a workflow and of the runs below it, by workflow and node."""
 
     # --- reading ------------------------------------------------------------------------------
@@ -388,7 +386,7 @@ class Backend(ABC):
     def read_steps(
         self,
         workflow_id: str,
-        encoding: Encoding,
+        encoding: "Encoding",
         *,
         upto: int | None = None,
         node: str | None = None,
@@ -542,7 +540,7 @@ class Backend(ABC):
         return None
 
     def read_steps_at(
-        self, workflow_id: str, encoding: Encoding, places: Iterable[tuple[int, str]]
+        self, workflow_id: str, encoding: "Encoding", places: Iterable[tuple[int, str]]
     ) -> list[StepRecord]:
         """Return the steps of these supersteps and nodes that there are, without their values."""
         wanted = set(places)
@@ -641,7 +639,7 @@ class Backend(ABC):
         """Return the references to artifacts that stored values hold, as texts."""
         return []
 
-    def backup(self, path: str, encoding: Encoding) -> None:
+    def backup(self, path: str, encoding: "Encoding") -> None:
         """Write a consistent copy of all workflows to a new SQLite file.
 
         Raises:

@@ -11,16 +11,8 @@ from operator import itemgetter
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 
+from hypergraph import checkpointers  # comparisons and statistics are loaded on first access
 from hypergraph.checkpointers import references
-from hypergraph.checkpointers.analysis import (
-    Difference,
-    Lineage,
-    NodeStats,
-    compare,
-    family,
-    mentions,
-    survey,
-)
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore, SweepableStore
 from hypergraph.checkpointers.backend import Backend, Position
 from hypergraph.checkpointers.encoding import Encoding, LazyState, Redact
@@ -69,6 +61,7 @@ from hypergraph.values.codecs import Codec, CodecChain
 from hypergraph.values.graphs import Graphs, with_graphs
 
 if TYPE_CHECKING:
+    from hypergraph.checkpointers.analysis import Difference, Lineage, NodeStats
     from hypergraph.values.serializers import Serializer
 
 P = ParamSpec("P")
@@ -914,11 +907,11 @@ class Checkpointer:
             >>> sorted(store.diff("sum", "other").changed)
             ['b', 'total']
         """
-        return self.snapshot(lambda view: compare(view, a, b))
+        return self.snapshot(lambda view: checkpointers.compare(view, a, b))
 
     def lineage(self, workflow_id: str) -> Lineage | None:
         """Return the tree of forks that the workflow is part of, None if the workflow does not exist."""
-        return self.snapshot(lambda view: family(view, workflow_id))
+        return self.snapshot(lambda view: checkpointers.family(view, workflow_id))
 
     def search(self, text: str, *, limit: int | None = 50) -> list[StepRecord]:
         """Return steps that contain every word of a text, in a name, an error or a value.
@@ -941,7 +934,7 @@ class Checkpointer:
         """
         if not isinstance(text, str):
             raise TypeError(f"search takes a text, got {preview(text)}")
-        return mentions(self.view(artifacts=False), text, checked_limit(limit))
+        return checkpointers.mentions(self.view(artifacts=False), text, checked_limit(limit))
 
     def stats(
         self, *, graph: str | None = None, node: str | None = None, since: Moment | None = None
@@ -962,7 +955,7 @@ class Checkpointer:
         Raises:
             ValueError: `since` is not a point in time.
         """
-        return survey(self, graph=graph, node=node, since=moment(since))
+        return checkpointers.survey(self, graph=graph, node=node, since=moment(since))
 
     # --- changing -----------------------------------------------------------------------------
 

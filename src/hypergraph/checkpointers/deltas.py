@@ -1,7 +1,5 @@
 """Deltas: patches of bytes that grow, and items that are added to lists."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterable
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """What a running node shows to other processes: streams of chunks by offset, and its progress."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -80,7 +78,7 @@ class Progress(NamedTuple):
         return 1.0 if self.total == 0 else min(self.done / self.total, 1.0)
 
 
-def batch_of(store: Checkpointer, place: tuple[str, str], first: int, chunks: list[bytes]) -> ChunkBatch:
+def batch_of(store: "Checkpointer", place: tuple[str, str], first: int, chunks: list[bytes]) -> ChunkBatch:
     """Return serialized chunks as a batch to write; the place is workflow and node."""
     where = Place(_owner(*place), 0, first, place[1], artifact=False)
     return ChunkBatch(first, len(chunks), store.encoding.payload(STREAM, 0, chunks, where))
@@ -91,7 +89,7 @@ def _owner(workflow_id: str, node: str) -> str:
     return f"{workflow_id}\0stream\0{node}"
 
 
-def place_of(store: Checkpointer, workflow_id: str, node: str) -> tuple[str, str]:
+def place_of(store: "Checkpointer", workflow_id: str, node: str) -> tuple[str, str]:
     """Return the workflow that keeps the stream of a node, and the name of the node there.
 
     "each/item-3/write" is the node "write" of an item, if that has a history of its own.
@@ -108,7 +106,7 @@ def place_of(store: Checkpointer, workflow_id: str, node: str) -> tuple[str, str
 class _OwnerWatch:
     """Whether the process that ran an active workflow is gone: it writes nothing, not even that."""
 
-    def __init__(self, store: Checkpointer, workflow_id: str) -> None:
+    def __init__(self, store: "Checkpointer", workflow_id: str) -> None:
         self._store = store
         self._ids = {workflow_id, outermost(workflow_id)}  # a nested run may have yet to be resumed
         self._next = 0.0  # when to look again
@@ -132,7 +130,7 @@ class StreamReader:
     """The chunks of a node from an offset on, for `for` and for `async for`."""
 
     def __init__(
-        self, store: Checkpointer, place: tuple[str, str], offset: int, follow: bool, timeout: float | None
+        self, store: "Checkpointer", place: tuple[str, str], offset: int, follow: bool, timeout: float | None
     ) -> None:
         self.offset = offset  # the next one that is read
         self.is_abandoned = False  # it ended because the process that ran the workflow is gone
@@ -197,7 +195,7 @@ def _next_offset(chunk: StreamChunk) -> int:
     return chunk.offset + (0 if chunk.kind == "gap" else 1)
 
 
-def _read(store: Checkpointer, workflow_id: str, node: str, offset: int) -> Iterator[StreamChunk]:
+def _read(store: "Checkpointer", workflow_id: str, node: str, offset: int) -> Iterator[StreamChunk]:
     page = store.backend.read_chunks(workflow_id, node, offset, _BATCHES)
     if page is None:
         return
@@ -218,7 +216,7 @@ def _read(store: Checkpointer, workflow_id: str, node: str, offset: int) -> Iter
         yield StreamChunk(first + count - 1, found)  # one for all: the number of chunks is not trusted
 
 
-def _chunk(store: Checkpointer, raw: Any) -> Any:
+def _chunk(store: "Checkpointer", raw: Any) -> Any:
     try:
         return store.encoding.serializer.deserialize(raw)
     except Exception as error:

@@ -1,7 +1,5 @@
 """Overview of one workflow: its record, owner, first steps, counts, children, first error and questions."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -53,12 +51,12 @@ class Overview:
     progress: list[Progress]  # how far running nodes are
 
 
-def overview_of(store: Checkpointer, workflow_id: str, *, steps: int = 20) -> Overview | None:
+def overview_of(store: "Checkpointer", workflow_id: str, *, steps: int = 20) -> Overview | None:
     """Return a workflow at a glance with its first `steps` steps, None if there is none, of one moment."""
     return store.view(artifacts=False).snapshot(lambda view: _overview(view, workflow_id, steps))
 
 
-def _overview(store: Checkpointer, workflow_id: str, steps: int) -> Overview | None:
+def _overview(store: "Checkpointer", workflow_id: str, steps: int) -> Overview | None:
     workflow = store.backend.read_workflow(workflow_id)
     if workflow is None:
         return None
@@ -100,7 +98,7 @@ def _overview(store: Checkpointer, workflow_id: str, steps: int) -> Overview | N
 
 
 def outdated_in(
-    store: Checkpointer, workflow: Workflow, tallies: Sequence[StepTally] | None = None
+    store: "Checkpointer", workflow: Workflow, tallies: Sequence[StepTally] | None = None
 ) -> list[str]:
     """Return the nested runs of a workflow in which something ran by itself after their step had ended."""
     nodes = (workflow.graph or {}).get("nodes")
@@ -125,13 +123,13 @@ def _by_node(rows: Iterable[Usage]) -> dict[str, dict[str, float]]:
     return found
 
 
-def _owner(store: Checkpointer, workflow: Workflow) -> Owner | None:
+def _owner(store: "Checkpointer", workflow: Workflow) -> Owner | None:
     """Return the owner; one that is gone matters only where there is work left."""
     owner = store.backend.read_owners([workflow.id]).get(workflow.id)
     return owner if owner is not None and (owner.alive or workflow.status is WorkflowStatus.ACTIVE) else None
 
 
-def some_children(store: Checkpointer, workflow_id: str) -> tuple[list[Workflow], dict[str, int]]:
+def some_children(store: "Checkpointer", workflow_id: str) -> tuple[list[Workflow], dict[str, int]]:
     """Return some children, and how many there are by status."""
     counts: dict[str, int] = {}
     listed: list[Workflow] = []
@@ -158,7 +156,7 @@ def _order(child: Workflow) -> tuple[bool, int, str]:
 
 
 def _first_error(
-    store: Checkpointer,
+    store: "Checkpointer",
     workflow_id: str,
     tallies: Sequence[StepTally] | None = None,
     seen: Collection[str] = (),
@@ -186,7 +184,7 @@ def _first_error(
 
 
 def unresolved_in(
-    store: Checkpointer, workflow: Workflow, seen: Collection[str] = ()
+    store: "Checkpointer", workflow: Workflow, seen: Collection[str] = ()
 ) -> list[tuple[str, str]]:
     """Return the nodes of a failed workflow that began and left no result, each with the id of its run.
 
@@ -204,7 +202,7 @@ def unresolved_in(
     return found
 
 
-def _next(store: Checkpointer, workflow: Workflow, tallies: Sequence[StepTally]) -> tuple[str, ...] | None:
+def _next(store: "Checkpointer", workflow: Workflow, tallies: Sequence[StepTally]) -> tuple[str, ...] | None:
     if workflow.status in (WorkflowStatus.COMPLETED, WorkflowStatus.PARTIAL):
         return ()
     if workflow.status is WorkflowStatus.PAUSED:

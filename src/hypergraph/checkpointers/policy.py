@@ -1,7 +1,5 @@
 """CheckpointPolicy: when steps are written, how long they are kept, and which of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Filters and conditions on workflows and steps, checked once, as data for every store."""
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -52,7 +50,7 @@ class Comparison(NamedTuple):
     operator: str
     value: str | float | bool
 
-    def holds(self, record: StepRecord | Workflow) -> bool:
+    def holds(self, record: "StepRecord | Workflow") -> bool:
         """Return whether the record fulfils the condition."""
         found = getattr(record, self.field)
         if isinstance(found, Enum):
@@ -70,12 +68,12 @@ class Clause(NamedTuple):
     node: str | None
     tests: tuple[Comparison, ...]
 
-    def holds(self, workflow: Workflow, steps: Callable[[], Iterable[StepRecord]]) -> bool:
+    def holds(self, workflow: "Workflow", steps: "Callable[[], Iterable[StepRecord]]") -> bool:
         """Return whether the workflow, or one of its steps, fulfils all conditions of this clause."""
         records = [workflow] if self.node is None else self._of_node(steps())
         return any(all(test.holds(record) for test in self.tests) for record in records)
 
-    def _of_node(self, steps: Iterable[StepRecord]) -> Iterator[StepRecord]:
+    def _of_node(self, steps: "Iterable[StepRecord]") -> "Iterator[StepRecord]":
         return (step for step in steps if step.node_name == self.node)
 
 
@@ -250,9 +248,9 @@ class Query(NamedTuple):
 
     def admits(
         self,
-        workflow: Workflow,
-        steps: Callable[[], Iterable[StepRecord]],
-        is_signalled: Callable[[Workflow], bool] | None = None,
+        workflow: "Workflow",
+        steps: "Callable[[], Iterable[StepRecord]]",
+        is_signalled: "Callable[[Workflow], bool] | None" = None,
     ) -> bool:
         """Return whether the workflow is among those asked for; its steps are read only if need be."""
         if self.parent is not None:

@@ -1,7 +1,5 @@
 """Open questions of a workflow, those of its nested graphs and items included, and answers to them."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -97,7 +95,7 @@ def taker_of(workflow_id: str, node: str, visit: int | str) -> str:
     return f"{workflow_id}/{node}:{visit}"
 
 
-def next_signal(store: Checkpointer, step: StepRecord) -> Signal | None:
+def next_signal(store: "Checkpointer", step: StepRecord) -> Signal | None:
     """Return the signal that a step which waits for one would be given; it stays where it is."""
     name = None if step.pause is None else step.pause.signal
     taker = taker_of(step.workflow_id, step.node_name, step.visit)
@@ -109,7 +107,7 @@ def next_signal(store: Checkpointer, step: StepRecord) -> Signal | None:
     return None
 
 
-def has_signal(store: Checkpointer, step: StepRecord) -> bool:
+def has_signal(store: "Checkpointer", step: StepRecord) -> bool:
     """Say whether a signal that a step waits for is kept, or was given to it by a run that ended since."""
     signal = None if step.pause is None else step.pause.signal
     taker = taker_of(step.workflow_id, step.node_name, step.visit)
@@ -127,7 +125,7 @@ def _check_text(**options: Any) -> None:
             raise TypeError(f"{name} must be a text, got {preview(given)}")
 
 
-def send_signal(store: Checkpointer, workflow_id: str, name: str, value: Any, by: str | None) -> None:
+def send_signal(store: "Checkpointer", workflow_id: str, name: str, value: Any, by: str | None) -> None:
     """Keep a value for the next node of a workflow that receives it. Raises what `Checkpointer.send` says."""
     checked_signal(name)
     _check_text(by=by)
@@ -163,7 +161,7 @@ def _check_signal(workflow: Workflow, name: str, value: Any) -> None:
     check(name, value, stored_schema(found[name]))
 
 
-def due_runs(store: Checkpointer, graph: str | None = None) -> list[Workflow]:
+def due_runs(store: "Checkpointer", graph: str | None = None) -> list[Workflow]:
     """Return what is to be run: a deadline has passed, a timer is due or a signal was sent.
 
     These are workflows, or items of maps, which can be run by themselves: the list of the map is not needed.
@@ -176,20 +174,20 @@ def due_runs(store: Checkpointer, graph: str | None = None) -> list[Workflow]:
     return runs
 
 
-def due_items(store: Checkpointer, workflow_id: str) -> list[Workflow]:
+def due_items(store: "Checkpointer", workflow_id: str) -> list[Workflow]:
     """Return the items of a map whose deadline or time has come."""
     return store.backend.find(Query(parent=workflow_id, limit=None, due=now()))[0][::-1]
 
 
 def open_questions(
-    store: Checkpointer, workflow_id: str, keys: Iterable[str] | None = None
+    store: "Checkpointer", workflow_id: str, keys: Iterable[str] | None = None
 ) -> list[Question]:
     """Return the open questions of a workflow, of one moment; empty if the workflow does not exist.
 
     With `keys`, those of other items of a map are left out.
     """
 
-    def read(view: Checkpointer) -> list[Question]:
+    def read(view: "Checkpointer") -> list[Question]:
         workflow = view.backend.read_workflow(workflow_id)
         wanted = None if keys is None else _heads(keys)
         return [] if workflow is None else list(_questions(view, workflow, (), wanted))
@@ -203,7 +201,7 @@ def _heads(keys: Iterable[str]) -> set[str] | None:
     return heads if heads and all(_ITEM.fullmatch(head) for head in heads) else None
 
 
-def _below(store: Checkpointer, workflow: Workflow, items: Collection[str] | None) -> list[Workflow]:
+def _below(store: "Checkpointer", workflow: Workflow, items: Collection[str] | None) -> list[Workflow]:
     """Return the unfinished runs below a workflow, or the items of a map that are asked for."""
     if items is not None and not workflow.step_count:
         named = [store.backend.read_workflow(f"{workflow.id}/{item}") for item in sorted(items)]
@@ -213,7 +211,7 @@ def _below(store: Checkpointer, workflow: Workflow, items: Collection[str] | Non
 
 
 def _questions(
-    store: Checkpointer,
+    store: "Checkpointer",
     workflow: Workflow,
     path: tuple[str, ...],
     items: Collection[str] | None = None,
@@ -236,7 +234,7 @@ def _questions(
         yield from _questions(store, child, (*path, _name(child) or ""), seen=seen)
 
 
-def _asking(store: Checkpointer, workflow_id: str) -> list[StepRecord]:
+def _asking(store: "Checkpointer", workflow_id: str) -> list[StepRecord]:
     """Return the last steps of nodes that wait for answers."""
     last: dict[str, tuple[int, StepStatus]] = {}
     for tally in store.backend.tally_steps(workflow_id):
@@ -248,7 +246,7 @@ def _asking(store: Checkpointer, workflow_id: str) -> list[StepRecord]:
     return sorted((step for step in steps if step is not None), key=lambda step: (step.superstep, step.index))
 
 
-def _has_ended(store: Checkpointer, child: str | None) -> bool:
+def _has_ended(store: "Checkpointer", child: str | None) -> bool:
     """Say whether a nested graph has completed: its process died before the step around it was stored."""
     found = None if child is None else store.backend.read_workflow(child)
     return found is not None and found.status is WorkflowStatus.COMPLETED
@@ -273,7 +271,7 @@ def placed(pause: PauseInfo, path: tuple[str, ...]) -> PauseInfo:
 
 
 def record_answers(
-    store: Checkpointer,
+    store: "Checkpointer",
     workflow_id: str,
     answers: Mapping[str, Any],
     by: str | None = None,
@@ -381,7 +379,7 @@ def _refuse_late(workflow_id: str, question: Question, key: str) -> None:
 
 
 def _refuse_unasked(
-    store: Checkpointer, workflow_id: str, given: tuple[str, Any], questions: Sequence[Question]
+    store: "Checkpointer", workflow_id: str, given: tuple[str, Any], questions: Sequence[Question]
 ) -> None:
     """Raise WorkflowError for an answer that no open question waits for, unless it was given before."""
     key, value = given
@@ -423,7 +421,7 @@ def unasked(workflow_id: str, key: str, questions: Iterable[Question]) -> Workfl
 UNKNOWN: Any = object()
 
 
-def answer_at(store: Checkpointer, workflow_id: str, key: str, since: int = 0) -> Any:
+def answer_at(store: "Checkpointer", workflow_id: str, key: str, since: int = 0) -> Any:
     """Return the last value that a key names, at any visit of a nested graph, or of an item; else UNKNOWN.
 
     What the workflow has begun or made before a superstep does not count.
@@ -444,7 +442,7 @@ def answer_at(store: Checkpointer, workflow_id: str, key: str, since: int = 0) -
 
 
 def was_answered(
-    store: Checkpointer, workflow_id: str, key: str, answer: Any, since: int = 0, *, by_code: bool = True
+    store: "Checkpointer", workflow_id: str, key: str, answer: Any, since: int = 0, *, by_code: bool = True
 ) -> bool:
     """Say whether a key has had this answer, at any visit of what asks from a superstep on.
 
@@ -462,7 +460,7 @@ def was_answered(
     return any(name in made and not _is_unlike(store, made[name], answer) for made in found if made)
 
 
-def was_answered_from_outside(store: Checkpointer, workflow_id: str, key: str) -> bool:
+def was_answered_from_outside(store: "Checkpointer", workflow_id: str, key: str) -> bool:
     """Say whether an answer came from outside, and not from the handler of the question."""
     *path, name = key.split(".")
     found = child_at(store, workflow_id, path) if path else store.backend.read_workflow(workflow_id)
@@ -470,7 +468,7 @@ def was_answered_from_outside(store: Checkpointer, workflow_id: str, key: str) -
     return any(name in step.output_versions and step.answered_at is not None for step in steps)
 
 
-def child_at(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> Workflow | None:
+def child_at(store: "Checkpointer", workflow_id: str, path: Sequence[str]) -> Workflow | None:
     """Return the workflow at the end of a path of nodes and items, of the last visit of each."""
     found: Workflow | None = None
     for name in path:
@@ -491,7 +489,7 @@ def _name(child: Workflow) -> str | None:
     return child.node_name if child.item is None else f"item-{child.item}"
 
 
-def answered(store: Checkpointer, workflow_id: str, key: str, asked_by: str | None = None) -> WorkflowError:
+def answered(store: "Checkpointer", workflow_id: str, key: str, asked_by: str | None = None) -> WorkflowError:
     """Return the error for another answer to what has been answered; see `otherwise`."""
     asked_by = workflow_id if asked_by is None else asked_by
     return WorkflowError(
@@ -501,7 +499,7 @@ def answered(store: Checkpointer, workflow_id: str, key: str, asked_by: str | No
     )
 
 
-def otherwise(store: Checkpointer, workflow_id: str, key: str, asked_by: str) -> str:
+def otherwise(store: "Checkpointer", workflow_id: str, key: str, asked_by: str) -> str:
     """Return the sentences that say how to give another answer: where to fork, and how to change an item.
 
     `asked_by` is the workflow that asked, of which a fork that begins now has the history.
@@ -524,14 +522,14 @@ def otherwise(store: Checkpointer, workflow_id: str, key: str, asked_by: str) ->
     )
 
 
-def _has_unused(store: Checkpointer, workflow_id: str, path: Sequence[str], name: str) -> bool:
+def _has_unused(store: "Checkpointer", workflow_id: str, path: Sequence[str], name: str) -> bool:
     """Say whether a question at the end of a path keeps an answer that no run has used: it takes no other."""
     found = child_at(store, workflow_id, path)
     asking = [] if found is None else _asking(store, found.id)
     return any(step.answer is not None and name in step.answer for step in asking)
 
 
-def _follows(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> bool:
+def _follows(store: "Checkpointer", workflow_id: str, path: Sequence[str]) -> bool:
     """Say whether a run takes what an item at the end of a path makes by itself.
 
     It does until the map has ended. After that it makes the list again, but for what is in a loop or adds to
@@ -559,7 +557,7 @@ def _follows(store: Checkpointer, workflow_id: str, path: Sequence[str]) -> bool
     return True
 
 
-def _appends(store: Checkpointer, step: StepRecord) -> bool:
+def _appends(store: "Checkpointer", step: StepRecord) -> bool:
     return any(added_by(store, step, name) is not None for name in step.output_versions)
 
 
@@ -573,7 +571,7 @@ def _has(step: StepRecord, name: str) -> bool:
 _ANEW = "run the graph under another workflow_id, with all answers"  # nothing is before the question
 
 
-def _is_unlike(store: Checkpointer, stored: Any, given: Any) -> bool:
+def _is_unlike(store: "Checkpointer", stored: Any, given: Any) -> bool:
     """Say whether a given answer is another than the stored one, which is never the same object."""
     if isinstance(stored, Undecodable):  # the store may not know its class
         return not stored.is_form_of(given)

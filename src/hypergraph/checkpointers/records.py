@@ -1,9 +1,7 @@
 """Records of workflows and steps, their display, and the commits that write them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, make_dataclass
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import wraps
@@ -22,6 +20,7 @@ from hypergraph.display import (
     as_html,
     as_text,
     execution_time,
+    failed_status,
     first_line,
     jsonable,
     plural,
@@ -34,8 +33,7 @@ from hypergraph.exceptions import (
     WorkflowLockedError,
     WorkflowNotFoundError,
 )
-from hypergraph.records import NodeRecord, PauseInfo
-from hypergraph.runs.log import failed_status, step_table
+from hypergraph.records import NodeRecord, PauseInfo, step_table
 
 Record = TypeVar("Record", bound=type)
 T = TypeVar("T")
@@ -44,21 +42,11 @@ T = TypeVar("T")
 def fast_dataclass(frozen: Record) -> Record:
     """Give a frozen, slotted dataclass with `__post_init__` an `__init__` that does the same in less time."""
     made: Any = frozen
-    settle, turn = made.__post_init__, object.__setattr__
-
-    def freeze(self: Any) -> None:
-        self.__class__ = made
-        settle(self)
-
-    twin: Any = make_dataclass(
-        frozen.__name__,
-        [(f.name, Any, field(default=f.default, default_factory=f.default_factory)) for f in fields(frozen)],
-        slots=True,  # the same slots make the same layout, so an instance can change its class
-        repr=False,  # an instance is of the other class in the end, which has these
-        eq=False,
-        namespace={"__post_init__": freeze, "__doc__": frozen.__doc__},  # a missing one is made by `inspect`
-    )
-    fill = twin.__init__
+    # The same slots make the same layout, so an instance can change its class.
+    twin: Any = type(frozen.__name__, (), {"__slots__": made.__slots__, "__doc__": frozen.__doc__})
+    settled = " self.__class__ = frozen\n settle(self)"
+    twin.__init__ = fill = _filling("def made(self, {}):", frozen, settled, settle=made.__post_init__)
+    turn = object.__setattr__
 
     @wraps(made.__init__)
     def __init__(self: Any, *args: Any, **fields: Any) -> None:
@@ -94,15 +82,21 @@ def fast_replace(frozen: type[T]) -> Callable[..., T]:
 
 
 def _unchecked(frozen: Any, twin: Any) -> Any:
+    """Return a constructor without checks."""
+    begin, end = "def made({}):\n self = new(twin)", " self.__class__ = frozen\n return self"
+    return _filling(begin, frozen, end, twin=twin, new=object.__new__)
+
+
+def _filling(begin: str, frozen: Any, end: str, **known: Any) -> Any:
     """Return a function that fills the slots one by one, written out as `dataclass` writes `__init__`."""
-    known: dict[str, Any] = {"twin": twin, "frozen": frozen, "new": object.__new__}
+    known |= {"frozen": frozen, "missing": MISSING}
     arguments, lines = [], []
     for each in fields(frozen):
         name = each.name
         if each.default_factory is not MISSING:
             known[f"make_{name}"] = each.default_factory
-            arguments.append(f"{name}=None")
-            lines.append(f" self.{name} = make_{name}() if {name} is None else {name}")
+            arguments.append(f"{name}=missing")
+            lines.append(f" self.{name} = make_{name}() if {name} is missing else {name}")
             continue
         lines.append(f" self.{name} = {name}")
         if each.default is MISSING:
@@ -110,8 +104,7 @@ def _unchecked(frozen: Any, twin: Any) -> Any:
         else:
             known[f"default_{name}"] = each.default
             arguments.append(f"{name}=default_{name}")
-    begin, end = " self = new(twin)", " self.__class__ = frozen\n return self"
-    exec("\n".join([f"def made({', '.join(arguments)}):", begin, *lines, end]), known)  # noqa: S102 - our own fields
+    exec("\n".join([begin.format(", ".join(arguments)), *lines, end]), known)  # noqa: S102 - our own fields
     return known["made"]
 
 
@@ -260,7 +253,7 @@ class Workflow:
     # Given a superstep, or None for all: the steps up to it, without their values.
     load_steps: Callable[[int | None], Iterable[StepRecord]] | None = field(default=None, compare=False)
     load_graph: Callable[[], Graph | None] | None = field(default=None, compare=False)  # reads the structure
-    load_items: Callable[[], Iterable[Workflow]] | None = field(default=None, compare=False)  # reads items
+    load_items: "Callable[[], Iterable[Workflow]] | None" = field(default=None, compare=False)  # reads items
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -379,6 +372,30 @@ def turns_of(
     ]
 
 
+class Payload(NamedTuple):
+    """One encoded value, or the gap where it should be."""
+
+    name: str
+    version: int
+    format: str
+    checksum: int
+    data: bytes | None
+    superstep: int = 0  # of the step that made it, or before which it was given,
+    idx: int = 0  # and the index of that step; of what was given its version, as a negative number
+    base: int | None = None  # of a patch, and of items of a list: the superstep in which the chain begins
+    parts: "Sequence[Payload]" = ()  # the chain before it, once it was read
+
+    @property
+    def is_artifact(self) -> bool:
+        """Whether the data is a reference."""
+        return self.format.endswith("@")
+
+    @property
+    def is_added(self) -> bool:
+        """Whether the data is what a step added to a list."""
+        return self.base is not None and stands(self.format) is not None
+
+
 class StoredHistory(NamedTuple):
     """All that a resume needs of a workflow, as of one moment."""
 
@@ -467,30 +484,6 @@ ERROR = "!"  # likewise, of the attributes of an error
 SUMMARY = "#"  # likewise, of a summary of steps
 APART = (PAUSE, ANSWER, ERROR)  # payloads that are not values
 DROPPED = "!dropped by the retention policy"
-
-
-class Payload(NamedTuple):
-    """One encoded value, or the gap where it should be."""
-
-    name: str
-    version: int
-    format: str
-    checksum: int
-    data: bytes | None
-    superstep: int = 0  # of the step that made it, or before which it was given,
-    idx: int = 0  # and the index of that step; of what was given its version, as a negative number
-    base: int | None = None  # of a patch, and of items of a list: the superstep in which the chain begins
-    parts: Sequence[Payload] = ()  # the chain before it, once it was read
-
-    @property
-    def is_artifact(self) -> bool:
-        """Whether the data is a reference."""
-        return self.format.endswith("@")
-
-    @property
-    def is_added(self) -> bool:
-        """Whether the data is what a step added to a list."""
-        return self.base is not None and stands(self.format) is not None
 
 
 class Parts(Sequence[Payload]):

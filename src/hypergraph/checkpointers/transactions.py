@@ -11,12 +11,12 @@ from hypergraph.exceptions import TransactionError
 
 T = TypeVar("T")
 
-_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+# Not compiled at import: few programs have transactional nodes.
+_COMMENT = r"(?s)--[^\n]*|/\*.*?\*/"
 # Statements that end or change the transaction, at the beginning of a text or after another statement.
-_REFUSED = re.compile(
-    r"(?:^|;)[\s;]*(commit|end|rollback|begin|start|abort|prepare\s+transaction|savepoint|release|attach|"
-    r"detach|pragma|vacuum|set\s+(?:local\s+|session\s+)?(?:search_path|transaction))\b",
-    re.IGNORECASE,
+_REFUSED = (
+    r"(?i)(?:^|;)[\s;]*(commit|end|rollback|begin|start|abort|prepare\s+transaction|savepoint|release|attach|"
+    r"detach|pragma|vacuum|set\s+(?:local\s+|session\s+)?(?:search_path|transaction))\b"
 )
 _METHODS = frozenset(
     ("commit", "rollback", "close", "executescript", "backup", "transaction", "tpc_begin", "__enter__")
@@ -26,7 +26,7 @@ _METHODS = frozenset(
 @lru_cache(maxsize=256)  # statements have parameters, so most of them are the same text again
 def _ending_in(text: str) -> str | None:
     """Return the statement in a text that would end the transaction, None if there is none."""
-    found = _REFUSED.search(_COMMENT.sub(" ", text))
+    found = re.search(_REFUSED, re.sub(_COMMENT, " ", text))
     return None if found is None else found[1].upper()
 
 

@@ -23,7 +23,7 @@ from hypergraph.cli.remembered import ITEMS
 from hypergraph.cli.tables import ROWS
 from hypergraph.cli.targets import SERVICES, graph_at, services_at, target_of
 from hypergraph.cli.wording import as_command_line, complaint
-from hypergraph.display import Table, escape, plural
+from hypergraph.display import Table, escape, failed_status, plural
 from hypergraph.engine.admission import is_answer
 from hypergraph.events import EventProcessor
 from hypergraph.events.rich_progress import RichProgressProcessor
@@ -35,7 +35,8 @@ from hypergraph.exceptions import (
     WorkflowError,
     WorkflowLockedError,
 )
-from hypergraph.runs.log import failed_inside, failed_status, stats_table, step_table
+from hypergraph.records import step_table
+from hypergraph.runs.log import failed_inside, stats_table
 from hypergraph.views.problems import REFUSED, USAGE, Problem
 from hypergraph.views.run import Failure, ItemView, Output, RunView, map_view, run_view
 from hypergraph.views.values import describe

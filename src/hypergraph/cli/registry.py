@@ -7,6 +7,7 @@ returns a `Reply`.
 
 from __future__ import annotations
 
+import gc
 import importlib
 from types import ModuleType
 from typing import NamedTuple
@@ -209,4 +210,8 @@ def spelled(name: str) -> str:
 def module_of(name: str) -> ModuleType:
     """Return the module of a command; to import all of them would take longer than most commands."""
     module = "import_" if name == "import" else name.partition("-")[0]
-    return importlib.import_module(f"hypergraph.cli.commands.{module}")
+    gc.disable()  # a search for garbage among new modules finds none
+    try:
+        return importlib.import_module(f"hypergraph.cli.commands.{module}")
+    finally:
+        gc.enable()

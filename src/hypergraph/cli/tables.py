@@ -7,8 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from hypergraph.cli.output import duration, status, until
-from hypergraph.display import Table, bounded, execution_time, first_line, plural, run_time, typed_error
-from hypergraph.runs.log import after, failed_status, with_usage
+from hypergraph.display import (
+    Table,
+    after,
+    bounded,
+    execution_time,
+    failed_status,
+    first_line,
+    plural,
+    run_time,
+    typed_error,
+    with_usage,
+)
 from hypergraph.views.inner import InnerStepView
 from hypergraph.views.step import NO_RESULT, QuestionView, Step, StepValue, UnresolvedNode
 from hypergraph.views.values import TEXT, Brief, Part, StepRef, StoredValue, ValueView

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
@@ -15,13 +15,13 @@ from hypergraph.display import (
     batch_time,
     escape,
     execution_time,
-    first_line,
+    failed_status,
     jsonable,
     plural,
     run_time,
+    with_usage,
 )
-from hypergraph.exceptions import safe_text
-from hypergraph.records import InnerStep, NodeRecord
+from hypergraph.records import NodeRecord, step_table, total_usage
 
 __all__ = ["MapLog", "NodeStats", "RunLog"]
 
@@ -273,16 +273,6 @@ def failed_inside(log: RunLog) -> int:
     return found
 
 
-def total_usage(steps: Iterable[NodeRecord]) -> dict[str, float]:
-    """Return what steps have recorded, added up, with what their nested graphs have."""
-    found: dict[str, float] = {}
-    for step in steps:
-        for used in (step.usage, None if step.log is None else step.log.usage):
-            for name, amount in (used or {}).items():
-                found[name] = found.get(name, 0) + amount
-    return found
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class NodeStats:
     """The executions of one node in one call, added up. Steps restored from a stored run are none of them."""
@@ -336,30 +326,6 @@ def tally(statuses: Iterable[str]) -> str:
     return ", ".join(f"{counts[name]} {name}" for name in order)
 
 
-def step_table(steps: Iterable[NodeRecord]) -> Table:
-    """Return a table with one row per execution and, below it, one for each of its inner steps.
-
-    There is a Decision column if there are decisions, and one for each amount that was recorded.
-    """
-    found = list(steps)
-    rows: list[tuple[object, ...]] = []
-    used: list[dict[str, float]] = []
-    for step in found:
-        rows.append((*_step_row(step), _decision(step.decision)))
-        used.append(total_usage([step]))
-        rows += [_inner_row(inner) for inner in step.steps]
-        used += [inner.usage or {} for inner in step.steps]
-    headings = ("Step", "Node", "Duration", "Status", "Decision")
-    shown = len(headings) if any(row[-1] for row in rows) else len(headings) - 1
-    return with_usage(Table(headings[:shown], [row[:shown] for row in rows]), used)
-
-
-def _inner_row(step: InnerStep) -> tuple[object, ...]:
-    failed = step.status == "failed"
-    status = failed_status(step.error) if failed else "recorded before" if step.replayed else step.status
-    return "", f"  {step.key}", _time(step), status, ""
-
-
 def stats_table(stats: dict[str, NodeStats]) -> Table:
     """Return a table with one row per node; one whose steps were all restored is "skipped"."""
     rows = [
@@ -375,60 +341,3 @@ def stats_table(stats: dict[str, NodeStats]) -> Table:
     ]
     table = Table(("Node", "Runs", "Total", "Avg", "Errors", "Cached"), rows)
     return with_usage(table, [node.usage for node in stats.values()])
-
-
-def with_usage(table: Table, used: Sequence[Mapping[str, float]]) -> Table:
-    """Return a table with a column for each amount that one of its rows has, in order of their names."""
-    names = sorted({name for usage in used for name in usage})
-    if not names:
-        return table
-    rows = [
-        (*row, *(amount_text(usage.get(name)) for name in names))
-        for row, usage in zip(table.rows, used, strict=True)
-    ]
-    amounts = [*map(amount_heading, names)]
-    return table._replace(headings=(*table.headings, *amounts), rows=rows, numbers=frozenset(amounts))
-
-
-def amount_heading(name: str) -> str:
-    """Return the heading of an amount: "Input tokens" for input_tokens."""
-    return name.replace("_", " ").strip().capitalize() or name
-
-
-def amount_text(amount: float | None) -> str:
-    """Return an amount with at most six significant digits behind the point; nothing for None."""
-    if amount is None:
-        return ""
-    return f"{int(amount):,}" if float(amount).is_integer() else f"{float(amount):.6g}"
-
-
-def failed_status(message: str | None, node_name: str | None = None, attempts: int = 1) -> str:
-    """Return "FAILED: message", with the node before the message if it is given."""
-    parts = (f"FAILED{after(attempts)}", node_name, first_line(message or ""))
-    return ": ".join(part for part in parts if part)
-
-
-def after(attempts: int) -> str:
-    """Return " after 3 attempts", and nothing for the first one."""
-    return f" after {attempts} attempts" if attempts > 1 else ""
-
-
-def _step_row(step: NodeRecord) -> tuple[object, ...]:
-    failed = step.status == "failed"
-    status = failed_status(step.error, attempts=step.attempt) if failed else step.status + after(step.attempt)
-    if step.log is not None:
-        inner = step.log.steps if hasattr(step.log, "steps") else step.log.items
-        status += f" ({len(inner)} inner)"
-    return step.superstep, step.node_name, _time(step), status
-
-
-def _time(step: NodeRecord | InnerStep) -> object:
-    """Return the cell of the duration; that of a failure says nothing about the node."""
-    return FailedTime(step.duration_ms) if step.status == "failed" else execution_time(step.duration_ms)
-
-
-def _decision(decision: Any) -> str:
-    if decision is None:
-        return ""
-    targets = decision if isinstance(decision, (list, tuple)) else [decision]
-    return "→ " + (", ".join(safe_text(target) for target in targets) or "(none)")

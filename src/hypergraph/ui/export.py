@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow
-from hypergraph.checkpointers.history import Turns
+from hypergraph.checkpointers.course import Turns
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import Payload
 from hypergraph.clock import now

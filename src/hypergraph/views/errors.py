@@ -1,7 +1,5 @@
 """Failed steps: of one workflow and the runs below it, and of all workflows, grouped by node and message."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice

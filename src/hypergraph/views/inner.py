@@ -1,7 +1,5 @@
 """Inner steps and recorded amounts, as answers show them below the steps of a workflow."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import islice
@@ -76,12 +74,12 @@ def call_text(step: InnerStep) -> str:
     return text
 
 
-def add_inner(store: Checkpointer, wf: str, steps: Sequence[Step]) -> None:
+def add_inner(store: Checkpointer, wf: str, steps: "Sequence[Step]") -> None:
     """Add to steps what their functions did with `ctx.step` and `ctx.record`, where they did."""
     store.snapshot(lambda view: _add_inner(view, wf, steps))
 
 
-def _add_inner(store: Checkpointer, wf: str, steps: Sequence[Step]) -> None:
+def _add_inner(store: Checkpointer, wf: str, steps: "Sequence[Step]") -> None:
     used: dict[tuple[int, str], dict[str, float]] = {}
     for row in store.backend.read_usage(wf):
         amounts = used.setdefault((row.superstep, row.node), {})

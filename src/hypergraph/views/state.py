@@ -1,13 +1,12 @@
 """Values of a workflow after a superstep: a list of them with the steps that made them, or one in full."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+from hypergraph import checkpointers  # the course of a graph is loaded on first access
 from hypergraph.checkpointers import Checkpointer, StepStatus, Workflow, WorkflowStatus
 from hypergraph.checkpointers.backend import StepTally
-from hypergraph.checkpointers.history import Addition, History, Turns, additions
+from hypergraph.checkpointers.history import Addition, History, additions
 from hypergraph.checkpointers.overview import outdated_in
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import jsonable
@@ -58,7 +57,7 @@ def state(store: Checkpointer, wf: str, *, at: int | None = None, values: bool =
         Problem: the workflow or the superstep does not exist.
     """
     found, last = require_workflow(store, wf), last_superstep(store, wf, at)
-    makers, turns = Makers(store, wf), Turns(store, found)
+    makers, turns = Makers(store, wf), checkpointers.Turns(store, found)
     items = []
     for payload in state_payloads(store, wf, at).values():
         maker = makers.of(payload)

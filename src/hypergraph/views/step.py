@@ -1,7 +1,5 @@
 """Steps as answers show them: the short form of lists, and one step in full with its values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, NotRequired, TypedDict

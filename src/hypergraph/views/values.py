@@ -1,7 +1,5 @@
 """Values as answers show them: bounded, paged, and addressed by JSON pointers."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections import deque
@@ -178,7 +176,7 @@ class Part(TypedDict):
     type: str
     size: int | None
     text: str
-    by: StepRef | None  # the step that added it to a list; null for all other items
+    by: "StepRef | None"  # the step that added it to a list; null for all other items
 
 
 class ValueView(TypedDict):
@@ -302,7 +300,7 @@ def name_makers(view: ValueView, added: Sequence[Addition]) -> None:
         part["by"] = maker_of(item)
 
 
-def maker_of(item: Addition) -> StepRef | None:
+def maker_of(item: Addition) -> "StepRef | None":
     """Return the step that added an item to a list, None for an item that the list began with."""
     if item.node is None or item.index is None or item.superstep is None:
         return None

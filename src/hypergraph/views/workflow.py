@@ -1,7 +1,5 @@
 """One workflow at a glance, and the tree of the runs below it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict
 

@@ -1,7 +1,5 @@
 """Lists of workflows; only the columns that a list shows are read, and no store is loaded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:  # a Protocol takes a while to make, and only the type checker
     class Lists(Protocol):
         """A source of lists: any store, or a SQLite file without one."""
 
-        def summaries(self, query: Query) -> tuple[list[dict[str, Any]], int, str | None]:
+        def summaries(self, query: "Query") -> tuple[list[dict[str, Any]], int, str | None]:
             """Return the fields of each workflow on a page, the number of all, and the next cursor."""
 
         def count_failed(self, workflow_ids: Iterable[str]) -> dict[str, int]:
@@ -66,7 +64,7 @@ class WorkflowPage(TypedDict):
     queued: dict[str, int] | None  # on a cluster: submitted runs that wait, are delayed or dead
 
 
-def workflows(lists: Lists, *, sort: str | None = None, **filters: Any) -> WorkflowPage:
+def workflows(lists: "Lists", *, sort: str | None = None, **filters: Any) -> WorkflowPage:
     """List workflows; the filters are those of `Checkpointer.list_workflows`.
 
     `sort` is id, status, graph, steps, duration or created, with "-up" or "-down"; the newest come first
@@ -89,13 +87,13 @@ def workflows(lists: Lists, *, sort: str | None = None, **filters: Any) -> Workf
     }
 
 
-def with_owners(store: Checkpointer, page: WorkflowPage) -> WorkflowPage:
+def with_owners(store: "Checkpointer", page: WorkflowPage) -> WorkflowPage:
     """Return a page whose active workflows say whether their owner process lives. Raises CheckpointError."""
     note_owners(store, page["items"])
     return page
 
 
-def note_owners(store: Checkpointer, items: Iterable[WorkflowSummary]) -> None:
+def note_owners(store: "Checkpointer", items: Iterable[WorkflowSummary]) -> None:
     """Note in active workflows whether their owner process lives. Raises CheckpointError."""
     active = [item for item in items if item["status"] == "active"]
     owners = store.backend.read_owners([item["id"] for item in active]) if active else {}
@@ -103,7 +101,7 @@ def note_owners(store: Checkpointer, items: Iterable[WorkflowSummary]) -> None:
         item["alive"] = item["id"] in owners and owners[item["id"]].alive
 
 
-def by_usage(store: Checkpointer, name: str, *, limit: int | None = 20, **filters: Any) -> WorkflowPage:
+def by_usage(store: "Checkpointer", name: str, *, limit: int | None = 20, **filters: Any) -> WorkflowPage:
     """List workflows with the greatest recorded amount first; those without any come last.
 
     Raises:
@@ -122,12 +120,12 @@ def by_usage(store: Checkpointer, name: str, *, limit: int | None = 20, **filter
     return page
 
 
-def workflow_summary(found: Workflow, failed: int = 0) -> WorkflowSummary:
+def workflow_summary(found: "Workflow", failed: int = 0) -> WorkflowSummary:
     """Return a stored workflow as lists show it; `failed` runs in it failed without failing it."""
     return _summary({name: getattr(found, name) for name in _FIELDS}, failed)
 
 
-def failures_inside(lists: Lists, found: Iterable[dict[str, Any]]) -> dict[str, int]:
+def failures_inside(lists: "Lists", found: Iterable[dict[str, Any]]) -> dict[str, int]:
     """Return how many runs failed inside of workflows whose status does not show it.
 
     The status of a map, which has no steps, is that of its items.

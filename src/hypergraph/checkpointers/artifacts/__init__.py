@@ -1,7 +1,5 @@
 """Artifacts: large values kept outside the rows, each under the sha256 of its content."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time
@@ -35,7 +33,7 @@ class ArtifactRef:
     checksum: str  # what the content must have
 
     @classmethod
-    def of(cls, data: Data, *, storage: str, content_type: str) -> ArtifactRef:
+    def of(cls, data: Data, *, storage: str, content_type: str) -> "ArtifactRef":
         """Return the reference to this content, of a `content_type` as in MIME, in a kind of store.
 
         Raises:
@@ -58,7 +56,7 @@ class ArtifactRef:
         return f"{_FORMAT} {self.storage} {self.size} {self.key} {self.checksum} {self.content_type}"
 
     @classmethod
-    def from_text(cls, text: str) -> ArtifactRef:
+    def from_text(cls, text: str) -> "ArtifactRef":
         """Return the reference that `to_text` wrote; raises ArtifactMissingError for anything else."""
         if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
             raise _forged("it is not a short line of text")

@@ -3,8 +3,6 @@
 All other statements are shared: written once, with `?` or `:name` for parameters.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 # The names are found by jumping from one to the next.

@@ -14,8 +14,7 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import suggested, when
 from hypergraph.cli.registry import module_of
 from hypergraph.cli.stores import opened
-from hypergraph.display import Table, plural
-from hypergraph.runs.log import with_usage
+from hypergraph.display import Table, plural, with_usage
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.search import SearchPage
 from hypergraph.views.search import search as steps_that_mention

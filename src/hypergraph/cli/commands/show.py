@@ -26,8 +26,7 @@ from hypergraph.cli.tables import (
     step_table,
     unresolved_lines,
 )
-from hypergraph.display import Block, plural
-from hypergraph.runs.log import amount_text, failed_status
+from hypergraph.display import Block, amount_text, failed_status, plural
 from hypergraph.views.errors import FailurePage, failures
 from hypergraph.views.inner import InnerStepView, add_inner, unfinished
 from hypergraph.views.state import conversations

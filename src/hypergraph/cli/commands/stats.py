@@ -7,8 +7,7 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, suggested
 from hypergraph.cli.stores import opened
 from hypergraph.cli.tables import ROWS
-from hypergraph.display import Table, execution_time, plural
-from hypergraph.runs.log import with_usage
+from hypergraph.display import Table, execution_time, plural, with_usage
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.profile import ProfileView, profile
 from hypergraph.views.stats import StatsView

@@ -9,8 +9,7 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import suggested, when
 from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.tables import decision, inner_table, step_status, step_values, trace_lines
-from hypergraph.display import Block, execution_time, first_line, typed_error
-from hypergraph.runs.log import amount_heading, amount_text
+from hypergraph.display import Block, amount_heading, amount_text, execution_time, first_line, typed_error
 from hypergraph.views.step import StepDetail
 from hypergraph.views.step import step as one_step
 
