@@ -11,7 +11,7 @@ import pytest
 
 from hypergraph import AsyncRunner, FunctionNode, Graph, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
-from hypergraph.durability import recorder
+from hypergraph.durability import map_recorder, recorder
 
 
 @node(output_name="doubled")
@@ -135,7 +135,7 @@ def test_a_map_that_cannot_begin_is_given_back_as_it_was(
         raise RuntimeError("no key")
 
     with monkeypatch.context() as patch:
-        patch.setattr(recorder, "count_spent", unreadable)
+        patch.setattr(map_recorder, "count_spent", unreadable)
         with pytest.raises(RuntimeError, match="no key"):
             runner.map(graph, {"x": [2, 3]}, map_over="x", workflow_id="w")
     assert store.workflow("w").status is WorkflowStatus.COMPLETED

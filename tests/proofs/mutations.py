@@ -15,7 +15,7 @@ from hypergraph.checkpointers.artifacts import files
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.sql import writes
 from hypergraph.checkpointers.sqlite.database import Connection, Database
-from hypergraph.durability import code_changes, code_hashes, history, journal, recorder, resume
+from hypergraph.durability import code_changes, code_hashes, history, journal, map_recorder, recorder, resume
 from hypergraph.durability.journal import Intents, Journal
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import CallWatch
@@ -133,7 +133,7 @@ def _count_waiting_as_running() -> None:
 
 def _complete_short_lists() -> None:
     """Say nothing of recorded items that a list lacks."""
-    recorder.MapRecorder.tell_missing = staticmethod(lambda map_run, items: None)  # type: ignore[method-assign]
+    map_recorder.MapRecorder.tell_missing = staticmethod(lambda map_run, items: None)  # type: ignore[method-assign]
 
 
 def _forget_redacted() -> None:
@@ -157,7 +157,7 @@ def _stop_at_the_store() -> None:
 
 def _restart_inside() -> None:
     """Continue failed items that are to start over."""
-    recorder.MapRecorder._failed = (  # type: ignore[method-assign]
+    map_recorder.MapRecorder._failed = (  # type: ignore[method-assign]
         lambda self, map_run, items: []
     )
 

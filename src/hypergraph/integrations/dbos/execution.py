@@ -31,8 +31,8 @@ from hypergraph.display import did_you_mean, jsonable
 from hypergraph.durability.code_changes import pinned_to, with_version
 from hypergraph.durability.code_hashes import node_hashes, recorded_structure
 from hypergraph.durability.history import incomparable, inputs_in
+from hypergraph.durability.map_recorder import refuse_restart
 from hypergraph.durability.once_only import refuse_restart_of
-from hypergraph.durability.recorder import refuse_restart
 from hypergraph.engine.nested import expand
 from hypergraph.engine.plan import graph_inside
 from hypergraph.engine.run import Run

@@ -13,7 +13,7 @@ import dbos
 from hypergraph import Graph, MapResult, RunResult
 from hypergraph.checkpointers import PostgresCheckpointer
 from hypergraph.checkpointers.questions import around
-from hypergraph.durability.recorder import refuse_restart
+from hypergraph.durability.map_recorder import refuse_restart
 from hypergraph.exceptions import WorkflowError
 from hypergraph.integrations.dbos.calls import (
     IN_FLIGHT,
