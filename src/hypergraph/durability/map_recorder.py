@@ -24,7 +24,7 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.references import Reference
 from hypergraph.checkpointers.status import WorkflowStatus
-from hypergraph.display import plural
+from hypergraph.display import did_you_mean, plural
 from hypergraph.durability.answers import (
     refuse_answers,
     refuse_outworn,
@@ -585,6 +585,9 @@ def _value_of(key: Any, item: Mapping[str, Any]) -> Any:
 
 
 def _key(key: Any, index: int, item: dict[str, Any]) -> str:
+    if not callable(key) and key not in item:
+        hint = did_you_mean(key, item) or f"The inputs are {', '.join(map(repr, item))}."
+        raise ValueError(f"key={key!r} names no input of item {index}. {hint}")
     found = _value_of(key, item)
     if not isinstance(found, (str, int)):
         raise ValueError(f"key=... gives {found!r} for item {index}; it must be a text or an int.")
