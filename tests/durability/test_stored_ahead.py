@@ -140,13 +140,13 @@ def test_an_item_whose_code_or_inputs_changed_is_resumed(
 ) -> None:
     graph, store = Graph([double], name="g"), MemoryCheckpointer()
     stored_ahead(store, graph, {"x": 1}, **graph_changes)
-    resumed, real = [], WorkflowRecorder._go_on
+    resumed, real = [], WorkflowRecorder._resume
 
     def go_on(self: Any, *args: Any, **options: Any) -> bool:
         resumed.append(args)
         return real(self, *args, **options)
 
-    monkeypatch.setattr(WorkflowRecorder, "_go_on", go_on)
+    monkeypatch.setattr(WorkflowRecorder, "_resume", go_on)
     result = SyncRunner(checkpointer=store).run(graph, given, workflow_id="m/item-0")
     assert result["doubled"] == 2 * given["x"]
     assert len(resumed) == 1

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypergraph.checkpointers.background import Writer
 from hypergraph.checkpointers.base import Checkpointer
@@ -69,6 +69,7 @@ from hypergraph.durability.code_changes import (
 from hypergraph.durability.code_hashes import node_hashes, recorded_structure
 from hypergraph.durability.history import (
     MADE_LATER,
+    ResumeState,
     Stored,
     incomparable,
     is_other,
@@ -151,6 +152,16 @@ def structure_before(store: Checkpointer, options: RunOptions) -> Mapping[str, A
         about["inputs"] += record.input_versions
         about["outputs"] += record.output_versions
     return {"nodes": list(nodes.values())} if nodes else None
+
+
+class _Work(NamedTuple):
+    """What a call has to do in a stored run."""
+
+    news: dict[str, int]  # values that are new or changed, with the version they get
+    anew: list[str]  # the nodes that they begin anew
+    changes: Changes  # in the code
+    outdated: list[str]  # the nodes that run again because of them
+    again: Changes | None  # what runs again in nested graphs, too
 
 
 class WorkflowRecorder:
@@ -508,7 +519,7 @@ class WorkflowRecorder:
             )
             return True
         try:
-            return self._go_on(run, claim, stored)
+            return self._resume(run, claim, stored)
         except BaseException as error:
             self._give_back(run, claim, error)
             raise
@@ -613,7 +624,7 @@ class WorkflowRecorder:
         if stored is None:
             return True
         found = Ownership(stored.workflow.id, stored.workflow.step_count, stored.workflow)
-        return self._go_on(run, found, stored, is_detached=True)
+        return self._resume(run, found, stored, is_detached=True)
 
     def _fork(self, run: Run, origin: fork.Origin) -> None:
         """Create a workflow out of another one's history, with the code that has made its results."""
@@ -848,12 +859,11 @@ class WorkflowRecorder:
         is_work = self.options.new_turn or stored.workflow.status is WorkflowStatus.COMPLETED
         return not (_is_outermost(run) and is_work)
 
-    def _go_on(  # noqa: PLR0912, PLR0915 - all that is refused, before all that is written
-        self, run: Run, claim: Ownership, seen: Stored | None, *, is_detached: bool = False
-    ) -> bool:
+    def _resume(self, run: Run, claim: Ownership, seen: Stored | None, *, is_detached: bool = False) -> bool:
         """Put a run where the claimed workflow stopped; return whether there is anything left to do.
 
-        What was seen before the claim may miss what another owner, who held the workflow then, wrote later.
+        All that is refused comes before all that is written. What was seen before the claim may miss what
+        another owner, who held the workflow then, wrote later.
         """
         if claim.existing is not None and claim.existing.crashes:
             refuse_crash_loop(claim, self.store)
@@ -866,23 +876,63 @@ class WorkflowRecorder:
         stored = seen if is_current else self._stored(run)
         if stored is None:
             raise taken_over(claim.workflow_id)
-        if not is_current and _is_outermost(run):
-            self._refuse_other_version(run.admission.graph, stored.workflow)
-            self._refresh(run, stored)
-        is_same_code = stored.is_same_code  # then nothing of it can be refused, or has to be recorded
-        if not is_same_code:
-            refuse_other_rules(run.admission.graph, stored.workflow)
-        asked: list[Question] = []
-        if _is_outermost(run) and self._has_answers(run, stored):
-            workflow_id = stored.workflow.id
-            asked = self.store.questions(workflow_id)
-            for name in refuse_late_answer(run.answers, self.questions, asked, self.store, workflow_id):
-                run.answers.pop(name)
-            if not is_current:
-                self._settle(run, stored, asked)
+        asked = self._answerable(run, stored, is_current=is_current)
         if not is_current and self._is_over(run, stored):  # another process was faster
             self.store.backend.release(claim)
             return False
+        work = self._work(run, stored, asked)
+        waiting = stored.waiting
+        renewed: set[str] = set()
+        if _is_outermost(run) and (run.admission.graph.has_interrupts or waiting):
+            renewed = self._look_at_answers(run, stored, work.news, work.again)
+        if not is_detached:
+            stored = self._with_answers(run, stored, asked, renewed)
+        if _is_outermost(run) and (work.news or work.again):
+            # Else another owner, or one that was waited for, may have asked since.
+            is_same = (is_current and self.has_seen) or self.origin is not None
+            asked_last = self.questions if is_same else self.store.questions(stored.workflow.id)
+            warn_of_given_up(run, stored, asked_last, work.news, work.again)
+        past, code, given = self._restore(run, stored, work)
+        left = given_up(run, stored, self.store) if not is_detached and (past.given_up or waiting) else []
+        run.journal = Journal(
+            self.store,
+            claim,
+            run,
+            self.writer,
+            active_time=stored.active_time,
+            tolerate=self.tolerate if self.is_lenient else None,
+            is_detached=is_detached,
+        )
+        if given or left or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
+            active, encoding = WorkflowStatus.ACTIVE, self.store.encoding
+            steps = [encoding.encode(record) for record in left]
+            run.journal.put(
+                encoding.commit(claim, steps, inputs=given, at=past.entry, status=active, code=code)
+            )
+        return True
+
+    def _answerable(self, run: Run, stored: Stored, *, is_current: bool) -> list[Question]:
+        """Return the open questions of a claimed workflow if the call brings answers.
+
+        Raises WorkflowError for a workflow of other code, and for an answer that comes too late.
+        """
+        if not is_current and _is_outermost(run):
+            self._refuse_other_version(run.admission.graph, stored.workflow)
+            self._refresh(run, stored)
+        if not stored.is_same_code:
+            refuse_other_rules(run.admission.graph, stored.workflow)
+        if not (_is_outermost(run) and self._has_answers(run, stored)):
+            return []
+        workflow_id = stored.workflow.id
+        asked = self.store.questions(workflow_id)
+        for name in refuse_late_answer(run.answers, self.questions, asked, self.store, workflow_id):
+            run.answers.pop(name)
+        if not is_current:
+            self._settle(run, stored, asked)
+        return asked
+
+    def _work(self, run: Run, stored: Stored, asked: Sequence[Question]) -> _Work:
+        """Find out what there is to do in a claimed workflow. Raises for all that is refused."""
         news, changes = self._news(run, stored), self._changes(run, stored)
         graph, layout = run.admission.graph, run.admission.layout
         reached = layout.reached_from(news) if news else 0
@@ -891,12 +941,12 @@ class WorkflowRecorder:
         is_same_work = self._is_same_work(run, stored, news)
         if is_same_work:
             refuse_new_inputs(self.store, graph, stored, anew, news)
-        if not is_same_code:
+        if not stored.is_same_code:  # else nothing of it can be refused
             work = () if is_same_work else anew
             refuse_repetition(self.store, graph, stored, work, again=again_too)
         if graph.has_interrupts:
             refuse_unanswered(graph, stored, {*anew, *again_too})
-        outdated = [] if is_same_code else self._outdated(run, stored, changes, anew)
+        outdated = [] if stored.is_same_code else self._outdated(run, stored, changes, anew)
         if news or outdated:
             either = reached | layout.reached_from((), indexes_of(run, outdated))
             others = [name for name, index in run.plan.index.items() if either >> index & 1]
@@ -914,65 +964,56 @@ class WorkflowRecorder:
             inside = [name for name in sorted(changes.begun - changes.ended) if name not in anew]
             if inside:
                 refuse_unreadable_inside(run, stored, self.store, inside)
-        waiting = stored.waiting
-        renewed: set[str] = set()
-        if _is_outermost(run) and (graph.has_interrupts or waiting):
-            renewed = self._look_at_answers(run, stored, news, again)
+        return _Work(news, anew, changes, outdated, again)
+
+    def _with_answers(
+        self, run: Run, stored: Stored, asked: Sequence[Question], renewed: Collection[str]
+    ) -> Stored:
+        """Record the answers of the call with their questions; return what is stored then."""
         keys = [
             key for question in asked if not question.inner for key in question.keys if key not in renewed
         ]
-        if not is_detached and (answers := {key: run.answers[key] for key in keys if key in run.answers}):
-            record_answers(self.store, stored.workflow.id, answers, is_checked=True)
-            self.kept.update(answers)
-            stored = self._stored(run) or stored
+        answers = {key: run.answers[key] for key in keys if key in run.answers}
+        if not answers:
+            return stored
+        record_answers(self.store, stored.workflow.id, answers, is_checked=True)
+        self.kept.update(answers)
+        return self._stored(run) or stored
+
+    def _restore(
+        self, run: Run, stored: Stored, work: _Work
+    ) -> tuple[ResumeState, NewWorkflow | None, dict[str, tuple[int, Any]]]:
+        """Put a run where its history ends; return that, the code to record, and the new values."""
+        graph, layout = run.admission.graph, run.admission.layout
+        changes, anew, outdated = work.changes, work.anew, list(work.outdated)
         kept: Collection[str] = ()
-        if not is_same_code:
+        if not stored.is_same_code:
             outdated += [n for n in reopened_nodes(graph, stored) if n not in (*outdated, *anew)]
             kept = stored.finished.difference(anew)
-        outdated += [n for n in again.ran if n not in (*outdated, *anew)] if again is not None else []
+        outdated += (
+            [n for n in work.again.ran if n not in (*outdated, *anew)] if work.again is not None else []
+        )
         for name in taken_as_inputs(run, stored) if run.admission.answers else ():
             run.values[name] = run.answers.pop(name)
-        run.values.update({name: self.edits[name] for name in news if name in self.edits})
-        given = {name: (version, run.values[name]) for name, version in news.items()}
-        if _is_outermost(run) and (news or again):
-            # Else another owner, or one that was waited for, may have asked since.
-            is_same = (is_current and self.has_seen) or self.origin is not None
-            asked_last = self.questions if is_same else self.store.questions(stored.workflow.id)
-            warn_of_given_up(run, stored, asked_last, news, again)
+        run.values.update({name: self.edits[name] for name in work.news if name in self.edits})
+        given = {name: (version, run.values[name]) for name, version in work.news.items()}
         past = take_up(run, stored, given, outdated, self.store)
         if past.remade and _is_outermost(run):  # else the run around it has looked, when nothing was written
             refuse_remaking_inside(run, stored, self.store)
-        if not is_same_code:
+        if not stored.is_same_code:
             refuse_defaults(run, stored)
         reopened = {run.plan.steps[index].name: past.entry for index in past.reopened}
         new = [n for n, takers in changes.new.items() if n not in anew and not set(takers) <= set(anew)]
         version = self._version(run, stored.workflow)
         code = None
-        if not is_same_code or reopened or version != stored.workflow.version:
+        if not stored.is_same_code or reopened or version != stored.workflow.version:
             code = code_to_record(changes, kept, anew, reopened, unseen=new, version=version)
-        if outdated or again or new:
+        if outdated or work.again or new:
             begun = layout.reached_from((), indexes_of(run, outdated))
             reruns = {name for name, index in run.plan.index.items() if begun >> index & 1}
             quiet = {name: not reruns.issuperset(changes.new[name]) for name in new}
             self.reruns[run] = changes, reopened, quiet
-        may_give_up = not is_detached and (past.given_up or waiting)
-        left = given_up(run, stored, self.store) if may_give_up else []
-        run.journal = Journal(
-            self.store,
-            claim,
-            run,
-            self.writer,
-            active_time=stored.active_time,
-            tolerate=self.tolerate if self.is_lenient else None,
-            is_detached=is_detached,
-        )
-        if given or left or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
-            active, encoding = WorkflowStatus.ACTIVE, self.store.encoding
-            steps = [encoding.encode(record) for record in left]
-            run.journal.put(
-                encoding.commit(claim, steps, inputs=given, at=run.resumed.entry, status=active, code=code)
-            )
-        return True
+        return past, code, given
 
     def _look_at_answers(
         self, run: Run, stored: Stored, news: Collection[str], again: Changes | None

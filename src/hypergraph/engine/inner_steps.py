@@ -374,7 +374,7 @@ class Visit:
                     _INSIDE.reset(token)
                 context = self.run.context
                 context.awake.wait(waited(min(delay, context.remaining())))
-                self._go_on(opened)
+                self._try_again(opened)
         finally:
             if not handed_on:
                 self._open.discard(opened.key)
@@ -407,11 +407,11 @@ class Visit:
                 finally:
                     _INSIDE.reset(token)
                 await kernel.sleep(delay, context)
-                self._go_on(opened)
+                self._try_again(opened)
         finally:
             self._open.discard(opened.key)
 
-    def _go_on(self, opened: Opened) -> None:
+    def _try_again(self, opened: Opened) -> None:
         """Begin another attempt, unless the run must stop."""
         if _clock() >= self.run.context.halt_at:
             raise self.run.context.halt_error(self.path, was_executing=True)
