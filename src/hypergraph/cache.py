@@ -113,7 +113,10 @@ class DiskCache:
         directory = _path(cache_dir)
         secret = _path(_default_key_file() if key_file is None else key_file)
         if secret.startswith(directory + os.sep):
-            raise ValueError(f"The key file {secret} is inside of the cache; who copies one copies both")
+            raise ValueError(
+                f"The key file {secret} is inside of the cache, so a copy of the cache has it too; "
+                "name another with key_file="
+            )
         self._store = _open_store(directory, kwargs)
         self._secret = load_secret(secret)
 

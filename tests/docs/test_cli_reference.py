@@ -21,9 +21,10 @@ DOCS = Path(__file__).parents[2] / "docs"
 def rows(options: Sequence[Option]) -> Iterator[str]:
     yield from ("| | |", "|---|---|")
     for option in options:
-        several = "; several" if option.many and not option.is_argument else ""
+        several = "; repeatable" if option.many and not option.is_argument else ""
         needed = "; required" if option.needed and not option.is_argument else ""
-        chosen = f"; one of {', '.join(option.choices)}" if option.choices else ""
+        is_said = all(choice in option.help for choice in option.choices)
+        chosen = "" if is_said else f"; one of {', '.join(option.choices)}"
         name, text = syntax(option).replace("|", "\\|"), option.help.replace("|", "\\|")
         yield f"| `{name}` | {text}{chosen}{needed}{several} |"
 

@@ -349,8 +349,8 @@ def test_two_edits_and_a_step_back_in_a_loop(session: Session) -> None:
     assert (result["n"], result.workflow_id) == (3, "v-edit-1-back-1")
 
 
-def test_an_edit_that_would_begin_a_loop_anew_is_refused(session: Session) -> None:
-    with pytest.raises(ValueError, match="another value of 'strict' would begin the loop anew"):
+def test_an_edit_that_would_restart_a_loop_is_refused(session: Session) -> None:
+    with pytest.raises(ValueError, match="another value of 'strict' would restart the loop"):
         session(AGENT, None, None, lambda stop: stop.edit(call="Ulysses", strict=False), log=["user"])
 
 

@@ -182,8 +182,7 @@ def properties(kind: type) -> Iterator[Attribute]:
     for name, thing in vars(kind).items():
         getter = getattr(thing, "fget", None) or (isinstance(thing, cached_property) and thing.func)
         if getter and not name.startswith("_"):
-            annotation = inspect.signature(getter).return_annotation
-            yield Attribute(name, "" if annotation is inspect.Signature.empty else annotation, getter.__doc__)
+            yield Attribute(name, hints(getter).get("return", ""), getter.__doc__)
 
 
 @lru_cache
@@ -200,6 +199,32 @@ def source(kind: type) -> tuple[ast.ClassDef, list[str]]:
     """Return a class as it is written, and the lines of its module."""
     classes = (node for node in parsed(kind.__module__).body if isinstance(node, ast.ClassDef))
     return next(node for node in classes if node.name == kind.__name__), lines_of(kind.__module__)
+
+
+def hints(call: Any) -> dict[str, str]:
+    """Return the annotations of a call as they are written, whether Python evaluates them or not."""
+    if inspect.isclass(call):
+        found: dict[str, str] = {}
+        for base in reversed(call.__mro__):
+            if base.__module__.startswith("hypergraph"):
+                body = source(base)[0].body
+                fields = (node for node in body if isinstance(node, ast.AnnAssign))
+                found |= {ast.unparse(node.target): as_text(node.annotation) for node in fields}
+        return found | hints(call.__init__)
+    function = inspect.unwrap(getattr(call, "__func__", call))
+    node: Any = parsed(function.__module__) if inspect.isfunction(function) else None
+    for name in function.__qualname__.split("."):
+        inside = [each for each in getattr(node, "body", ()) if getattr(each, "name", None) == name]
+        node = inside[-1] if inside else None  # the last one is not an overload
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return {}  # made by a decorator
+    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    taken = {each.arg: as_text(each.annotation) for each in arguments if each.annotation}
+    return taken | ({"return": as_text(node.returns)} if node.returns else {})
+
+
+def as_text(hint: ast.expr) -> str:
+    return hint.value if isinstance(hint, ast.Constant) and isinstance(hint.value, str) else ast.unparse(hint)
 
 
 def beside(node: ast.stmt, lines: list[str]) -> str:
@@ -221,7 +246,7 @@ def fields(kind: type) -> Iterator[Attribute]:
         if not isinstance(target, ast.Name) or target.id.startswith("_"):
             continue
         if isinstance(node, ast.AnnAssign):
-            text = ast.unparse(node.annotation)
+            text = as_text(node.annotation)
         elif isinstance(node.value, ast.Constant):
             text = type(node.value.value).__name__
         else:

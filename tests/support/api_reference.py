@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, ForwardRef, is_typeddict
 
-from support.api_names import PAGES, Members, contents, homes, loaded, parsed
+from support.api_names import PAGES, Members, contents, hints, homes, loaded, parsed
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 GIVEN = {  # made by the package; who gets one need not know how
@@ -227,11 +227,11 @@ def prose(thing: Any) -> Iterator[str]:
 
 
 def signature(name: str, call: Any) -> str:
-    found = inspect.signature(call)
+    found, written = inspect.signature(call), hints(call)
     parameters = [each for each in found.parameters.values() if each.name != "self"]
-    texts = list(parameter_texts(parameters))
+    texts = list(parameter_texts(parameters, written))
     has_result = not inspect.isclass(call) and found.return_annotation is not found.empty
-    returned = f" -> {annotation(found.return_annotation)}" if has_result else ""
+    returned = f" -> {annotation(found.return_annotation, written.get('return'))}" if has_result else ""
     prefix = "await " if asyncio.iscoroutinefunction(inspect.unwrap(call)) else ""
     line = f"{prefix}{name}({', '.join(texts)}){returned}"
     if len(line) > 100:
@@ -239,7 +239,7 @@ def signature(name: str, call: Any) -> str:
     return f"```text\n{line}\n```"
 
 
-def parameter_texts(parameters: list[inspect.Parameter]) -> Iterator[str]:
+def parameter_texts(parameters: list[inspect.Parameter], written: dict[str, str]) -> Iterator[str]:
     """Yield parameters as they would be written, with the marks between the kinds of them."""
     starred = False
     for number, parameter in enumerate(parameters):
@@ -249,7 +249,7 @@ def parameter_texts(parameters: list[inspect.Parameter]) -> Iterator[str]:
         stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
         text = f"{stars}{parameter.name}"
         if parameter.annotation is not parameter.empty:
-            text += f": {annotation(parameter.annotation)}"
+            text += f": {annotation(parameter.annotation, written.get(parameter.name))}"
         if parameter.default is not parameter.empty:
             text += f" = {default(parameter.default)}"
         yield text
@@ -260,10 +260,10 @@ def parameter_texts(parameters: list[inspect.Parameter]) -> Iterator[str]:
             yield "/"
 
 
-def annotation(given: Any) -> str:
+def annotation(given: Any, written: str | None = None) -> str:
     if isinstance(given, ForwardRef):  # of a field of a NamedTuple
         return given.__forward_arg__
-    return given if isinstance(given, str) else inspect.formatannotation(given)
+    return given if isinstance(given, str) else written or inspect.formatannotation(given)
 
 
 def default(value: Any) -> str:

@@ -14,12 +14,12 @@ INTRODUCTION = """\
 # Tools for agents
 
 What `hypergraph mcp` offers over the Model Context Protocol. How to use it:
-[let an agent look](../how-to/let-an-agent-look.md). Answers are [JSON documents](json.md) of at most about
-20,000 characters; `cut` says what was shortened. What cannot be answered is
+[let a coding agent inspect runs](../how-to/let-an-agent-look.md). Answers are [JSON documents](json.md) of at
+most about 20,000 characters; `cut` says what was shortened. What cannot be answered is
 `{"error": {"code", "message", "hint", "matches"}}`; the code is `not_found`, `ambiguous`, `usage`, `store`,
 `refused` or `internal`, a defect.
 
-Tools that change something are there with `--allow-writes`; those that run a graph want `--app` as well. In
+Tools that write need `--allow-writes`; those that run a graph need `--app` as well. In
 Python it is `agent_server(address, allow_writes=True, graphs=[...])`.
 """
 
@@ -36,7 +36,13 @@ def reference() -> str:
     offered = tools()
     reading = [tool for tool in offered if tool.annotations.read_only_hint]
     writing = [tool for tool in offered if tool not in reading]
-    parts = [INTRODUCTION, "## Looking", *map(section, reading), "\n## Changing", *map(section, writing)]
+    parts = [
+        INTRODUCTION,
+        "## Tools that read",
+        *map(section, reading),
+        "\n## Tools that write",
+        *map(section, writing),
+    ]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -48,7 +54,7 @@ def section(tool: Any) -> str:
 
 def arguments(schema: dict[str, Any]) -> Iterator[str]:
     for name, about in schema.get("properties", {}).items():
-        default = "needed" if name in schema.get("required", []) else f"`{about.get('default')}`"
+        default = "required" if name in schema.get("required", []) else f"`{about.get('default')}`"
         meaning = about.get("description", "").replace("|", "\\|")
         yield f"| `{name}` | {kind(about)} | {default} | {meaning} |"
 

@@ -787,7 +787,7 @@ class Checkpointer:
                 have no parent.
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
-            due: Only those to be run: a deadline has passed, a timer is due or a signal was sent.
+            due: Only those that are due: a deadline has passed, a timer has fired or a signal was sent.
             limit: At most this many, by default 100: `total` says how many there are. None for all.
             cursor: The `next_cursor` of the page before.
 
@@ -868,7 +868,7 @@ class Checkpointer:
                 have no parent.
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
-            due: Only those to be run: a deadline has passed, a timer is due or a signal was sent.
+            due: Only those that are due: a deadline has passed, a timer has fired or a signal was sent.
             limit: At most this many, by default 100: `total` says how many there are. None for all.
             cursor: The `next_cursor` of the page before.
 

@@ -18,7 +18,7 @@ from hypergraph.exceptions import (
 _FULL = "is full: free some disk space or prune old workflows, then resume. Nothing was written"
 _READ_ONLY = "cannot be written: check the permissions of the file and of the folder around it"
 _READ_ONLY_FOLDER = "is in a folder that cannot be written: check its permissions, and how it is mounted"
-_CORRUPT = "is damaged: restore it from a backup, or move it away and start afresh"
+_CORRUPT = "is damaged: restore it from a backup, or move it away and start over"
 _OTHER_FILE = "is not a SQLite database: check the path. If it was one, restore it from a backup"
 _FOLDER = "is a folder: name a file in it"
 _UNREACHABLE = "cannot be opened: check that the folder exists and that the path is right"

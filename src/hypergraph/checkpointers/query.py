@@ -291,7 +291,9 @@ FILTERS = (
     Filter("until", "created before: an age like 2h, or a date", "T"),
     Filter("tag", "only with this tag, like team=search; all must match", "K=V", many=True),
     Filter("parent", "the children of this workflow: nested runs, or items of a map", "WF"),
-    Filter("due", "only those to be run: a deadline has passed, a timer is due or a signal was sent", ""),
+    Filter(
+        "due", "only those that are due: a deadline has passed, a timer has fired or a signal was sent", ""
+    ),
     Filter("where", 'a condition, like "node:embed duration > 1s" or "duration > 5m"', "EXPR"),
 )
 

@@ -81,7 +81,7 @@ RESUME_OPTIONS = (
     CODE_CHANGE,
     Option(
         "--restart",
-        "run failed items of maps again, also inside a completed run: from the failed node, or as new items",
+        "run failed items of maps again, also inside a completed run: from the failed node (node), or as new items (item)",
         "WHERE",
         choices=("node", "item"),
     ),

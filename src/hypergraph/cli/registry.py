@@ -125,7 +125,7 @@ COMMANDS = {
     ),
     "worker-ls": Command("list the workers, and dead ones that left runs", CLUSTER, ("worker ls",)),
     "dev-postgres": Command(
-        "start, stop or look for a Postgres for trying out",
+        "start, stop or show a Postgres server for trying out",
         CLUSTER,
         ("dev-postgres", "dev-postgres status", "dev-postgres stop"),
     ),

@@ -732,7 +732,7 @@ class WorkflowRecorder:
             reasons = "; ".join(f"{name!r}: {why}" for name, why in lost.items())
             warn_caller(
                 f"Workflow {run.workflow_id!r} has ended before, and its result lacks what is not stored "
-                f"({reasons}). To make it anew, use another workflow_id."
+                f"({reasons}). To compute it again, use another workflow_id."
             )
 
     def _ran_inside(self, run: Run, stored: Stored) -> list[str]:

@@ -965,7 +965,7 @@ def _warn_of_half_turn(run: Run, stored: Stored, replay: Replay, news: Collectio
     }
     left = [name for name in lists if name not in news]  # a list that is given replaces the old one
     if left:
-        instead = f", or fork from superstep {begun - 1} to begin it anew" if begun else ""
+        instead = f", or fork from superstep {begun - 1} to start it over" if begun else ""
         warn_caller(
             f"Workflow {stored.workflow.id!r} gives up an unfinished turn because of "
             f"{', '.join(map(repr, sorted(news)))}; what that turn has appended stays in "

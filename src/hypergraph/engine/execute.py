@@ -773,7 +773,7 @@ def _not_run_because(standing: Standing, gate: int, target: int) -> str:
     if standing.lacks(target):
         return _lacking(standing, target, repr(standing.layout.parts[gate].name))
     if standing.ended >> target & 1:
-        return "it has decided END, which is final until its loop is entered anew."
+        return "it has decided END, which is final until its loop is entered again."
     return ""
 
 

@@ -600,14 +600,6 @@ def _store_of(runner: str, given: Any) -> Checkpointer | None:
     return store
 
 
-def needs_interrupts(graph: Graph, why: str) -> IncompatibleRunnerError:
-    """Return the error for a graph with interrupts that cannot be answered."""
-    names = [node.name for node in graph.interrupt_nodes] or ["a nested graph"]
-    return IncompatibleRunnerError(
-        f"The graph has an InterruptNode ({', '.join(names)}), and {why}.", names[0], "supports_interrupts"
-    )
-
-
 def check_graph(graph: Graph, runner: str, can: RunnerCapabilities) -> None:
     """A1: raise IncompatibleRunnerError for a graph the runner cannot run, TypeError for another object."""
     if not isinstance(graph, Graph):
@@ -621,7 +613,13 @@ def check_graph(graph: Graph, runner: str, can: RunnerCapabilities) -> None:
             "supports_async_nodes",
         )
     if not can.supports_interrupts and graph.has_interrupts:
-        raise needs_interrupts(graph, f"{runner} cannot pause; use AsyncRunner: await AsyncRunner().run(...)")
+        names = [node.name for node in graph.interrupt_nodes] or ["a nested graph"]
+        raise IncompatibleRunnerError(
+            f"{runner} cannot pause for the questions of this graph: {', '.join(names)}. Use SyncRunner or "
+            "AsyncRunner.",
+            names[0],
+            "supports_interrupts",
+        )
 
 
 def check_mapped(graph: Graph, names: Sequence[str], given: Mapping[str, Any]) -> None:

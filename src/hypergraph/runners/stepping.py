@@ -83,7 +83,7 @@ class NodeStop:
 
         Raises:
             ValueError: the node has no such input, or is inside of a nested graph; or it is within a loop,
-                and the value was not made there: it would begin the loop anew.
+                and the value was not made there: it would restart the loop.
             RuntimeError: the loop has proceeded.
         """
         self._check()
@@ -104,8 +104,8 @@ class NodeStop:
         if changed.keys() != made and self._is_within_loop():
             names = ", ".join(repr(name) for name in changed if name not in made)
             raise ValueError(
-                f"Node {self.node!r} is in a loop that has begun, and another value of {names} would begin "
-                "the loop anew. Give the outputs of the node, as in stop.skip(...), or start another run."
+                f"Node {self.node!r} is in a loop that has begun, and another value of {names} would restart "
+                "the loop. Give the outputs of the node, as in stop.skip(...), or start another run."
             )
         self._choice = ("replace" if made else "edit", changed) if changed else ("next", None)
 

@@ -31,7 +31,7 @@ dev_postgres_options = (
 
 
 def dev_postgres(call: Call) -> Reply:
-    """Start, stop or look for a Postgres server of this user, on a socket of this machine only."""
+    """Start, stop or show a Postgres server of this user, on a socket of this machine only."""
     action = call.options.action or START
     server = Server(Path(call.options.folder) if call.options.folder else _default_folder())
     if action == START:

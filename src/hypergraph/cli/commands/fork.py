@@ -34,7 +34,7 @@ _FAR = 2**62  # no index is larger
 fork_options = (
     WF,
     TARGET._replace(
-        needed=False, help="the graph to run; without it, and without values, the fork only is created"
+        needed=False, help="the graph to run; without it, and without values, the fork is only created"
     ),
     PAIRS._replace(help="a value to replace, converted to its declared type"),
     Option(

@@ -37,7 +37,10 @@ resume_options = (
     *RUN_OPTIONS,
     *RESUME_OPTIONS,
     PROGRESS,
-    Option("--due", "resume every workflow whose deadline has passed or whose timer is due"),
+    Option(
+        "--due",
+        "resume every workflow that is due: a deadline has passed, a timer has fired or a signal was sent",
+    ),
     Option("--watch", "with --due: keep doing so until interrupted"),
 )
 
