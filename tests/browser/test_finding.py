@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
-from support.browsing import looking_at
+from support.browsing import looking_at, open_workflow
 from support.ui_serving import Served, serving
 
 from browser.graphs import desk, flaky, newsletter, triage
@@ -124,6 +124,12 @@ def test_failed_items_of_completed_runs_are_resumed_together(browser: Browser, t
         page.get_by_role("dialog").get_by_role("button", name="Resume").click()
         expect(page.get_by_role("dialog")).to_have_count(0)
         expect(group.locator("td").first).to_have_text("4")  # each has failed once more
+        open_workflow(page, "wf=one")
+        page.get_by_role("button", name="resume", exact=True).click()
+        page.get_by_role("dialog").get_by_role("button", name="Resume").click()
+        page.get_by_role("link", name="All workflows").click()
+        page.get_by_role("link", name="errors by reason").click()
+        expect(group.locator("td").first).to_have_text("5")
 
 
 def test_a_view_is_saved_under_a_name(page: Page) -> None:
