@@ -1,13 +1,14 @@
 """The list finds runs by inputs, outputs and errors; totals and orders are those of all workflows."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
-from support.browsing import looking_at
+from support.browsing import looking_at, open_workflow
 from support.ui_serving import Served, serving
 
-from browser.graphs import flaky, newsletter, triage
+from browser.graphs import desk, flaky, newsletter, triage
 from browser.test_live import say, stepped
 from hypergraph import SqliteCheckpointer, SyncRunner
 
@@ -105,6 +106,30 @@ def test_errors_are_grouped_and_resumed_together(page: Page) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Resume").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(group.locator("td").first).to_have_text("2")  # it has failed once more
+
+
+def test_failed_items_of_completed_runs_are_resumed_together(browser: Browser, tmp_path: Path) -> None:
+    with SqliteCheckpointer(tmp_path / "desk.db") as store:
+        for name in ("one", "two"):
+            ticket = [{"text": "13", "number": 13}, {"text": "7", "number": 7}]
+            SyncRunner(checkpointer=store).run(desk, ticket=ticket, workflow_id=name)
+    with (
+        serving(tmp_path / "desk.db", "--app", "browser.graphs:desk") as running,
+        looking_at(browser, running) as page,
+    ):
+        page.get_by_role("link", name="errors by reason").click()
+        group = page.get_by_role("row").filter(has_text="nobody answered 13")
+        expect(group.locator("td").first).to_have_text("2")
+        group.get_by_role("button", name="resume these").click()
+        page.get_by_role("dialog").get_by_role("button", name="Resume").click()
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        expect(group.locator("td").first).to_have_text("4")  # each has failed once more
+        open_workflow(page, "wf=one")
+        page.get_by_role("button", name="resume", exact=True).click()
+        page.get_by_role("dialog").get_by_role("button", name="Resume").click()
+        page.get_by_role("link", name="All workflows").click()
+        page.get_by_role("link", name="errors by reason").click()
+        expect(group.locator("td").first).to_have_text("5")
 
 
 def test_a_view_is_saved_under_a_name(page: Page) -> None:

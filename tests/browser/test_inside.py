@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from support.browsing import apart, looking_at
 from support.ui_serving import Served, environment, serving
 
-from browser.graphs import climb, sleepers, thinking, triage
+from browser.graphs import climb, deep_shares, sleepers, thinking, triage
 from browser.panels import Panels
 from browser.test_live import say
 from hypergraph import AsyncRunner, SqliteCheckpointer, SyncRunner
@@ -26,6 +26,8 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
         runner = SyncRunner(checkpointer=store)
         runner.run(thinking, question="where is my tea", workflow_id="thinking")
         runner.run(climb, scored=0, total=0, until=30, workflow_id="climb")
+        for _ in range(2):
+            runner.run(deep_shares, source={"rows": 3}, by=0, workflow_id="again", error_handling="continue")
         tickets = [{"text": f"{number}", "number": number} for number in range(20)]
         runner.map(triage, ticket=tickets, map_over="ticket", workflow_id="batch", error_handling="continue")
         asyncs = AsyncRunner(checkpointer=store)
@@ -93,6 +95,17 @@ def test_rounds_of_a_long_loop_fold_and_the_cursor_moves_through_them(page: Page
     expect(shown.value("total")).to_have_text("0")
     shown.rows.get_by_role("row", name="round 3 3 steps").click()
     expect(shown.slider).to_have_value("6")
+
+
+def test_a_nested_run_that_two_attempts_share_is_below_the_last_one(page: Page) -> None:
+    shown = Panels(page, "wf=again")
+    expect(shown.row("middle")).to_have_count(2)
+    expect(shown.row("load")).to_have_count(1)
+    expect(shown.row("divide")).to_have_count(2)
+    expect(shown.row("middle").first.get_by_role("button", name="Fold")).to_have_count(0)
+    expect(shown.row("middle").last.get_by_role("button", name="Fold")).to_have_count(1)
+    bars = [shown.row("middle").nth(place).locator(".bar").bounding_box() for place in (0, 1)]
+    assert bars[0] and bars[1] and bars[0]["x"] < bars[1]["x"]
 
 
 def test_an_item_says_why_it_failed_and_the_strip_leads_to_items(page: Page) -> None:

@@ -432,7 +432,8 @@ def several(store: Any) -> Any:
         await fill(store, "a", rag("a"), graph_name="rag", tags={"team": "x", "env": "prod"})
         await fill(store, "b", [failed], "failed", graph_name="chat", tags={"team": "y"})
         await fill(store, "c", [], "active", graph_name="chat")
-        await fill(store, "a/item-0", [], parent="a", graph_name="rag")
+        inside = step(0, "parse", status=StepStatus.FAILED, workflow_id="a/item-0", error="no date")
+        await fill(store, "a/item-0", [inside], parent="a", graph_name="rag")
 
     ask(fill_all())
     return store
@@ -459,6 +460,9 @@ def several(store: Any) -> Any:
         ({"where": "node:build duration > 100ms"}, []),
         ({"where": "node:retrieve and node:build"}, ["a"]),
         ({"where": "steps > 0 node:generate"}, ["a"]),
+        ({"where": "node:parse error ~ date"}, ["a"]),
+        ({"where": "node:parse error ~ time"}, []),
+        ({"where": "node:parse", "parent": "a"}, ["a/item-0"]),
         ({"where": "status = failed"}, ["b"]),
         ({"where": "status != failed", "graph": "chat"}, ["c"]),
         ({"where": "node:generate cached = false superstep = 2 attempt < 2"}, ["a"]),

@@ -176,6 +176,11 @@ def test_any_text_is_understood_or_refused_with_a_value_error(text: str) -> None
         assert all(clause.node or clause.tests for clause in parse_where(text))
 
 
+def test_a_field_of_steps_without_a_node_says_where_it_belongs() -> None:
+    with pytest.raises(ValueError, match='name its node first: "node:NAME error'):
+        parse_where("error ~ 503")
+
+
 def test_all_conditions_on_a_node_must_hold_for_one_step() -> None:
     steps = [
         StepRecord("w", 0, "a", 0, "completed", {}, duration_ms=9000),

@@ -611,6 +611,30 @@ def test_a_map_ends_like_an_undisturbed_one_after_crashes_faults_and_questions()
     assert min(report.crashes, report.faults, report.duplicates) > 0
 
 
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"approved": True},
+        {"each.approved": True},
+        {"each.item-0.approved": True, "each.item-1.approved": True},
+        {"each.approved": False, "each.item-0.approved": True, "approved": True},
+    ],
+    ids=str,
+)
+def test_questions_of_a_map_inside_are_answered_item_by_item_or_together(answers: dict[str, bool]) -> None:
+    graph = Graph([ship_each, approve_each], name="order").as_node(name="each").map_over("amount")
+    inputs = {"amount": [1, 2], "receipt": "paid"}
+
+    def check(run: SimulatedRun) -> bool:
+        return run.values["approved"] == [True, answers.get("each.approved", True)]
+
+    report = simulate(Graph([graph]), inputs, answers=answers, check=check, seeds=5)
+    assert report.ok, report
+    assert report.endings == {"completed": 5}
+    with pytest.raises(GraphConfigError, match="no question asks for"):
+        simulate(Graph([graph]), inputs, answers={"other.approved": True}, seeds=1)
+
+
 def test_a_failed_item_fails_the_map() -> None:
     def invert(n: int) -> float:
         return 1 / n

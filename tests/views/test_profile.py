@@ -43,6 +43,29 @@ def test_nested_nodes_have_a_path_and_only_their_own_time_counts_as_self() -> No
     assert profile(store, last=10)["runs"] == 4
 
 
+def test_attempts_of_a_nested_graph_count_what_ran_inside_once() -> None:
+    @node(output_name="b")
+    def use(word: str) -> str:
+        if is_down:
+            raise ConnectionError("down")
+        return word
+
+    nested = Graph([ask, use], name="nested")
+    store = MemoryCheckpointer()
+    for is_down in (True, True, False):
+        runner = SyncRunner(checkpointer=store)
+        runner.run(Graph([nested.as_node()]), text="abc", workflow_id="w", error_handling="continue")
+    nodes = {item["path"]: item for item in profile(store)["items"]}
+    assert {path: found["count"] for path, found in nodes.items()} == {
+        "nested": 3,
+        "nested/ask": 1,
+        "nested/use": 3,
+    }
+    assert nodes["nested/ask"]["usage"] == {"tokens": 3}
+    assert nodes["nested/use"]["error_rate"] == pytest.approx(2 / 3)
+    assert 0 <= nodes["nested"]["self_ms"] <= nodes["nested"]["total_ms"]
+
+
 def test_items_of_a_map_count_under_the_names_of_their_nodes() -> None:
     store = MemoryCheckpointer()
     runner = SyncRunner(checkpointer=store)

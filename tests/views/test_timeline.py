@@ -229,3 +229,32 @@ def test_a_nested_graph_that_paused_counts_with_all_its_calls() -> None:
     assert path is not None
     assert path["length_ms"] >= (store.workflow("w/inner").duration_ms or 0) >= 50
     assert all(found["share"] <= 1 for found in path["nodes"])
+
+
+def test_a_nested_run_that_failed_and_was_resumed_is_shown_once_below_the_last_attempt() -> None:
+    @node(output_name="a")
+    def fetch(x: int) -> int:
+        return x
+
+    @node(output_name="b")
+    def use(a: int) -> int:
+        if is_down:
+            raise ConnectionError("down")
+        time.sleep(0.02)
+        return a
+
+    inner = Graph([fetch, use], name="inner")
+    each = inner.as_node(name="each").with_inputs(x="xs").map_over("xs").with_outputs(a="all_a", b="all_b")
+    outer = Graph([inner.as_node(), each], name="outer")
+    store = MemoryCheckpointer()
+    for is_down in (True, True, False):
+        SyncRunner(checkpointer=store).run(outer, x=1, xs=[1], workflow_id="w", error_handling="continue")
+    found = timeline(store, "w")
+    for name in ("inner", "each"):
+        rows = [row for row in found["items"] if (row["child"] or "").startswith(f"w/{name}")]
+        assert [row["status"] for row in rows if row["depth"] == 0] == ["failed", "failed", "completed"]
+    of_nodes = [row["node"] for row in found["items"] if row["depth"] and row["child"] is None]
+    assert of_nodes.count("fetch") == 2
+    assert of_nodes.count("use") == 6
+    recorded = sum(step.duration_ms or 0 for step in store.steps("w"))
+    assert found["busy_ms"] == pytest.approx(recorded)

@@ -73,6 +73,7 @@ _NO_CODECS = CodecChain()
 _SEALED = b"\n"  # in a reference, before its seal
 _LATEST = 2**60  # no run has that many supersteps
 _DAMAGED = "the stored bytes are damaged: their checksum does not match"
+NOT_FETCHED = "stored outside the database; ask for this value alone to fetch it"
 _PRINT = "#"  # in a format, before the fingerprint of an input that was redacted
 _PROCESS_KEY = os.urandom(16)  # of stores in memory
 
@@ -87,8 +88,8 @@ class Encoding:
     """
 
     __slots__ = (
-        *("_given", "_key", "_store_id", "artifacts", "by_name", "chain", "format", "is_plain", "look_up"),
-        *("read_store_id", "redact", "serializer", "tag", "threshold", "verifies"),
+        *("_given", "_key", "_store_id", "artifacts", "by_name", "chain", "format", "is_plain", "leaves"),
+        *("look_up", "read_store_id", "redact", "serializer", "tag", "threshold", "verifies"),
     )
     serializer: Serializer
     tag: str  # the serializer in stored formats
@@ -109,6 +110,7 @@ class Encoding:
         self.chain = chain
         self.is_plain = not (chain.format or by_name or redact is not None)  # bytes are stored as serialized
         self.artifacts = artifacts
+        self.leaves = False  # whether artifacts are left where they are, although there is a store for them
         if threshold is not None and (type(threshold) is not int or threshold < 0):
             raise ValueError(f"artifact_threshold must be a number of bytes, not {threshold!r}")
         self.threshold = THRESHOLD if threshold is None else threshold
@@ -145,6 +147,7 @@ class Encoding:
         )
         found.read_store_id, found._store_id, found._key = self.read_store_id, self._store_id, self._key
         found.look_up = self.look_up
+        found.leaves = self.leaves or (kept is None and self.artifacts is not None)
         return found
 
     def verifying(self) -> Encoding:
@@ -660,9 +663,8 @@ class Encoding:
 
     def _artifact(self, reference: bytes) -> bytes:
         if self.artifacts is None:
-            raise of_settings(
-                ValueError("the value is in an artifact store, and this store has none; pass artifact_store=")
-            )
+            missing = "the value is in an artifact store, and this store has none; pass artifact_store="
+            raise of_settings(ValueError(NOT_FETCHED if self.leaves else missing))
         return self.artifacts.get(ArtifactRef.from_text(reference.decode()))
 
     def contents(

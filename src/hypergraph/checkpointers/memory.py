@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
@@ -469,7 +469,7 @@ class MemoryBackend(Backend):
             matching = [
                 (row.key, workflow)
                 for row, workflow in ((row, row.read()) for row in newest)
-                if query.admits(workflow, row.records, self._is_signalled)
+                if query.admits(workflow, partial(self._records_below, workflow.id), self._is_signalled)
             ]
         if query.cursor is not None and not query.cursor.isdecimal():
             raise ValueError(f"Invalid cursor: {query.cursor!r} is not the next_cursor of an earlier list")
@@ -479,6 +479,12 @@ class MemoryBackend(Backend):
         page = rest[: query.limit]
         cursor = str(page[-1][0]) if len(page) < len(rest) else None
         return [workflow for _, workflow in page], len(matching), cursor
+
+    def _records_below(self, workflow_id: str) -> list[StepRecord]:
+        """Return the records of a workflow and of the runs below it."""
+        inside = f"{workflow_id}/"
+        rows = [row for key, row in self._rows.items() if key == workflow_id or key.startswith(inside)]
+        return [record for row in rows for record in row.records()]
 
     def _is_signalled(self, workflow: Workflow) -> bool:
         """Say whether a signal is kept that nodes of a workflow, or of its items, wait for."""

@@ -63,7 +63,7 @@ class Comparison(NamedTuple):
 
 
 class Clause(NamedTuple):
-    """Conditions on the workflow, or on one step of the node named."""
+    """Conditions on the workflow, or on one step of the node named, in the workflow or in a run below it."""
 
     node: str | None
     tests: tuple[Comparison, ...]
@@ -188,6 +188,8 @@ def _comparison(node: str | None, name: str, symbol: str, value: str) -> Compari
     if found is None:
         hint = did_you_mean(name, known) or ""
         whose = "a workflow" if node is None else "a node"
+        if node is None and name.lower() in NODE_FIELDS:
+            hint = f'For a step, name its node first: "node:NAME {name} ..."'
         raise ValueError(f"Unknown field {name!r}; {whose} has {', '.join(known)}. {hint}".rstrip())
     symbol = "=" if symbol == "==" else symbol
     if symbol not in found.operators:
@@ -252,7 +254,7 @@ class Query(NamedTuple):
         steps: "Callable[[], Iterable[StepRecord]]",
         is_signalled: "Callable[[Workflow], bool] | None" = None,
     ) -> bool:
-        """Return whether the workflow is among those asked for; its steps are read only if need be."""
+        """Return whether the workflow is among those asked for; `steps`, also those below, are read if need be."""
         if self.parent is not None:
             related = workflow.parent_id == self.parent
         else:

@@ -247,7 +247,8 @@ def simulate(
         check: called with each run after its end; it fails by raising or by returning False. Without one, a
             run must end with the status and the values of a run without disturbances
         services: makes the services of a run: the world outside, which crashes do not reset
-        answers: answers to questions, by name; a question without one is left to its deadline
+        answers: answers to questions, by name or by response key; a key without the number of an item answers
+            all items. A question without an answer is left to its deadline
         crashes: whether the process dies, up to three times per run and in any call, and is resumed
         faults: whether attempts fail and time out where a retry policy would repeat them
         duplicates: whether some runs are delivered twice, at the same time or after their end
@@ -312,12 +313,19 @@ def _maker(name: str, given: Any) -> Callable[[], dict[str, Any]]:
 def _check_answers(graph: Graph, answers: Any) -> None:
     if not isinstance(answers, Mapping):
         return
-    names = [name for node in _nodes(graph) if node.is_interrupt for name in node.data_outputs]
+    asking = [(path.split("/")[:-1], node) for path, node in _paths(graph) if node.is_interrupt]
+    names = {name: "" for _, node in asking for name in node.data_outputs}
+    keys = {".".join((*path, name)): "" for path, node in asking for name in node.data_outputs}
     for key in answers:
-        if key.rpartition(".")[2] not in names:
-            asked = f"The questions ask for: {', '.join(names)}." if names else "The graph has no questions."
-            hint = did_you_mean(key, names) or asked
+        if _of_all_items(key.split(".")) not in names | keys:
+            asked = f"The questions ask for: {', '.join(keys)}." if keys else "The graph has no questions."
+            hint = did_you_mean(key, names | keys) or asked
             raise GraphConfigError(f"answers names {key!r}, which no question asks for. {hint}")
+
+
+def _of_all_items(parts: Iterable[str]) -> str:
+    """Return a key of an answer without the numbers of items: it answers the question of each."""
+    return ".".join(part for part in parts if not re.fullmatch(r"item-\d+", part))
 
 
 def _nodes(graph: Graph) -> Iterator[Any]:
@@ -628,8 +636,10 @@ class _Trial:
         for pause in pauses:
             for name in pause.output_params or (pause.output_param,):
                 key = ".".join((*pause.path, name))
-                if key in answers or name in answers:
-                    known[key] = answers.get(key, answers.get(name))
+                for form in (key, _of_all_items((*pause.path, name)), name):
+                    if form in answers:
+                        known[key] = answers[form]
+                        break
         if known:
             self.tell(f"answers {', '.join(known)}")
             return known

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow, WorkflowStatus
 from hypergraph.checkpointers.overview import unresolved_in
-from hypergraph.checkpointers.query import Moment, Query, moment
+from hypergraph.checkpointers.query import Clause, Comparison, Moment, Query, moment
 from hypergraph.display import first_line, iso, jsonable
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import USAGE, Problem
@@ -85,6 +85,8 @@ def errors(
 ) -> ErrorPage:
     """Group the failed steps of failed workflows, newest first; `resolved` adds those that ended well later.
 
+    A nested graph that failed, and ran again as a new run, because its inputs had changed, counts as resolved.
+
     `graph` is the name of the graph that failed, or of one around it; `since` says when the workflow was
     created. A failure inside a nested graph counts once, where it happened. `workflow` is the id of one
     whose errors are wanted, with those of the runs below it; by default those of all.
@@ -102,10 +104,13 @@ def errors(
         failed_ones = _failed_workflows(store, query)
     else:
         failed_ones = _failed_in(store, require_workflow(store, workflow), query)
+    visits: dict[tuple[str, str], int] = {}
     for found in failed_ones:
         count += 1
         if count > _MOST:
             break
+        if not resolved and _is_repeated(store, found, workflow, visits):
+            continue
         if graph is None or graph in _graphs(store, found):
             failed = list(_failures(store, found.id))
             for step in failed:
@@ -128,10 +133,20 @@ def errors(
 
 
 def _failures_below(store: Checkpointer, found: Workflow) -> Iterator[StepRecord]:
+    """Yield all steps that failed, also those of nested runs and items that were resumed and completed."""
     yield from _failures(store, found.id)
-    broken, _, _ = store.backend.find(Query(_FAILED | {WorkflowStatus.PARTIAL}, parent=found.id, limit=None))
-    for child in sorted(broken, key=lambda child: child.item or 0):
-        yield from _failures_below(store, child)
+    children = store.backend.children(found.id)
+    if any(child.item is not None for child in children):  # of a map only items with failures are read
+        broken = Query(_FAILED | {WorkflowStatus.PARTIAL}, parent=found.id, limit=None)
+        wanted = set(store.backend.ids(broken))
+        for tally in store.backend.tally_items(found.id):
+            if tally.status is StepStatus.FAILED:
+                failed = Clause(tally.node, (Comparison("status", "=", "failed"),))
+                wanted.update(store.backend.ids(Query(parent=found.id, where=(failed,), limit=None)))
+        children = [child for child in children if child.id in wanted]
+    for child in sorted(children, key=lambda child: (child.item or 0, child.visit)):
+        if len(child.id) > len(found.id):  # the id of a child begins with its parent's; no circle does
+            yield from _failures_below(store, child)
 
 
 def _failed_workflows(store: Checkpointer, query: Query) -> Iterator[Workflow]:
@@ -163,6 +178,24 @@ def _graphs(store: Checkpointer, found: Workflow) -> set[str | None]:
         names |= set() if parent is None else {parent.graph_name}
         above = None if parent is None else parent.parent_id
     return names
+
+
+def _is_repeated(
+    store: Checkpointer, found: Workflow, asked: str | None, visits: dict[tuple[str, str], int]
+) -> bool:
+    """Tell whether a run, or one around it up to that asked for, is of a visit that was repeated since."""
+    at: Workflow | None = found
+    while at is not None and at.id != asked and at.parent_id is not None:
+        place = at.parent_id, at.node_name or ""
+        if at.item is None and place not in visits:
+            for child in store.backend.children(at.parent_id):
+                known = at.parent_id, child.node_name or ""
+                visits[known] = max(child.visit, visits.get(known, 0))
+        if at.item is None and at.visit < visits.get(place, 0):
+            return True
+        # The id of a child begins with its parent's: a damaged store has no circle here.
+        at = store.backend.read_workflow(at.parent_id) if len(at.parent_id) < len(at.id) else None
+    return False
 
 
 def _failures(store: Checkpointer, wf: str) -> Iterator[StepRecord]:

@@ -115,6 +115,7 @@ class _Reading:
         self.nodes: dict[str, _Times] = {}
         self.left_out = 0
         self._nested = 0
+        self._left: dict[str, float] = {}  # of nested runs: time not yet taken off the steps they belong to
 
     def add(self, run_id: str, prefix: str, depth: int) -> None:
         """Add the steps of a run, or of the items of a map."""
@@ -140,10 +141,21 @@ class _Reading:
         found.cached += line.cached
         if line.status == "completed" and not line.cached and line.duration_ms is not None:
             found.times.append(line.duration_ms)
-        inside = None if line.child is None else self.store.backend.read_workflow(line.child)
-        found.own += took if inside is None else max(0.0, took - (inside.duration_ms or 0.0))
-        if inside is not None:
-            self._inside(inside.id, f"{path}/", depth)
+        found.own += took
+        if line.child is not None:
+            self._nested_run(line.child, path, depth)
+            inside = min(took, self._left[line.child])
+            self._left[line.child] -= inside
+            found.own -= inside
+
+    def _nested_run(self, child_id: str, path: str, depth: int) -> None:
+        """Add a nested run once: attempts of its node are steps of their own, and continue the same run."""
+        if child_id in self._left:
+            return
+        child = self.store.backend.read_workflow(child_id)
+        self._left[child_id] = 0.0 if child is None else child.duration_ms or 0.0
+        if child is not None:
+            self._inside(child_id, f"{path}/", depth)
 
     def _inside(self, run_id: str, prefix: str, depth: int) -> None:
         if self._nested >= _NESTED or depth >= _DEEPEST:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer
@@ -62,12 +61,9 @@ def mentioning(store: Checkpointer, text: str, *, limit: int = 50, **filters: An
     ids = (step.workflow_id for step in mentions(store.view(artifacts=False), text, limit * _STEPS))
     if query.parent is None:
         ids = (workflow_id.split("/")[0] for workflow_id in ids)
-    found = [store.backend.read_workflow(workflow_id) for workflow_id in dict.fromkeys(ids)]
-    items = [
-        workflow_summary(workflow)
-        for workflow in found
-        if workflow is not None and query.admits(workflow, partial(store.steps, workflow.id, values=False))
-    ]
+    order = {workflow_id: place for place, workflow_id in enumerate(dict.fromkeys(ids))}
+    found, _, _ = store.backend.find(query._replace(ids=frozenset(order), limit=None))
+    items = [workflow_summary(each) for each in sorted(found, key=lambda each: order[each.id])]
     return {
         "schema": "hypergraph.workflows/1",
         "items": items[:limit],

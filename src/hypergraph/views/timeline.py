@@ -21,16 +21,21 @@ class Costs:
     """The time that each step of a workflow took there; one that a fork copied took none.
 
     A nested graph that paused has the time of all calls, as its run has it: the step has that of the last.
+    One that failed and was resumed has a step for each attempt, with its time.
     """
 
     def __init__(self, history: History) -> None:
-        last = {step.child_workflow_id: step for step in history.steps if step.child_workflow_id is not None}
+        only: dict[str, int | None] = {}
+        for step in history.steps:
+            if step.child_workflow_id is not None:
+                only[step.child_workflow_id] = None if step.child_workflow_id in only else step.index
         self._inside: dict[int, float] = {}
-        if last:
+        if only:
             children, _, _ = history.store.backend.find(Query(parent=history.workflow_id, limit=None))
-            self._inside = {
-                last[child.id].index: child.duration_ms or 0.0 for child in children if child.id in last
-            }
+            for child in children:
+                index = only.get(child.id)
+                if index is not None:
+                    self._inside[index] = child.duration_ms or 0.0
 
     def __call__(self, step: StepRecord) -> float:
         if step.replayed:
@@ -352,11 +357,12 @@ class _Rows:
         self.store = store
         self.begin = workflow.created_at
         self.critical = critical
+        self._latest: dict[str, dict[str, int]] = {}  # by workflow: the last step of each nested run
 
     def step(self, workflow: Workflow, step: StepRecord, depth: int) -> Iterator[TimelineRow]:
-        """Yield the row of a step, and those of its nested run."""
+        """Yield the row of a step, and those of its nested run: below the last attempt, if it had several."""
         end, took = step.completed_at or step.created_at, step.duration_ms
-        inside, left_out = self._inside(step.child_workflow_id, depth)
+        inside, left_out = self._inside(step.child_workflow_id, depth) if self._is_latest(step) else ((), 0)
         yield {
             "workflow": jsonable(workflow.id),
             "index": step.index,
@@ -375,6 +381,17 @@ class _Rows:
         }
         yield from inside
         yield from self._inner(workflow, step, depth + 1)
+
+    def _is_latest(self, step: StepRecord) -> bool:
+        """Tell whether no later step continued the nested run of a step."""
+        if step.child_workflow_id is None:
+            return True
+        latest = self._latest.get(step.workflow_id)
+        if latest is None:
+            lines = self.store.backend.read_outlines(step.workflow_id)
+            latest = {line.child: line.idx for line in lines if line.child is not None}
+            self._latest[step.workflow_id] = latest
+        return latest.get(step.child_workflow_id, step.index) == step.index
 
     def _inner(self, workflow: Workflow, step: StepRecord, depth: int) -> Iterator[TimelineRow]:
         """Yield the calls that a node made with `ctx.step`, as far as they have room."""

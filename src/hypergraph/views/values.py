@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord
 from hypergraph.checkpointers.artifacts import ArtifactRef
+from hypergraph.checkpointers.encoding import NOT_FETCHED
 from hypergraph.checkpointers.history import Addition, added_by
 from hypergraph.checkpointers.records import Payload
 from hypergraph.display import bounded, closest, first_line, jsonable, preview
@@ -23,7 +24,6 @@ _LISTED = 10  # keys that an error lists
 _DEEPEST = 120  # levels; stores refuse deeper values
 _CHARACTERS, _ITEMS = 400, 10  # of a value in brief
 _SHALLOW, _DEEP = 2, 4  # levels of a value in a line
-NOT_FETCHED = "stored outside the database; ask for this value alone to fetch it"
 
 
 class Content(NamedTuple):
@@ -248,14 +248,15 @@ def kind_of(value: Any) -> str:
         if value.of is not None:
             return str(jsonable(re.split("[.:]", value.of)[-1]))
         if value.data is None:
-            return type(value).__name__
+            return "artifact" if value.reason == NOT_FETCHED else type(value).__name__
     return str(jsonable(type_name(_opened(value)[0])))
 
 
 def short_text(value: Any) -> str:
     """Return a value in one line, escaped; objects of unknown classes by their fields, or the reason."""
     if is_unreadable(value):
-        return bounded(f"(not readable here: {first_line(_opened(value)[1])})", TEXT)
+        reason = first_line(_opened(value)[1])
+        return bounded(f"({reason})" if reason == NOT_FETCHED else f"(not readable here: {reason})", TEXT)
     # Fields of unknown classes are levels, which the repr of a known one does not count.
     return bounded(preview(value, _DEEP if isinstance(value, Undecodable) else _SHALLOW, _readable), TEXT)
 

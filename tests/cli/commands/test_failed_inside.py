@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from hypergraph import FunctionNode, Graph, interrupt
+from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.cli import main
+from hypergraph.views.search import mentioning
 
 BAD: set[int] = set()
 
@@ -37,7 +39,8 @@ ASKED = Graph([ask], name="asked")
 ASKING = Graph([ASKED.as_node(name="each").map_over("n")], name="asking")
 
 
-SHOP_HERE, ASKING_HERE = f"{__name__}:SHOP", f"{__name__}:ASKING"
+NESTING = Graph([ONE.as_node()], name="nesting")
+SHOP_HERE, ASKING_HERE, NESTING_HERE = (f"{__name__}:{name}" for name in ("SHOP", "ASKING", "NESTING"))
 Said = Callable[..., str]
 
 
@@ -132,3 +135,46 @@ def test_a_list_of_failed_runs_tells_of_failures_that_it_does_not_list(said: Sai
     assert "batch" in both
     assert "with failed items" not in both
     assert "No workflow matches --due. There are 3 workflows." in said("ls", "--due")
+
+
+@pytest.mark.parametrize("condition", ["node:halve error ~ bad", "node:halve status=failed"])
+def test_a_condition_on_a_node_finds_runs_that_ran_it_inside(said: Said, condition: str) -> None:
+    BAD.add(4)
+    said("run", SHOP_HERE, "n=[2, 4]", "--id", "w")
+    said("run", SHOP_HERE, "n=[2]", "--id", "v")
+    listed = said("ls", "--where", condition)
+    assert "Workflows (1 total)" in listed
+    assert "1 failed inside" in listed
+    with SqliteCheckpointer("runs.db") as store:
+        assert [each["id"] for each in mentioning(store, "halve", where=condition)["items"]] == ["w"]
+
+
+def test_a_graph_that_ran_only_inside_of_others_leads_to_its_runs(said: Said) -> None:
+    said("run", SHOP_HERE, "n=[2, 4]", "--id", "w")
+    assert "hypergraph --db runs.db ls --parent w/each" in said("ls", "--graph", "one")
+    assert "hypergraph --db runs.db ls --where 'node:" in said("stats", "--graph", "one")
+
+
+def test_a_nested_run_that_was_repeated_with_other_values_leaves_no_error(said: Said) -> None:
+    BAD.add(4)
+    said("run", NESTING_HERE, "n=4", "--id", "w")
+    assert "(unresolved) | 1 failed step" in said("errors")
+    said("resume", "w", NESTING_HERE, "n=6")
+    for words in (["errors"], ["errors", "w"]):
+        assert "(unresolved) | 0 failed steps" in said(*words)
+    assert "1 failed step" in said("errors", "--all")
+    assert "1 failed step" in said("errors", "w/one")
+    shown = said("show", "w", "--errors")
+    assert "w/one, step 0, halve: ValueError: 4 is bad" in shown
+
+
+def test_every_failed_step_is_shown_also_after_its_run_was_resumed(said: Said) -> None:
+    BAD.add(4)
+    said("run", NESTING_HERE, "n=4", "--id", "w")
+    said("run", SHOP_HERE, "n=[2, 4]", "--id", "v")
+    BAD.clear()
+    said("resume", "w", NESTING_HERE)
+    said("resume", "v", SHOP_HERE, "--restart", "node")
+    assert "First error (resolved)" in said("show", "w")
+    assert "w/one, step 0, halve: ValueError: 4 is bad" in said("show", "w", "--errors")
+    assert "v/each/item-1, step 0, halve: ValueError: 4 is bad" in said("show", "v", "--errors")

@@ -42,6 +42,12 @@ AND replace({_WAITING}, '"' || sent.name || '"', '') <> {_WAITING}
 
 SHOWN = f"{', '.join('workflows.' + name for name in WORKFLOW_COLUMNS)}, {STEP_COUNT}"
 _IDS = "SELECT workflows.id FROM workflows"
+# A step of a workflow, or of a run below it: the ids of these begin with that of the workflow.
+_RAN = """
+(EXISTS (SELECT 1 FROM steps WHERE steps.workflow = workflows.key AND steps.node = ? AND {tests})
+OR EXISTS (SELECT 1 FROM workflows AS below JOIN steps ON steps.workflow = below.key
+WHERE below.id > workflows.id || '/' AND below.id < workflows.id || '0' AND steps.node = ? AND {tests}))
+"""
 _TAGGED = "name = ? AND text = ? AND top = ?"
 _HAS_TAG = "workflows.key IN (SELECT workflow FROM tags WHERE name = ? AND text = ?)"
 _PAGE = f"SELECT {SHOWN}, workflows.structure, workflows.key FROM workflows"  # noqa: S608 - fixed names
@@ -279,8 +285,7 @@ def _clause(clause: Clause) -> tuple[str, list[Any]]:
     if clause.node is None:
         return _all(clause.tests, _WORKFLOW_FIELDS)
     tests, values = _all(clause.tests, _STEP_FIELDS)
-    steps = f"SELECT 1 FROM steps WHERE steps.workflow = workflows.key AND steps.node = ? AND {tests}"  # noqa: S608
-    return f"EXISTS ({steps})", [clause.node, *values]
+    return _RAN.format(tests=tests), [clause.node, *values] * 2
 
 
 def _all(tests: tuple[Comparison, ...], columns: dict[str, str]) -> tuple[str, list[Any]]:

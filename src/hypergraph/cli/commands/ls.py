@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from hypergraph.checkpointers.query import FILTERS
+from hypergraph.checkpointers.query import FILTERS, parse
 from hypergraph.cli.arguments import Option, positive, repeated
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, how_soon, owned_status, quoted, suggested, when
@@ -49,7 +49,7 @@ def ls(call: Call) -> Reply:
             page,
             lambda: [_nothing(filters, every), *_failed_beside(call.lists(), filters)],
             _header(page),
-            [suggested("ls")],
+            [suggested("ls"), *_runs_inside(call.lists(), given.graph)],
         )
     return Reply(
         page,
@@ -65,6 +65,15 @@ def _nothing(filters: Mapping[str, object], every: int) -> str:
     asked = ", ".join(name if value is True else quoted(name, value) for name, value in given)
     there = "is 1 workflow" if every == 1 else f"are {every} workflows"
     return f"No workflow matches{' ' if asked else ''}{asked}. There {there}."
+
+
+def _runs_inside(lists: Lists, graph: str | None) -> list[str]:
+    """Return the command that lists runs of a graph that ran inside of others only."""
+    if graph is None:
+        return []
+    newest, _, _ = lists.summaries(parse(graph=graph, limit=1)._replace(top_level=False))
+    parent = newest[0]["parent_id"] if newest else None
+    return [suggested("ls", options=["--parent", parent])] if parent else []
 
 
 def _failed_beside(lists: Lists, filters: Mapping[str, Any]) -> list[str]:

@@ -30,9 +30,17 @@ def stats(call: Call) -> Reply:
     view = measured(opened(call), graph=given.graph, node=given.node, since=given.since)
     header = [f"Nodes ({len(view['items'])} total)", *filter(None, (given.graph, given.node))]
     header += [f"since {view['since']}"] if view["since"] else []
-    slow = view["items"][0]["node"] if view["items"] else None
-    found = [] if slow is None else [suggested("ls", options=["--where", f"node:{slow} duration > 1s"])]
-    return Reply(view, lambda: [_stats_table(view, given.limit)] if view["items"] else [], header, found)
+    return Reply(
+        view, lambda: [_stats_table(view, given.limit)] if view["items"] else [], header, _slowest(view)
+    )
+
+
+def _slowest(view: StatsView) -> list[str]:
+    """Return the command that lists the slowest runs of the node that took longest in all."""
+    if not view["items"] or view["items"][0]["p95_ms"] is None:
+        return []
+    node, slow = view["items"][0]["node"], view["items"][0]["p95_ms"]
+    return [suggested("ls", options=["--where", f"node:{node} duration >= {int(slow)}ms"])]
 
 
 def _profile(call: Call) -> Reply:

@@ -83,6 +83,7 @@ function Menu({ workflow }) {
 function firstAction(workflow) {
   if (workflow.pause !== null) return "answer";
   if (workflow.status === "active" && workflow.alive !== false) return "cancel";
+  if (workflow.failed_inside && !workflow.parent) return "resume";
   return workflow.status === "completed" || workflow.children.is_map || workflow.parent ? "fork" : "resume";
 }
 

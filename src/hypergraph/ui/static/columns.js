@@ -47,6 +47,8 @@ export class Columns {
     this._visits = /** @type {Visits[]} */ ([]);
     /** @type {Map<number, number>} */
     this._byIndex = new Map();
+    /** The first and the last row of each nested run: attempts that failed and were resumed continue one run. @type {Map<string, [number, number]>} */
+    this._attempts = new Map();
     /** The first superstep with a step that waits: such a step is completed in place. */
     this._waiting = Infinity;
     /** @type {{of: number, found: Round[]} | null} */
@@ -110,6 +112,8 @@ export class Columns {
     }
     if (status === "paused") this._waiting = Math.min(this._waiting, superstep);
     this._byIndex.set(given.index[i], row);
+    const child = this.rows.child[row];
+    if (child !== null) this._attempts.set(child, [this._attempts.get(child)?.[0] ?? row, row]);
     this.last = Math.max(this.last, superstep);
     this.end_ms = Math.max(this.end_ms, (given.start_ms[i] ?? 0) + (given.duration_ms[i] ?? 0));
   }
@@ -117,6 +121,18 @@ export class Columns {
   /** @param {number} row */
   nodeOf(row) {
     return this.nodes[this.rows.node[row]];
+  }
+
+  /** Return the nested run of a step, null for an attempt that a later step continued. @param {number} row @returns {string | null} */
+  childOf(row) {
+    const child = this.rows.child[row];
+    return child === null || this._attempts.get(child)?.[1] === row ? child : null;
+  }
+
+  /** Tell whether the nested run of a step began in an earlier one. @param {number} row */
+  continues(row) {
+    const child = this.rows.child[row];
+    return child !== null && this._attempts.get(child)?.[0] !== row;
   }
 
   /** Return the row of a step, or undefined. @param {number} index */

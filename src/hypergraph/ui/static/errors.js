@@ -14,11 +14,11 @@ import { whyNoChange } from "hg/permissions.js";
 const BUSY = 429;
 const AGAIN_MS = 300;
 
-/** Resume a workflow; where as many run as the server allows, wait for a place. @param {string} id */
+/** Resume a workflow, with the failed items of its maps; where as many run as the server allows, wait for a place. @param {string} id */
 async function resumeWhenFree(id) {
   for (;;) {
     try {
-      return await post("resume", { id });
+      return await post("resume", { id, restart: "node" });
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== BUSY) throw error;
       await new Promise((resume) => setTimeout(resume, AGAIN_MS));
@@ -41,7 +41,7 @@ function ResumeAll({ roots }) {
     if (refused.length) throw new Error(`${plural(refused.length, "workflow")} could not be resumed`);
   };
   return html`<${Dialog} title="Resume ${plural(roots.length, "workflow")}" submit="Resume" onSubmit=${resume}>
-    <p class="soft">Completed steps are kept; failed and missing steps run now.${done ? ` ${done} of ${roots.length} have begun.` : ""}</p>
+    <p class="soft">Completed steps are kept; failed and missing steps run now, and in completed runs what took a list with failed items.${done ? ` ${done} of ${roots.length} have begun.` : ""}</p>
     <ul class="mono">${(told.length ? told : roots).slice(0, 50).map((line) => html`<li>${cut(line, 120)}</li>`)}</ul>
   <//>`;
 }

@@ -69,12 +69,13 @@ export function CancelDialog({ workflow }) {
 /** @param {{workflow: any}} props */
 export function ResumeDialog({ workflow }) {
   const [edits, setEdits] = useState(/** @type {Record<string, string>} */ ({}));
+  const lacks = workflow.status === "completed"; // items of maps inside have failed
   const resume = async () => {
-    await post("resume", { id: workflow.id, values: valuesOf(edits), ...graphOf(workflow) });
+    await post("resume", { id: workflow.id, values: valuesOf(edits), ...graphOf(workflow), ...(lacks ? { restart: "node" } : {}) });
     return () => openWorkflow(workflow.id);
   };
   return html`<${Dialog} title="Resume ${plain(workflow.id)}" submit="Resume" ready=${areReady(edits)} onSubmit=${resume}>
-    <p class="soft">Completed steps are kept; failed and missing steps run now.</p>
+    <p class="soft">${lacks ? "Failed items run again, and then what took their list." : "Completed steps are kept; failed and missing steps run now."}</p>
     <${ValueEdits} id=${workflow.id} at=${null} edits=${edits} onChange=${setEdits} />
   <//>`;
 }

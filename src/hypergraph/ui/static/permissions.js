@@ -26,9 +26,9 @@ export function whyNoRun(workflow) {
 }
 
 /** @param {any} workflow */
-function whyNoResume({ id, parent, status }) {
+function whyNoResume({ id, parent, status, failed_inside }) {
   if (parent) return `It runs inside ${plain(id.split("/")[0])}: resume that one`;
-  if (status === "completed") return "The workflow has completed";
+  if (status === "completed" && !failed_inside) return "The workflow has completed";
   if (status === "paused") return "The workflow waits for an answer";
   return null;
 }

@@ -119,10 +119,11 @@ function addRun(out, id, depth, up) {
 
 /** @param {Row[]} out @param {import("hg/columns.js").Columns} known @param {string} id @param {number} row @param {number} depth @param {Row | null} up */
 function addStep(out, known, id, row, depth, up) {
-  const { superstep, child, index, inner, attempt } = known.rows;
-  const key = child[row] ?? (inner[row] || attempt[row] > 1 ? `${id}:${index[row]}` : null);
+  const { superstep, index, inner, attempt } = known.rows;
+  const child = known.childOf(row);
+  const key = child ?? (inner[row] || attempt[row] > 1 ? `${id}:${index[row]}` : null);
   /** @type {StepRow} */
-  const line = { kind: "step", run: id, row, depth, superstep: superstep[row], child: child[row], fold: key, up };
+  const line = { kind: "step", run: id, row, depth, superstep: superstep[row], child, fold: key, up };
   out.push(line);
   if (key === null || !isOpen(line)) return;
   if (line.child === null) addCalls(out, line, index[row]);

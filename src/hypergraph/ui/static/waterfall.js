@@ -31,9 +31,10 @@ function startOf(row) {
   if (row.kind === "running") return row.since;
   if (row.kind === "call") return callStart(row.call);
   const first = row.kind === "step" ? row.row : row.kind === "round" ? row.first : -1;
-  const start = runs.value.get(row.run)?.rows.start_ms[first];
+  const known = runs.value.get(row.run);
+  const start = known?.rows.start_ms[first];
   if (start === null || start === undefined) return null;
-  const inside = row.kind === "step" && row.child ? runs.value.get(row.child) : undefined;
+  const inside = row.kind === "step" && row.child && !known?.continues(row.row) ? runs.value.get(row.child) : undefined;
   const begun = inside?.length ? (inside.rows.start_ms[0] ?? Infinity) + originMs({ run: row.child }) : Infinity;
   return Math.min(start + originMs(row), begun); // a step is recorded after its end, and what is inside says when it began
 }
