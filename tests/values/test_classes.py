@@ -201,6 +201,64 @@ def test_init_does_not_run_again():
     assert calls == [1]
 
 
+class Shifted:
+    """A descriptor that shows another value than the object holds."""
+
+    def __get__(self, one: Any, kind: Any = None) -> int:
+        return 0 if one is None else one.__dict__["x"] + 1
+
+    def __set__(self, one: Any, value: int) -> None:
+        one.__dict__["x"] = value
+
+
+@dataclass
+class Showing:
+    x: int = Shifted()  # type: ignore[assignment]
+
+
+@dataclass
+class Counting:
+    x: int = 1
+
+    def __getattribute__(self, name: str) -> Any:
+        found = object.__getattribute__(self, name)
+        return found + 1 if name == "x" else found
+
+
+class Reversed(Place):
+    def __iter__(self) -> Any:
+        return reversed(tuple(super().__iter__()))
+
+
+class Masked(enum.Flag):
+    A = 1
+    B = 2
+
+    @property
+    def value(self) -> int:
+        return 2
+
+
+class Renamed(enum.Enum):
+    A = 1
+    B = 2
+
+    @property
+    def name(self) -> str:
+        return "B"
+
+
+@serializers
+@pytest.mark.parametrize(
+    "value", [Showing(1), Counting(1), Reversed("x", (1, 2)), Masked.A, Renamed.A], ids=repr
+)
+def test_what_an_object_holds_is_stored_whatever_its_attributes_show(serializer, value):
+    found = serializer.with_types([type(value)]).deserialize(serializer.serialize(value))
+    assert type(found) is type(value)
+    assert vars(found) == vars(value)
+    assert repr(found) == repr(value)
+
+
 def test_cached_properties_are_computed_again():
     value = Derived(3, 1)
     assert value.square == 9
@@ -322,14 +380,14 @@ class LooseStruct(msgspec.Struct, dict=True):
     x: int = 1
 
 
-@dataclass
+@dataclass(slots=True)
 class Raising:
     x: int = 1
 
     def __getattribute__(self, name: str) -> Any:
         if name == "x":
             raise ValueError("not today")
-        return super().__getattribute__(name)
+        return object.__getattribute__(self, name)
 
 
 def with_attribute(value: Any, name: str = "hidden") -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from decimal import Decimal
 from typing import Any
@@ -14,10 +15,11 @@ import pyarrow
 import pytest
 
 from hypergraph import FunctionNode, Graph, SyncRunner, node
-from hypergraph.checkpointers import JsonSerializer, MsgpackSerializer, SqliteCheckpointer
+from hypergraph.checkpointers import JsonSerializer, MsgpackSerializer, SqliteCheckpointer, Undecodable
 from hypergraph.values import frames
 
 TIMES = pandas.date_range("2026-01-01", periods=3, tz="Europe/Berlin")
+SCALES = pandas.Index([Decimal("1.1"), Decimal("1.20")])
 GOOD = {
     "numbers": pandas.DataFrame({"a": [1, 2, 3], "b": [0.5, float("nan"), float("inf")]}),
     "text": pandas.DataFrame({"s": ["x", "ä\U0001f600", ""]}),
@@ -54,6 +56,10 @@ GOOD = {
     ),
     "polars": polars.DataFrame({"a": [1, None, 3], "l": [[1], [], [2, 3]], "s": ["x", None, "z"]}),
     "pyarrow": pyarrow.table({"a": [1, None], "d": [{"x": 1}, {"x": 2}]}),
+    "months": pandas.DataFrame({"a": [1, 2]}, index=pandas.period_range("2026", periods=2, freq="M")),
+    "quarters": pandas.DataFrame({"q": pandas.period_range("2026", periods=2, freq="Q")}),
+    "intervals": pandas.DataFrame({"i": pandas.interval_range(0, 2)}, index=pandas.interval_range(0, 2)),
+    "decimals of one scale": pandas.DataFrame({"a": [1]}, index=pandas.Index([Decimal("1.10")])),
 }
 BAD = {
     "mixed objects": pandas.DataFrame({"o": [1, "two", None]}),
@@ -63,6 +69,11 @@ BAD = {
     "numbers of several kinds inside": pandas.DataFrame({"d": [{"x": 1}, {"x": 2.5}]}),
     "two columns of one name": pandas.DataFrame([[1, 2]], columns=["a", "a"]),
     "column names that are no text": pandas.DataFrame({("a", 1): [1], 7: [2]}),
+    "an index of several scales": pandas.DataFrame({"a": [1, 2]}, index=SCALES),
+    "a level of several scales": pandas.DataFrame(
+        {"a": [1, 2]}, index=pandas.MultiIndex.from_arrays([SCALES, [1, 2]])
+    ),
+    "categories of several scales": pandas.DataFrame({"c": pandas.Categorical(SCALES)}),
 }
 serializers = pytest.mark.parametrize(
     "serializer", [JsonSerializer(), MsgpackSerializer()], ids=["json", "msgpack"]
@@ -92,6 +103,58 @@ def assert_same(found: Any, value: Any) -> None:
 @pytest.mark.parametrize("name", GOOD)
 def test_a_table_comes_back_as_it_was(serializer: Any, name: str) -> None:
     assert_same(serializer.deserialize(serializer.serialize([GOOD[name]]))[0], GOOD[name])
+
+
+@pytest.mark.parametrize("name", ["months", "intervals"])
+def test_a_table_comes_back_as_it_was_in_a_process_that_has_loaded_nothing(name: str, tmp_path: Any) -> None:
+    (tmp_path / "stored").write_bytes(JsonSerializer().serialize(GOOD[name]))
+    code = (
+        "import pathlib, sys; from hypergraph.checkpointers import JsonSerializer; "
+        "frame = JsonSerializer().deserialize(pathlib.Path(sys.argv[1]).read_bytes()); "
+        "print(list(frame.dtypes), frame.index.dtype)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "stored"], check=True, capture_output=True, text=True
+    )
+    assert found.stdout.strip() == f"{list(GOOD[name].dtypes)} {GOOD[name].index.dtype}"
+
+
+class Tagged(pyarrow.ExtensionType):  # type: ignore[misc]  # which has no types
+    """A type of a user."""
+
+    def __init__(self) -> None:
+        super().__init__(pyarrow.int64(), "test.tagged")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: Any, serialized: bytes) -> Tagged:
+        return cls()
+
+
+@serializers
+@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: pyarrow.StructArray.from_arrays([one], ["x"])])
+def test_a_type_of_arrow_that_is_not_known_here_is_undecodable(serializer: Any, wrap: Any) -> None:
+    pyarrow.register_extension_type(Tagged())
+    try:
+        column = pyarrow.ExtensionArray.from_storage(Tagged(), pyarrow.array([1, 2]))
+        table = pyarrow.table({"a": wrap(column)})
+        data = serializer.serialize(table)
+        assert serializer.deserialize(data).equals(table)
+    finally:
+        pyarrow.unregister_extension_type("test.tagged")
+    found = serializer.deserialize(data)
+    assert type(found) is Undecodable
+    assert "its type 'test.tagged' is not known to pyarrow" in found.reason
+
+
+@serializers
+def test_a_pyarrow_table_with_nan_is_stored(serializer: Any) -> None:
+    table = pyarrow.table({"a": [1.0, float("nan"), None]}).slice(1)
+    found = serializer.deserialize(serializer.serialize(table))
+    assert found.schema == table.schema
+    assert repr(found.to_pylist()) == "[{'a': nan}, {'a': None}]"
 
 
 @serializers

@@ -100,6 +100,14 @@ UNSTORABLE: dict[str, tuple[Any, str]] = {  # value, part of the message
     "array of objects": (np.array([object()]), "dtype object is not plain memory"),
     "record array": (np.zeros(2, dtype=[("a", "i4")]), "is not plain memory"),
     "masked array": (np.ma.masked_array([1], [True]), "MaskedArray"),
+    "long double": (np.longdouble(1), "is another one on other machines"),
+    "array of long doubles": (np.zeros(1, "G"), "is another one on other machines"),
+    "array of a described dtype": (
+        np.zeros(1, np.dtype("i4", metadata={"a": 1})),
+        "the metadata of its dtype",
+    ),
+    "numpy text that ends with NUL": (np.str_("a\0"), "would cut off the NUL"),
+    "numpy bytes that end with NUL": (np.bytes_(b"a\0"), "would cut off the NUL"),
 }
 serializers = pytest.mark.parametrize("serializer", EXACT, ids=lambda s: s.id)
 

@@ -18,18 +18,25 @@ NAMES = frozenset({"ndarray", "npscalar"})
 _DTYPE = re.compile(
     r"[<>|][biufcSUMm][1-9][0-9]{0,9}(\[[0-9]{0,9}[a-zA-Z]{1,9}\])?"
 )  # no objects, no records, no expressions
+_LONG = "gG"  # long doubles: 80 or 128 bits, with bytes that mean nothing
+_TEXTS = "US"
 _MOST_DIMENSIONS = 64  # of numpy; the product of very many sizes takes long
 
 
 def to_parts(value: Any) -> tuple[str, Parts] | None:
     """Return tag and parts of a numpy array or scalar, None for other values.
 
-    Raises TypeError for dtypes that are not plain memory: objects, records, variable-length strings.
+    Raises TypeError for dtypes that are not plain memory: objects, records, variable-length strings, and for
+    what its memory does not tell: long doubles, metadata of a dtype, NULs at the end of a text.
     """
     numpy = sys.modules.get("numpy")
     if numpy is None or not (type(value) is numpy.ndarray or isinstance(value, numpy.generic)):
         return None
     dtype = value.dtype
+    if dtype.char in _LONG:
+        raise TypeError(f"its dtype {dtype} is another one on other machines")
+    if dtype.metadata:
+        raise TypeError("the metadata of its dtype would be lost")
     exact = _DTYPE.fullmatch(dtype.str) and numpy.dtype(dtype.str) == dtype
     if type(value) is numpy.ndarray:
         if exact:
@@ -39,6 +46,8 @@ def to_parts(value: Any) -> tuple[str, Parts] | None:
             layout = ("F" if by_columns else "") + ("" if value.flags.writeable else "R")
             return "ndarray", {**parts, "layout": layout} if layout else parts
     elif exact and numpy.dtype(dtype.str).type is type(value):
+        if dtype.char in _TEXTS and value[-1:] in ("\0", b"\0"):
+            raise TypeError("numpy would cut off the NUL at its end")
         return "npscalar", {"dtype": dtype.str, "v": value.tobytes()}
     raise TypeError(f"its dtype {dtype} is not plain memory")
 

@@ -41,27 +41,28 @@ class Kind(NamedTuple):
 # --- fields --------------------------------------------------------------------------------------
 
 
-def _check_no_other_state(value: Any, fields: Iterable[str]) -> None:
-    """Raise TypeError if the object has state besides its fields, which would be lost."""
+def _state(value: Any, fields: Iterable[str]) -> dict[str, Any]:
+    """Return what an object holds. Raises TypeError for state besides its fields, which would be lost."""
     state = object.__getstate__(value)
-    held = {name for part in (state if type(state) is tuple else (state,)) for name in part or ()}
+    held: dict[str, Any] = {}
+    for part in state if type(state) is tuple else (state,):
+        held.update(part or {})
     lost = sorted(
         str(name)
-        for name in held.difference(
-            fields, ["__orig_class__"]
-        )  # set by typing on instances of generic aliases
+        for name in held.keys() - {*fields, "__orig_class__"}  # set by typing on instances of generic aliases
         if not isinstance(inspect.getattr_static(type(value), name, None), functools.cached_property)
     )
     if lost:
         raise TypeError(f"it has attributes that are not fields: {', '.join(lost)}")
+    return held
 
 
 def _fields_parts(names: tuple[str, ...], value: Any) -> dict[str, Any]:
-    _check_no_other_state(value, names)
-    unset = [name for name in names if not hasattr(value, name)]
+    held = _state(value, names)  # what an attribute shows may be something else, made by a descriptor
+    unset = [name for name in names if name not in held and not hasattr(value, name)]
     if unset:
         raise TypeError(f"its field {unset[0]!r} is not set")
-    return {"v": {name: getattr(value, name) for name in names}}
+    return {"v": {name: held[name] if name in held else getattr(value, name) for name in names}}
 
 
 class OtherFieldsError(ValueError):
@@ -101,13 +102,23 @@ def _dataclass_kind(cls: type[Any]) -> Kind | None:
         factory = field.default_factory
         defaults[field.name] = default if factory is dataclasses.MISSING else factory
 
+    asked = {name for name in defaults if _is_asked(inspect.getattr_static(cls, name, None))}
+
     def from_parts(v: object) -> Any:
         made = object.__new__(cls)
         for name, value in _with_defaults(v, defaults).items():
-            object.__setattr__(made, name, value)  # works for frozen classes too
+            if name in asked:
+                made.__dict__[name] = value
+            else:
+                object.__setattr__(made, name, value)  # works for frozen classes too
         return made
 
     return Kind(functools.partial(_fields_parts, tuple(defaults)), from_parts)
+
+
+def _is_asked(attribute: Any) -> bool:
+    """Return whether setting an attribute of this name calls code of its class; a slot has none."""
+    return hasattr(type(attribute), "__set__") and not isinstance(attribute, types.MemberDescriptorType)
 
 
 def _namedtuple_kind(cls: type[Any]) -> Kind:
@@ -115,8 +126,8 @@ def _namedtuple_kind(cls: type[Any]) -> Kind:
     defaults = {name: _constant(known[name]) if name in known else None for name in cls._fields}
 
     def to_parts(value: Any) -> dict[str, Any]:
-        _check_no_other_state(value, ())
-        return {"v": dict(zip(cls._fields, tuple(value), strict=True))}
+        _state(value, ())
+        return {"v": dict(zip(cls._fields, tuple.__iter__(value), strict=True))}
 
     return Kind(to_parts, lambda v: tuple.__new__(cls, _with_defaults(v, defaults).values()))
 
@@ -148,7 +159,7 @@ def _model_kind(cls: type[Any]) -> Kind:
     def to_parts(value: Any) -> dict[str, Any]:
         state = object.__getattribute__(value, "__dict__")
         more = {part: getattr(value, f"__pydantic_{part}__") for part in ("extra", "private")}
-        _check_no_other_state(value, [*fields, *_MODEL_STATE])
+        _state(value, [*fields, *_MODEL_STATE])
         return {
             "v": {name: state[name] for name in fields},
             "given": sorted(value.__pydantic_fields_set__),
@@ -174,9 +185,9 @@ def _enum_kind(cls: type[Any]) -> Kind:
     flags = issubclass(cls, enum.Flag)
 
     def to_parts(value: Any) -> dict[str, Any]:
-        if not flags and cls.__members__.get(value.name) is not value:
+        if not flags and cls.__members__.get(value._name_) is not value:
             raise TypeError("it is not a member of its enum")
-        return {"v": value.value if flags else value.name}
+        return {"v": value._value_ if flags else value._name_}
 
     def from_parts(v: object) -> Any:
         if flags and type(v) is int and v.bit_length() <= _FLAG_BITS:  # Python looks at each bit

@@ -32,11 +32,15 @@ def to_parts(value: Any) -> tuple[str, Parts] | None:
     if kind == "pandas" and value.attrs:
         raise TypeError("its attrs would be lost; clear them, or return them as a separate output")
     try:
-        data = _to_arrow(kind, value)
+        table = _table(kind, value)
+        data = _to_stream(table)
         parts: Parts = {"of": kind, "v": Blob(data)}
+        if extensions := _extensions(table.schema):
+            parts["extensions"] = extensions  # a process that does not know them would read what they hold
         if kind == "pandas" and (details := _details(value)):
             parts["details"] = details
-        same = _is_same(kind, value, _with_details(_from_arrow(kind, data), parts.get("details")))
+        copy = _from_arrow(kind, data, extensions)
+        same = _is_same(kind, value, _with_details(copy, parts.get("details")), data)
     except ImportError:
         raise
     except Exception as error:
@@ -46,14 +50,15 @@ def to_parts(value: Any) -> tuple[str, Parts] | None:
     return "frame", parts
 
 
-def from_parts(tag: str, of: object, v: object, details: object = None) -> Any:
+def from_parts(tag: str, of: object, v: object, details: object = None, extensions: object = None) -> Any:
     """Return the table of these parts. Raises ValueError, or ImportError without the library."""
     kind = checked(of, str)
     if kind not in ("pandas", "polars", "pyarrow"):
         raise ValueError(f"unknown kind of table {kind!r}")
     if details is not None and kind != "pandas":
         raise ValueError("only data frames of pandas have details")
-    return _with_details(_from_arrow(kind, checked(v, bytes)), details)
+    named = [] if extensions is None else [checked(name, str) for name in checked(extensions, list)]
+    return _with_details(_from_arrow(kind, checked(v, bytes), named), details)
 
 
 def _details(frame: Any) -> Parts:
@@ -120,18 +125,39 @@ def _arrow() -> Any:
     return arrow
 
 
-def _to_arrow(kind: str, value: Any) -> memoryview:
+def _table(kind: str, value: Any) -> Any:
     arrow = _arrow()
-    table = arrow.Table.from_pandas(value) if kind == "pandas" else value
-    table = table.to_arrow() if kind == "polars" else table
+    if kind == "pandas":
+        return arrow.Table.from_pandas(value)
+    return value.to_arrow() if kind == "polars" else value
+
+
+def _to_stream(table: Any) -> memoryview:
+    arrow = _arrow()
     sink = arrow.BufferOutputStream()
     with arrow.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return memoryview(sink.getvalue())
 
 
-def _from_arrow(kind: str, data: bytes | memoryview) -> Any:
+def _extensions(schema: Any) -> list[str]:
+    """Return the names of the types that are not of Arrow, like periods of pandas."""
+    arrow, found, waiting = _arrow(), set(), [field.type for field in schema]
+    for kind in waiting:
+        if isinstance(kind, arrow.BaseExtensionType):
+            found.add(kind.extension_name)
+            waiting.append(kind.storage_type)
+        elif arrow.types.is_dictionary(kind):
+            waiting.append(kind.value_type)
+        else:
+            waiting += [kind.field(number).type for number in range(kind.num_fields)]
+    return sorted(found)
+
+
+def _from_arrow(kind: str, data: bytes | memoryview, extensions: list[str]) -> Any:
     arrow = _arrow()
+    if kind == "pandas":  # makes its types known, which pandas does when it first needs them
+        arrow.array(installed("pandas").PeriodIndex([], freq="D"))
     try:
         for message in arrow.ipc.MessageReader.open_stream(data):
             if _is_compressed(bytes(message.metadata)):
@@ -142,6 +168,8 @@ def _from_arrow(kind: str, data: bytes | memoryview) -> Any:
         raise ValueError(f"not an Arrow stream: {error}") from None
     if table.nbytes > len(data):
         raise ValueError("columns of an Arrow stream overlap")
+    if unknown := {*extensions}.difference(_extensions(table.schema)):
+        raise ValueError(f"its type {min(unknown)[:_LONGEST]!r} is not known to pyarrow in this process")
     if kind == "pyarrow":
         return table
     _check_memory(arrow, table, len(data))
@@ -218,9 +246,10 @@ def _cell_size(arrow: Any, kind: Any) -> int:
     return _OBJECT if types.is_decimal(kind) or types.is_date(kind) or types.is_time(kind) else _CELL
 
 
-def _is_same(kind: str, value: Any, copy: Any) -> bool:
-    if kind == "pyarrow":
-        return bool(value.schema.equals(copy.schema, check_metadata=True) and value.equals(copy))
+def _is_same(kind: str, value: Any, copy: Any, data: memoryview) -> bool:
+    if kind == "pyarrow":  # a NaN differs from itself, but not in its bytes
+        same = value.equals(copy) or _to_stream(copy) == data
+        return bool(same and value.schema.equals(copy.schema, check_metadata=True))
     if kind == "polars":
         return bool(value.schema == copy.schema and value.equals(copy, null_equal=True))
     pandas = sys.modules["pandas"]
@@ -232,10 +261,21 @@ def _is_same(kind: str, value: Any, copy: Any) -> bool:
         return False
     return _axes_of(value) == _axes_of(copy) and all(
         _is_same_cell(a, b)
-        for number, kind in enumerate(value.dtypes)
-        if kind == object  # noqa: E721 - a dtype
-        for a, b in zip(value.iloc[:, number], copy.iloc[:, number], strict=True)
+        for ours, theirs in zip(_objects_of(value), _objects_of(copy), strict=True)
+        for a, b in zip(ours, theirs, strict=True)
     )
+
+
+def _objects_of(frame: Any) -> list[Any]:
+    """Return the columns, levels of the axes and categories that are Python objects."""
+    columns = [frame.iloc[:, number] for number, kind in enumerate(frame.dtypes) if _may_hold_objects(kind)]
+    levels = [axis.get_level_values(n) for axis in (frame.index, frame.columns) for n in range(axis.nlevels)]
+    found = [getattr(part.dtype, "categories", part) for part in (*columns, *levels)]
+    return [part for part in found if part.dtype == object]
+
+
+def _may_hold_objects(kind: Any) -> bool:
+    return kind == object or getattr(kind, "categories", None) is not None  # noqa: E721 - a dtype
 
 
 def _axes_of(frame: Any) -> list[Any]:
