@@ -646,6 +646,6 @@ def test_a_misspelt_key_of_a_map_is_refused_with_the_name_that_is_close(
     durable: On, store: Checkpointer
 ) -> None:
     graph = Graph([FunctionNode(lambda sku: sku, name="look", output_name="seen")], name="items")
-    with pytest.raises(ValueError, match="key='skus' names no input of item 0. Did you mean 'sku'?"):
+    with pytest.raises(ValueError, match=r"key='skus' names no input of item 0\. Did you mean 'sku'\?"):
         durable.map(graph, sku=["a", "b"], map_over="sku", key="skus", workflow_id="w")
     assert content(store) == []
