@@ -105,7 +105,9 @@ def test_a_nested_run_that_two_attempts_share_is_below_the_last_one(page: Page) 
     expect(shown.row("middle").first.get_by_role("button", name="Fold")).to_have_count(0)
     expect(shown.row("middle").last.get_by_role("button", name="Fold")).to_have_count(1)
     bars = [shown.row("middle").nth(place).locator(".bar").bounding_box() for place in (0, 1)]
-    assert bars[0] and bars[1] and bars[0]["x"] < bars[1]["x"]
+    assert bars[0] is not None
+    assert bars[1] is not None
+    assert bars[0]["x"] < bars[1]["x"]
 
 
 def test_an_item_says_why_it_failed_and_the_strip_leads_to_items(page: Page) -> None:

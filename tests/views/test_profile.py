@@ -44,15 +44,17 @@ def test_nested_nodes_have_a_path_and_only_their_own_time_counts_as_self() -> No
 
 
 def test_attempts_of_a_nested_graph_count_what_ran_inside_once() -> None:
+    down = iter((True, True, False))
+
     @node(output_name="b")
     def use(word: str) -> str:
-        if is_down:
+        if next(down):
             raise ConnectionError("down")
         return word
 
     nested = Graph([ask, use], name="nested")
     store = MemoryCheckpointer()
-    for is_down in (True, True, False):
+    for _ in range(3):
         runner = SyncRunner(checkpointer=store)
         runner.run(Graph([nested.as_node()]), text="abc", workflow_id="w", error_handling="continue")
     nodes = {item["path"]: item for item in profile(store)["items"]}

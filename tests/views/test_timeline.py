@@ -236,9 +236,11 @@ def test_a_nested_run_that_failed_and_was_resumed_is_shown_once_below_the_last_a
     def fetch(x: int) -> int:
         return x
 
+    down = iter([True] * 4 + [False] * 2)  # each run calls it twice
+
     @node(output_name="b")
     def use(a: int) -> int:
-        if is_down:
+        if next(down):
             raise ConnectionError("down")
         time.sleep(0.02)
         return a
@@ -247,7 +249,7 @@ def test_a_nested_run_that_failed_and_was_resumed_is_shown_once_below_the_last_a
     each = inner.as_node(name="each").with_inputs(x="xs").map_over("xs").with_outputs(a="all_a", b="all_b")
     outer = Graph([inner.as_node(), each], name="outer")
     store = MemoryCheckpointer()
-    for is_down in (True, True, False):
+    for _ in range(3):
         SyncRunner(checkpointer=store).run(outer, x=1, xs=[1], workflow_id="w", error_handling="continue")
     found = timeline(store, "w")
     for name in ("inner", "each"):

@@ -22,6 +22,7 @@ from hypergraph.checkpointers.records import (
     APART,
     DROPPED,
     ERROR,
+    NOT_FETCHED,
     PAUSE,
     STREAM,
     SUMMARY,
@@ -73,7 +74,6 @@ _NO_CODECS = CodecChain()
 _SEALED = b"\n"  # in a reference, before its seal
 _LATEST = 2**60  # no run has that many supersteps
 _DAMAGED = "the stored bytes are damaged: their checksum does not match"
-NOT_FETCHED = "stored outside the database; ask for this value alone to fetch it"
 _PRINT = "#"  # in a format, before the fingerprint of an input that was redacted
 _PROCESS_KEY = os.urandom(16)  # of stores in memory
 

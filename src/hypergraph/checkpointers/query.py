@@ -254,7 +254,7 @@ class Query(NamedTuple):
         steps: "Callable[[], Iterable[StepRecord]]",
         is_signalled: "Callable[[Workflow], bool] | None" = None,
     ) -> bool:
-        """Return whether the workflow is among those asked for; `steps`, also those below, are read if need be."""
+        """Return whether the workflow is among those asked for; `steps` reads them and those below."""
         if self.parent is not None:
             related = workflow.parent_id == self.parent
         else:

@@ -372,6 +372,9 @@ def turns_of(
     ]
 
 
+NOT_FETCHED = "stored outside the database; ask for this value alone to fetch it"
+
+
 class Payload(NamedTuple):
     """One encoded value, or the gap where it should be."""
 

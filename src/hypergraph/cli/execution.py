@@ -81,7 +81,8 @@ RESUME_OPTIONS = (
     CODE_CHANGE,
     Option(
         "--restart",
-        "run failed items of maps again, also inside a completed run: from the failed node (node), or as new items (item)",
+        "run failed items of maps again, also inside a completed run: from the failed node (node), "
+        "or as new items (item)",
         "WHERE",
         choices=("node", "item"),
     ),

@@ -16,7 +16,7 @@ import msgspec
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow
 from hypergraph.checkpointers.course import Turns
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.records import Payload
+from hypergraph.checkpointers.records import NOT_FETCHED, Payload
 from hypergraph.clock import now
 from hypergraph.display import escape_html, escape_json, iso, jsonable, plural
 from hypergraph.ui.assets import FOLDER, asset
@@ -30,7 +30,6 @@ from hypergraph.views.step import pause_view, shown_step
 from hypergraph.views.steps import columns
 from hypergraph.views.timeline import timeline
 from hypergraph.views.values import (
-    NOT_FETCHED,
     content_of,
     describe,
     is_at_hand,

@@ -85,7 +85,7 @@ def errors(
 ) -> ErrorPage:
     """Group the failed steps of failed workflows, newest first; `resolved` adds those that ended well later.
 
-    A nested graph that failed, and ran again as a new run, because its inputs had changed, counts as resolved.
+    A nested graph that failed, and then ran as a new run because its inputs had changed, counts as resolved.
 
     `graph` is the name of the graph that failed, or of one around it; `since` says when the workflow was
     created. A failure inside a nested graph counts once, where it happened. `workflow` is the id of one

@@ -7,7 +7,7 @@ from typing import Any, NotRequired, TypedDict
 from hypergraph.answers import described
 from hypergraph.checkpointers import Checkpointer, Question, StepRecord, StepStatus
 from hypergraph.checkpointers.history import Addition, History, additions
-from hypergraph.checkpointers.records import Payload
+from hypergraph.checkpointers.records import NOT_FETCHED, Payload
 from hypergraph.display import bounded, closest, iso, jsonable
 from hypergraph.records import PauseInfo
 from hypergraph.values.undecodable import Undecodable
@@ -17,7 +17,6 @@ from hypergraph.views.problems import NOT_FOUND, USAGE, Problem
 from hypergraph.views.values import (
     CHARACTERS,
     ITEMS,
-    NOT_FETCHED,
     Makers,
     StepRef,
     ValueView,

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord
 from hypergraph.checkpointers.artifacts import ArtifactRef
-from hypergraph.checkpointers.encoding import NOT_FETCHED
 from hypergraph.checkpointers.history import Addition, added_by
-from hypergraph.checkpointers.records import Payload
+from hypergraph.checkpointers.records import NOT_FETCHED, Payload
 from hypergraph.display import bounded, closest, first_line, jsonable, preview
 from hypergraph.exceptions import CheckpointError
 from hypergraph.values.undecodable import Undecodable
