@@ -2,11 +2,20 @@
 
 import asyncio
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from hypergraph.cli.execution import run_async
+
+
+@pytest.fixture(autouse=True)
+def _interrupts() -> Iterator[None]:
+    """Handle SIGINT as a terminal has it: a process in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupt_inside_a_callback_of_asyncio_leaves_the_callback_whole() -> None:

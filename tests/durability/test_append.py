@@ -127,7 +127,7 @@ def test_a_fork_goes_on_from_the_list_as_it_was(run: Any, store: Any) -> None:
 def test_a_fork_amid_a_turn_says_that_half_of_it_stays(run: Any, store: Any) -> None:
     for said in ("hi", "and"):
         run(agent, said=said, workflow_id="w")
-    told = "gives up an unfinished turn because of 'said'; .* 'messages'.* or fork from superstep 5 to begin"
+    told = "unfinished turn because of 'said'; .* 'messages'.* or fork from superstep 5 to start it over"
     with pytest.warns(UserWarning, match=told):
         other = run(agent, said="but", fork_from=("w", 8), workflow_id="f")
     assert other["messages"][:7] == [*said_in("hi"), "and", said_in("hi", "and")[5], "but"]

@@ -167,6 +167,14 @@ def _or_lookup_error(find: Callable[[str], Any]) -> Callable[[str], Any]:
     return at
 
 
+class StepRef(TypedDict):
+    """Reference to a step."""
+
+    index: int
+    node: str
+    superstep: int
+
+
 class Part(TypedDict):
     """One item of a container."""
 
@@ -175,7 +183,7 @@ class Part(TypedDict):
     type: str
     size: int | None
     text: str
-    by: "StepRef | None"  # the step that added it to a list; null for all other items
+    by: StepRef | None  # the step that added it to a list; null for all other items
 
 
 class ValueView(TypedDict):
@@ -300,7 +308,7 @@ def name_makers(view: ValueView, added: Sequence[Addition]) -> None:
         part["by"] = maker_of(item)
 
 
-def maker_of(item: Addition) -> "StepRef | None":
+def maker_of(item: Addition) -> StepRef | None:
     """Return the step that added an item to a list, None for an item that the list began with."""
     if item.node is None or item.index is None or item.superstep is None:
         return None
@@ -438,14 +446,6 @@ class _Room:
             found = found[: int(max(self.left, 0))]
         self.left -= length
         return found
-
-
-class StepRef(TypedDict):
-    """Reference to a step."""
-
-    index: int
-    node: str
-    superstep: int
 
 
 class StoredValue(TypedDict):
