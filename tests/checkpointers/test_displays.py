@@ -254,6 +254,21 @@ def test_a_map_shows_its_items_and_why_they_failed() -> None:
     """)
 
 
+def test_a_completed_run_says_what_failed_inside() -> None:
+    @node(output_name="y")
+    def invert(x: int) -> float:
+        return 1 / x
+
+    each = Graph([invert], name="each").as_node().map_over("x", error_handling="continue")
+    store = MemoryCheckpointer()
+    SyncRunner(checkpointer=store).run(Graph([each], name="g"), x=[1, 0, 0], workflow_id="w")
+    found, listed = store.workflow("w"), store.workflows()
+    assert "| completed (2 failed inside) |" in str(found).splitlines()[0]
+    assert "completed (2 failed inside)" in str(listed)
+    assert "completed (2 failed inside)" in found._repr_html_()
+    assert "completed (2 failed inside)" in listed._repr_html_()
+
+
 def test_items_that_failed_come_first_as_in_the_log_of_a_map() -> None:
     shown = str(a_map(*[an_item(number) for number in range(30)], an_item(30, "failed"))).splitlines()
     assert shown[4:6] == ["    30      0        —   FAILED", "     0      0      3ms   completed"]

@@ -2,7 +2,8 @@
 
 import contextlib
 import inspect
-from datetime import UTC, datetime, timedelta, timezone
+import math
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -65,7 +66,13 @@ def test_a_moment_is_a_datetime_a_date_or_a_time_ago() -> None:
 
 def test_a_moment_without_zone_is_local_time() -> None:
     assert moment(NOON.astimezone().replace(tzinfo=None)) == NOON
-    assert moment("2026-05-02") == datetime(2026, 5, 2).astimezone()
+    assert moment("2026-05-02") == moment(date(2026, 5, 2)) == datetime(2026, 5, 2).astimezone()
+
+
+def test_a_moment_of_pandas_is_a_datetime() -> None:
+    pandas = pytest.importorskip("pandas")
+    assert moment(pandas.Timestamp(NOON)) == NOON
+    assert moment(pandas.Timestamp("2026-05-02")) == moment("2026-05-02")
 
 
 @pytest.mark.parametrize("wrong", ["soon", "", "2 hours", 7, "99999999999w", ["2h"]])
@@ -245,6 +252,22 @@ def test_arrays_are_alike_element_by_element() -> None:
     assert same(numpy.array([1.0, numpy.nan]), numpy.array([1.0, numpy.nan]))
     assert not same(numpy.array([1, 2]), numpy.array([1, 3]))
     assert not same(numpy.array([1, 2]), numpy.array([1, 2, 3]))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_tables_are_alike_if_types_and_cells_are(library: str) -> None:
+    arrow = pytest.importorskip("pyarrow")
+
+    def table(*cells: float | None, kind: Any = None) -> Any:
+        made = arrow.table({"a": arrow.array(cells, kind or arrow.float64())})
+        if library == "polars":
+            return pytest.importorskip("polars").from_arrow(made)
+        return made if library == "pyarrow" else made.to_pandas()
+
+    assert same(table(1, None, math.nan), table(1, None, math.nan))
+    assert same({"found": [table(1)]}, {"found": [table(1)]})
+    assert not same(table(1, 2), table(1, 3))
+    assert not same(table(1, 2), table(1, 2, kind=arrow.float32()))
 
 
 def test_objects_of_unknown_classes_are_alike_if_class_and_fields_are() -> None:

@@ -178,6 +178,14 @@ def test_an_item_that_passes_several_milestones_tells_the_highest(lines):
     assert lines() == ["▶ M 50% (1/2)", "▶ M 100% (2/2)", "✗ M failed: 1 of 2 items"]
 
 
+def test_a_milestone_tells_how_much_is_done(lines):
+    story = Story()
+    run = story.run("M", is_map=True, map_size=3)
+    for index in range(2):
+        story.item(index, run)
+    assert lines() == ["▶ M 33% (1/3)", "▶ M 66% (2/3)"]
+
+
 @pytest.mark.parametrize("size", [0, None])
 def test_a_map_without_a_size_has_no_milestones(size, lines):
     story = Story()

@@ -17,6 +17,7 @@ from hypergraph.checkpointers.records import Payload, StepRecord, Workflow, line
 from hypergraph.checkpointers.references import REFERENCE
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.display import Block, Table, as_text, escape, execution_time, jsonable, plural
+from hypergraph.values import frames
 from hypergraph.values.undecodable import Undecodable
 
 if TYPE_CHECKING:
@@ -288,7 +289,7 @@ def _unlike(a: dict[str, Any], b: dict[str, Any]) -> tuple[str, ...]:
 
 
 def same(a: object, b: object) -> bool:
-    """Return whether two values are alike; NaN is like NaN, arrays are compared element by element.
+    """Return whether two values are alike; NaN is like NaN, arrays and tables are compared by content.
 
     Objects of unknown classes are compared by class and fields, what is unreadable by its stored bytes. A
     class of a script is the same as one of the imported module: the script is `__main__` while it runs.
@@ -319,6 +320,8 @@ def _same(a: Any, b: Any) -> bool:
         return (a.of == b.of or _is_same_class(a.of or "", b.of or "")) and _same(a.data, b.data)
     if type(a).__module__ != "builtins" and _has_same_fields(a, b):
         return True
+    if (is_same_table := frames.same(a, b)) is not None:
+        return is_same_table
     equal = a == b
     if not isinstance(equal, bool) and hasattr(equal, "all"):  # an array answers == with an array
         return bool(((a == b) | ((a != a) & (b != b))).all())  # noqa: PLR0124 - NaN alone differs from itself

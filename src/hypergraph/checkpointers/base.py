@@ -1286,6 +1286,7 @@ class Checkpointer:
         # It was made for this call and is not shared yet; a copy would take as long as the rest.
         object.__setattr__(workflow, "load_steps", load)
         object.__setattr__(workflow, "load_items", load_items)
+        object.__setattr__(workflow, "load_failed", backend.count_failed)
         return workflow
 
     def _of_items(

@@ -3,7 +3,7 @@
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
@@ -201,7 +201,7 @@ def _comparison(node: str | None, name: str, symbol: str, value: str) -> Compari
 
 
 Status = WorkflowStatus | str
-Moment = datetime | timedelta | str
+Moment = date | timedelta | str  # a datetime is a date, too
 
 
 ORDERS = {  # what lists can be sorted by -> the attribute of a workflow
@@ -353,7 +353,7 @@ def _is_on(given: Any) -> bool:
 
 
 def moment(given: Moment | None, name: str = "since") -> datetime | None:
-    """Return the moment meant by a datetime, a date in ISO format, or a time ago: a timedelta, or "2h".
+    """Return the moment meant by a datetime, a date, one in ISO format, or a time ago: a timedelta, or "2h".
 
     Raises:
         ValueError: it is none of these, or the time ago is negative.
@@ -364,13 +364,13 @@ def moment(given: Moment | None, name: str = "since") -> datetime | None:
         return _moment(given)
     except (ValueError, OverflowError, TypeError):
         raise ValueError(
-            f'Invalid {name}: {given!r}. Use a date like "2026-01-31", or an age like "2h" or "1d12h".'
+            f'Invalid {name}: {given!r}. Use a datetime, a date like "2026-01-31", or an age like "2h".'
         ) from None
 
 
 def _moment(given: Moment) -> datetime:
-    if isinstance(given, datetime):
-        return given.astimezone(UTC)
+    if isinstance(given, date):  # or a datetime; one of pandas without a zone has no astimezone
+        given = given.isoformat()
     if isinstance(given, timedelta):
         if given < timedelta(0):
             raise ValueError("an age is not negative")

@@ -254,6 +254,8 @@ class Workflow:
     load_steps: Callable[[int | None], Iterable[StepRecord]] | None = field(default=None, compare=False)
     load_graph: Callable[[], Graph | None] | None = field(default=None, compare=False)  # reads the structure
     load_items: "Callable[[], Iterable[Workflow]] | None" = field(default=None, compare=False)  # reads items
+    # Given ids: how many runs inside of each have failed, where its own status does not show it.
+    load_failed: Callable[[Iterable[str]], dict[str, int]] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -274,7 +276,7 @@ class Workflow:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field as JSON primitives, without steps, graph and items."""
-        return _fields_dict(self, leave_out=("load_steps", "load_graph", "load_items"))
+        return _fields_dict(self, leave_out=("load_steps", "load_graph", "load_items", "load_failed"))
 
     def __str__(self) -> str:
         return workflow_text(self)
@@ -789,14 +791,26 @@ def lineage_html(root: str, tree: Sequence[tuple[str, Workflow]]) -> str:
     return as_html((f"Lineage: {root}", plural(len(rows), "workflow")), table)
 
 
-def _header(workflow: Workflow, size: str = "") -> Sequence[str]:
+def _header(workflow: Workflow, size: str = "", failed: int = 0) -> Sequence[str]:
     size = size or plural(workflow.step_count, "step")
-    return f"Workflow: {workflow.id}", _status(workflow), size, _duration(workflow)
+    return f"Workflow: {workflow.id}", _status(workflow, failed), size, _duration(workflow)
 
 
-def _status(workflow: Workflow) -> str:
+def _status(workflow: Workflow, failed: int = 0) -> str:
+    """Return the status as it is printed; so many runs inside failed without failing this one."""
     name: str = workflow.status.value
-    return name.upper() if name == "failed" else name
+    shown = name.upper() if name == "failed" else name
+    return f"{shown} ({failed} failed inside)" if failed else shown
+
+
+def failed_inside(workflows: Iterable[Workflow]) -> dict[str, int]:
+    """Return how many runs failed inside of workflows whose status does not show it, read on demand.
+
+    The status of a map, which has no steps, is that of its items.
+    """
+    asked = [w for w in workflows if w.step_count and w.status.value not in ("failed", "partial")]
+    count = next((w.load_failed for w in asked if w.load_failed is not None), None)
+    return {} if count is None else count([w.id for w in asked])
 
 
 def _duration(workflow: Workflow) -> str:
@@ -809,7 +823,8 @@ def _layout(workflow: Workflow) -> tuple[Sequence[str], Sequence[Table | str]]:
         items = _items(workflow)
         if items:
             return _header(workflow, plural(len(items), "item")), [_item_table(items)]
-        return _header(workflow), _steps(workflow)
+        failed = failed_inside([workflow]).get(workflow.id, 0)
+        return _header(workflow, failed=failed), _steps(workflow)
     except Exception as error:  # printing is no place to fail, least of all in a debugger
         text = f"steps cannot be read: {type(error).__name__}: {first_line(error)}"
         return _header(workflow), [text]
@@ -879,8 +894,18 @@ def _title(workflows: WorkflowList) -> str:
 def _rows(workflows: WorkflowList) -> Iterator[Table]:
     if not workflows:
         return
+    try:
+        failed = failed_inside(workflows)
+    except Exception:  # printing is no place to fail
+        failed = {}
     rows = [
-        (w.id, _status(w), w.step_count, _duration(w), w.created_at.strftime("%Y-%m-%d %H:%M"))
+        (
+            w.id,
+            _status(w, failed.get(w.id, 0)),
+            w.step_count,
+            _duration(w),
+            w.created_at.strftime("%Y-%m-%d %H:%M"),
+        )
         for w in workflows
     ]
     left_out = workflows.total - len(rows)

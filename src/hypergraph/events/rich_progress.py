@@ -67,13 +67,14 @@ class _Run:
         self.done += 1
         self.failed += failed
 
-    def new_milestone(self) -> int | None:
-        """The highest percentage reached for the first time, if any."""
-        reached = next((m for m in _MILESTONES if self.total and self.done * 100 >= m * self.total), 0)
+    def new_percentage(self) -> int | None:
+        """What is done, in percent, if that passes a milestone."""
+        percent = self.done * 100 // self.total if self.total else 0
+        reached = next((milestone for milestone in _MILESTONES if percent >= milestone), 0)
         if reached <= self.milestone:
             return None
         self.milestone = reached
-        return reached
+        return percent
 
 
 class _Lines:
@@ -230,10 +231,10 @@ class RichProgressProcessor(TypedEventProcessor):
         name = _shown(event.node_name)
         run.nodes[span] = " ".join(filter(None, (name, of, _line(event.text))))
         self._draw(run)
-        quarter = 0 if share is None else int(share * 4)
-        if quarter > self._quarters.get(span, 0):
-            self._quarters[span] = quarter
-            self._view.note(event.timestamp, f"▶ {name} {quarter * 25}% ({of})")
+        percent = 0 if share is None else int(share * 100)
+        if percent // 25 > self._quarters.get(span, 0):
+            self._quarters[span] = percent // 25
+            self._view.note(event.timestamp, f"▶ {name} {percent}% ({of})")
 
     def _close_node(
         self,
@@ -261,7 +262,7 @@ class RichProgressProcessor(TypedEventProcessor):
         if run.hidden:
             return
         self._view.draw(run)
-        percent = run.new_milestone()
+        percent = run.new_percentage()
         if percent is not None:
             self._view.note(when, f"▶ {run.name} {percent}% ({run.done}/{run.total})")
 

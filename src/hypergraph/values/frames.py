@@ -26,7 +26,7 @@ def to_parts(value: Any) -> tuple[str, Parts] | None:
 
     Raises TypeError for tables that Arrow would change, ImportError without pyarrow.
     """
-    kind = next((name for name, cls in _classes().items() if type(value) is cls), None)
+    kind = _kind_of(value)
     if kind is None:
         return None
     if kind == "pandas" and value.attrs:
@@ -40,12 +40,12 @@ def to_parts(value: Any) -> tuple[str, Parts] | None:
         if kind == "pandas" and (details := _details(value)):
             parts["details"] = details
         copy = _from_arrow(kind, data, extensions)
-        same = _is_same(kind, value, _with_details(copy, parts.get("details")), data)
+        is_exact = _is_same(kind, value, _with_details(copy, parts.get("details")), data)
     except ImportError:
         raise
     except Exception as error:
         raise TypeError(f"Arrow cannot store it: {error}") from error
-    if not same:
+    if not is_exact:
         raise TypeError("Arrow would change it")
     return "frame", parts
 
@@ -106,6 +106,16 @@ def _with_details(frame: Any, details: object) -> Any:
                 raise ValueError("a frequency of no date range")
             axis.freq = pandas.tseries.frequencies.to_offset(text)
     return frame
+
+
+def same(a: Any, b: Any) -> bool | None:
+    """Say whether two tables are alike, to the type of each column; None if they are not two of one kind."""
+    kind = _kind_of(a)
+    return None if kind is None or kind != _kind_of(b) else _is_same(kind, a, b)
+
+
+def _kind_of(value: Any) -> str | None:
+    return next((name for name, cls in _classes().items() if type(value) is cls), None)
 
 
 def _classes() -> dict[str, Any]:
@@ -246,10 +256,11 @@ def _cell_size(arrow: Any, kind: Any) -> int:
     return _OBJECT if types.is_decimal(kind) or types.is_date(kind) or types.is_time(kind) else _CELL
 
 
-def _is_same(kind: str, value: Any, copy: Any, data: memoryview) -> bool:
+def _is_same(kind: str, value: Any, copy: Any, data: memoryview | None = None) -> bool:
+    """Say whether two tables are alike; `data` is the first one as a stream, if it is known."""
     if kind == "pyarrow":  # a NaN differs from itself, but not in its bytes
-        same = value.equals(copy) or _to_stream(copy) == data
-        return bool(same and value.schema.equals(copy.schema, check_metadata=True))
+        is_equal = value.equals(copy) or _to_stream(copy) == (_to_stream(value) if data is None else data)
+        return bool(is_equal and value.schema.equals(copy.schema, check_metadata=True))
     if kind == "polars":
         return bool(value.schema == copy.schema and value.equals(copy, null_equal=True))
     pandas = sys.modules["pandas"]
