@@ -437,3 +437,20 @@ def test_an_item_of_an_earlier_visit_says_that_nothing_takes_it(
     durable.run(pricing, workflow_id="w/pricing/item-1")  # only looked at
     durable.run(pricing, row=new, workflow_id="w/pricing#2/item-0")
     assert durable.run(outer, workflow_id="w")["price"] == [7.5, 3.5]
+
+
+def test_an_item_that_is_left_out_of_a_list_with_keys_does_not_count_for_the_map(
+    durable: On, store: Checkpointer, bodies: Bodies, pricing: Graph
+) -> None:
+    broken = rows(3, {2})
+    assert price(durable, pricing, broken, key=by_id).partial
+    bodies.take()
+    with pytest.warns(UserWarning, match=r"lacks 1 recorded item not completed: prices/item-2 \(failed\)"):
+        result = price(durable, pricing, broken[1::-1], key=by_id)
+    assert (result.status.value, bodies.take()) == ("completed", [])
+    assert store.workflow("prices").status is WorkflowStatus.COMPLETED
+    assert store.state("prices")["total"] == [0.75, 2.25, None]  # it stays stored
+    with pytest.warns(UserWarning, match="lacks 1 recorded item"):
+        price(durable, pricing, [], key=by_id)
+    assert price(durable, pricing, rows(3)[2:], key=by_id)["price"] == [2.5]
+    assert price(durable, pricing, rows(3)[:1], key=by_id).completed  # without a warning

@@ -408,6 +408,8 @@ def test_a_validator_checks_an_answer_where_the_graph_is_known(durable: On, stor
         with pytest.raises(InvalidAnswerError, match=f"'{key}' does not fit.*tens only"):
             store.answer(workflow_id, key, {"percent": 5}, graph=graph)
         store.answer(workflow_id, key, {"percent": 5})  # without the code nothing tells
+        with pytest.raises(WorkflowError, match=r"If the run refuses that value.* answer\(\) with graph="):
+            store.answer(workflow_id, key, {"percent": 10})  # nor that this one is better
         store.answer(workflow_id, key, {"percent": 10}, graph=graph)  # what cannot be used is replaced
         with pytest.raises(WorkflowError, match="answered already"):
             store.answer(workflow_id, key, {"percent": 20}, graph=graph)

@@ -15,7 +15,13 @@ import pyarrow
 import pytest
 
 from hypergraph import FunctionNode, Graph, SyncRunner, node
-from hypergraph.checkpointers import JsonSerializer, MsgpackSerializer, SqliteCheckpointer, Undecodable
+from hypergraph.checkpointers import (
+    JsonSerializer,
+    MemoryCheckpointer,
+    MsgpackSerializer,
+    SqliteCheckpointer,
+    Undecodable,
+)
 from hypergraph.values import frames
 
 TIMES = pandas.date_range("2026-01-01", periods=3, tz="Europe/Berlin")
@@ -250,3 +256,48 @@ def test_an_array_keeps_its_order_and_its_protection(serializer: Any, order: Any
     assert (found == array).all()
     assert found.strides == array.strides
     assert found.flags.writeable is is_writable
+
+
+class _Sheet(pandas.DataFrame):
+    """A table of a class of its own."""
+
+
+@serializers
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        (pandas.Series([1, 2], name="n"), "series.to_frame()"),
+        (pandas.Index([1, 2]), "index.to_frame(index=False)"),
+        (pandas.RangeIndex(3), "index.to_frame(index=False)"),
+        (pandas.date_range("2026-01-01", periods=3), "index.to_frame(index=False)"),
+        (pandas.MultiIndex.from_product([[1], ["a"]]), "index.to_frame(index=False)"),
+        (pandas.Categorical(["a", "b"]), 'pandas.DataFrame({"name": value})'),
+        (pandas.Timestamp("2026-01-01T00:00", tz="UTC"), "timestamp.to_pydatetime()"),
+        (pandas.Timestamp("2026-01-01T00:00:00.000000001"), "timestamp.to_datetime64()"),
+        (pandas.Timedelta("1D"), "delta.to_pytimedelta()"),
+        (pandas.Timedelta("1ns"), "delta.to_timedelta64()"),
+        (pandas.NaT, "None"),
+        (pandas.NA, "None"),
+        (_Sheet({"a": [1]}), "pandas.DataFrame(value)"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else type(given).__name__,
+)
+def test_a_part_of_a_table_is_refused_with_what_to_store_instead(
+    serializer: Any, value: Any, advice: str
+) -> None:
+    with pytest.raises(TypeError) as raised:
+        serializer.serialize({"x": value})
+    assert advice in str(raised.value)
+    scope = dict.fromkeys(("value", "series", "index", "timestamp", "delta"), value)
+    serializer.serialize(eval(advice, {"pandas": pandas}, scope))
+    graph = Graph([FunctionNode(lambda x: value, "make", "made")])
+    with pytest.warns(UserWarning, match="cannot be stored") as warned:
+        SyncRunner(checkpointer=MemoryCheckpointer()).run(graph, x=1, workflow_id="w")
+    assert advice in str(warned[0].message)
+
+
+@serializers
+@pytest.mark.parametrize("value", [polars.Series([1]), pyarrow.array([1]), pandas.Interval(0, 1)])
+def test_other_parts_of_tables_are_to_become_columns(serializer: Any, value: Any) -> None:
+    with pytest.raises(TypeError, match="as a column of a table"):
+        serializer.serialize(value)

@@ -328,7 +328,8 @@ def record_answers(
             kept = answer.payload._replace(version=int(is_checked or is_replaced))
             written.append(answer._replace(payload=kept, replaces=is_replaced))
         elif any(_is_unlike(store, question.step.answer.get(n), value) for n, value in own.items()):
-            raise answered(store, workflow_id, given[0])
+            is_unsure = code is None and not is_checked and any(_is_of_class(schemas.get(n)) for n in own)
+            raise answered(store, workflow_id, given[0], hint=_REFUSED if is_unsure else "")
     if written:
         store.backend.put_answers(written)
 
@@ -489,12 +490,22 @@ def _name(child: Workflow) -> str | None:
     return child.node_name if child.item is None else f"item-{child.item}"
 
 
-def answered(store: "Checkpointer", workflow_id: str, key: str, asked_by: str | None = None) -> WorkflowError:
+_REFUSED = "If the run refuses that value, pass a better one to run(), or to answer() with graph=... "
+
+
+def _is_of_class(schema: Mapping[str, Any] | None) -> bool:
+    """Say whether code, such as a validator, may refuse what a schema allows."""
+    return not schema or "title" in schema or "anyOf" in schema or "items" in schema
+
+
+def answered(
+    store: "Checkpointer", workflow_id: str, key: str, asked_by: str | None = None, hint: str = ""
+) -> WorkflowError:
     """Return the error for another answer to what has been answered; see `otherwise`."""
     asked_by = workflow_id if asked_by is None else asked_by
     return WorkflowError(
         f"{key!r} of workflow {asked_by!r} has been answered already, with another value. "
-        f"{otherwise(store, workflow_id, key, asked_by)}",
+        f"{hint}{otherwise(store, workflow_id, key, asked_by)}",
         workflow_id=asked_by,
     )
 

@@ -72,6 +72,7 @@ from hypergraph.values.undecodable import Undecodable, public_text
 
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None)))  # values that every serializer stores
 _LONG, _MANY = 256, 4  # characters of a text and items of a collection that nested runs do not copy
+_KEPT = frozenset((WorkflowStatus.COMPLETED, WorkflowStatus.PAUSED))  # by a list with a key that lacks them
 _BY_POSITION = "Leave out key to match items by position, or use another workflow_id."
 
 
@@ -85,7 +86,7 @@ class MapRecorder:
         self.fresh: set[MapRun] = set()
         self.active_time: dict[MapRun, float] = {}  # milliseconds that maps have worked before
         self.keys: dict[MapRun, list[str]] = {}
-        self.others: dict[MapRun, set[WorkflowStatus]] = {}  # of items that are not among those given
+        self.others: dict[MapRun, set[WorkflowStatus]] = {}  # of items that are not given, but count
         self.shared: dict[MapRun, dict[str, Reference]] = {}  # inputs of all items that the map itself stores
         self.repeated: dict[str, bool] = {}  # answers: whether a question waits for them
         self.kept: set[str] = set()
@@ -104,7 +105,10 @@ class MapRecorder:
             map_run.fence = self.store.backend.read_fences([stored.id]).get(stored.id)
         items, failed = self._checked_items(map_run, stored)
         numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
-        self.others[map_run] = {item.status for item in items if item.item not in numbers}
+        others = {item.status for item in items if item.item not in numbers}
+        if map_run.numbers is not None:
+            others &= {WorkflowStatus.PAUSED}  # its question is still open
+        self.others[map_run] = others
         map_run.refuse_answers_to_no_item()
         asked: list[Question] = []
         changes = self._changes(map_run, items)
@@ -214,7 +218,7 @@ class MapRecorder:
             items = [item for item in items if item.id not in left]
         if self.options.key is None or parent is not None:
             self._refuse_changes(map_run, items)
-            self.tell_missing(map_run, items)
+        self.tell_missing(map_run, items)
         return items, failed
 
     def _refuse_unstorable(self, map_run: MapRun) -> None:
@@ -378,9 +382,23 @@ class MapRecorder:
                     workflow_id=item.id,
                 )
 
-    @staticmethod
-    def tell_missing(map_run: MapRun, items: Sequence[Workflow]) -> None:
-        """Warn of a list that lacks recorded items: the map ends without them."""
+    def tell_missing(self, map_run: MapRun, items: Sequence[Workflow]) -> None:
+        """Warn of a list that lacks recorded items: the map ends without them.
+
+        With a key that is usual, but for items that failed or were stopped: nothing will run them again.
+        """
+        if self.options.key is not None and map_run.parent is None:
+            numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
+            left = [item for item in items if item.item not in numbers]
+            left = [item for item in left if item.status not in _KEPT]
+            if left:
+                listed = ", ".join(f"{item.id} ({item.status.value})" for item in left[:5])
+                warn_caller(
+                    f"The list for {map_run.workflow_id!r} lacks {plural(len(left), 'recorded item')} not "
+                    f"completed: {listed}{', ...' if len(left) > 5 else ''}. The status of the map is that "
+                    "of the items given. Give these again to complete them."
+                )
+            return
         missing = sorted(n for item in items if (n := item.item or 0) >= len(map_run.items))
         if missing:
             listed = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
@@ -595,15 +613,18 @@ def _key(key: Any, index: int, item: dict[str, Any]) -> str:
 
 
 def _status(map_run: MapRun, others: Collection[WorkflowStatus]) -> WorkflowStatus:
-    """Return how a map ended; recorded items that this call did not name count as they are."""
+    """Return how a map ended; `others` are recorded items that count although they were not given."""
     found = {run.status for run in map_run.runs if run is not None}
-    found |= {RunStatus.STOPPED if one is WorkflowStatus.ACTIVE else RunStatus(one.value) for one in others}
     if any(run is not None and run.is_away for run in map_run.runs):
         return WorkflowStatus.ACTIVE
+    is_cut_off = None in map_run.runs and (map_run.keep_going or RunStatus.FAILED not in found)
+    if RunStatus.STOPPED in found or is_cut_off:
+        return WorkflowStatus.STOPPED  # from outside: a failure stops no item that runs
+    found |= {RunStatus.STOPPED if one is WorkflowStatus.ACTIVE else RunStatus(one.value) for one in others}
     asks = RunStatus.PAUSED in found and None not in map_run.runs and RunStatus.STOPPED not in found
     if RunStatus.FAILED in found and not (asks and map_run.keep_going):
         return WorkflowStatus.PARTIAL if RunStatus.COMPLETED in found else WorkflowStatus.FAILED
-    if RunStatus.STOPPED in found or None in map_run.runs:
+    if RunStatus.STOPPED in found:
         return WorkflowStatus.STOPPED
     return WorkflowStatus.PAUSED if asks else WorkflowStatus.COMPLETED
 

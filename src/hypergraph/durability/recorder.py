@@ -1169,7 +1169,7 @@ class WorkflowRecorder:
 
     def tell_emptied(self, map_run: MapRun) -> None:
         """Warn of a map of no items, of which nothing is written, if items were recorded under its id."""
-        if not self.is_off and map_run.workflow_id is not None and self.options.key is None:
+        if not self.is_off and map_run.workflow_id is not None:
             try:
                 self.maps.tell_missing(map_run, self.store.backend.children(map_run.workflow_id))
             except CheckpointError as error:

@@ -18,6 +18,18 @@ from hypergraph.values.tags import Blob, Parts, checked
 
 NAMES = frozenset({"frame"})
 _LONGEST = 64  # characters of a frequency
+_INSTEAD = {  # of what a table is made of, what is stored
+    "Series": "store it as a table: series.to_frame()",
+    "Index": "store it as a table: index.to_frame(index=False)",
+    "DataFrame": "it would come back as a plain table: store pandas.DataFrame(value)",
+    "Categorical": 'store it as a column of a table: pandas.DataFrame({"name": value})',
+    "Timestamp": "store timestamp.to_pydatetime(), or timestamp.to_datetime64() to keep nanoseconds",
+    "Timedelta": "store delta.to_pytimedelta(), or delta.to_timedelta64() to keep nanoseconds",
+    "NaTType": "store None",
+    "NAType": "store None",
+}
+_LIBRARIES = frozenset({"pandas", "polars", "pyarrow"})
+_PARTS = "store it as a column of a table, or its parts as plain data"
 _SAFE = (14, 0, 1)  # earlier releases of pyarrow can be made to run code by the data they read
 
 
@@ -48,6 +60,16 @@ def to_parts(value: Any) -> tuple[str, Parts] | None:
     if not is_exact:
         raise TypeError("Arrow would change it")
     return "frame", parts
+
+
+def advice(kind: type[Any]) -> str | None:
+    """Return what to store instead of a part of a table, None for other classes.
+
+    >>> advice(int)
+    """
+    found = [base for base in kind.__mro__ if base.__module__.partition(".")[0] in _LIBRARIES]
+    named = (_INSTEAD.get(base.__name__) for base in found if base.__module__.startswith("pandas"))
+    return next(filter(None, named), _PARTS) if found else None
 
 
 def from_parts(tag: str, of: object, v: object, details: object = None, extensions: object = None) -> Any:

@@ -203,7 +203,8 @@ class Writer:
             if not self._lossy:
                 is_unknown = type(error) is UnknownClassError
                 refusal = UnknownClassError if is_unknown else TypeError
-                public = reason if is_missing or is_unknown or reason == _PLAIN_DATA else ""
+                is_advice = reason in (_PLAIN_DATA, frames.advice(type(value)))
+                public = reason if is_missing or is_unknown or is_advice else ""
                 raise self._refused(refusal, value, where, reason, public) from error
             return self.write(safe_text(value), where, depth)
         return self._tagged(tag, parts, where, depth)
@@ -252,6 +253,8 @@ def _to_parts(value: Any) -> tuple[str, tags.Parts]:
         version = version_of(kind)
         parts = {"of": name_of(kind), **shape.to_parts(value)}
         return "object", parts if version == 1 else {**parts, "version": version}
+    if advice := frames.advice(kind):
+        raise TypeError(advice)
     for base in kind.__mro__[1:]:
         if base in tags.BY_TYPE or base in (list, dict):
             raise TypeError(f"a subclass of {base.__name__} would come back as a plain {base.__name__}")
