@@ -9,8 +9,8 @@ import pytest
 from support.durable import Bodies, bodies, durable, store
 from support.running import On, OnSync
 
-from hypergraph import Graph, SyncRunner, node
-from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, WorkflowStatus
+from hypergraph import Graph, node
+from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
 from hypergraph.exceptions import GraphChangedError, WorkflowError
 from hypergraph.views.diff import diff
 
@@ -252,27 +252,3 @@ def test_a_part_of_an_unfinished_workflow_is_not_deleted(
     assert bodies.take() == ["halve 4", "halve 4"]
     assert store.delete("m/item-0", "w/none") == 1  # what is completed may become smaller
     assert store.delete("w/inner", "w") == 4
-
-
-def test_a_map_that_is_stopped_after_an_item_failed_is_stopped(store: Checkpointer, bodies: Bodies) -> None:
-    bodies.failing = {"1": ValueError("bad"), "3": KeyboardInterrupt()}
-
-    @node(output_name="doubled")
-    def double(x: int) -> int:
-        bodies.enter(str(x))
-        return 2 * x
-
-    graph = Graph([double], name="doubling")
-    outer = Graph([graph.as_node(name="each").map_over("x", error_handling="continue")], name="outer")
-    runner = SyncRunner(checkpointer=store)
-    with pytest.raises(KeyboardInterrupt):
-        runner.map(graph, x=[1, 2, 3, 4], map_over="x", workflow_id="m", error_handling="continue")
-    with pytest.raises(KeyboardInterrupt):
-        runner.run(outer, x=[1, 2, 3, 4], workflow_id="w")
-    for stopped in ("m", "w/each"):
-        assert store.workflow(stopped).status is WorkflowStatus.STOPPED
-    bodies.failing = {}
-    assert runner.run(outer, workflow_id="w")["doubled"] == [2, 4, 6, 8]
-    mapped = runner.map(graph, x=[1, 2, 3, 4], map_over="x", workflow_id="m")
-    assert mapped["doubled"] == [2, 4, 6, 8]
-    assert store.workflow("m").status is store.workflow("w/each").status is WorkflowStatus.COMPLETED

@@ -66,7 +66,7 @@ def test_a_map_result_equals_its_like_and_the_list_of_its_items() -> None:
         ([], RunStatus.COMPLETED),
         ([DONE, DONE], RunStatus.COMPLETED),
         ([DONE] * 99 + [FAILED], RunStatus.PARTIAL),
-        ([DONE, FAILED, STOPPED, PAUSED], RunStatus.STOPPED),
+        ([DONE, FAILED, STOPPED, PAUSED], RunStatus.PARTIAL),
         ([FAILED, FAILED], RunStatus.FAILED),
         ([FAILED, STOPPED, PAUSED], RunStatus.STOPPED),
         ([FAILED, PAUSED], RunStatus.PAUSED),

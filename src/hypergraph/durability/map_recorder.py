@@ -615,16 +615,13 @@ def _key(key: Any, index: int, item: dict[str, Any]) -> str:
 def _status(map_run: MapRun, others: Collection[WorkflowStatus]) -> WorkflowStatus:
     """Return how a map ended; `others` are recorded items that count although they were not given."""
     found = {run.status for run in map_run.runs if run is not None}
+    found |= {RunStatus.STOPPED if one is WorkflowStatus.ACTIVE else RunStatus(one.value) for one in others}
     if any(run is not None and run.is_away for run in map_run.runs):
         return WorkflowStatus.ACTIVE
-    is_cut_off = None in map_run.runs and (map_run.keep_going or RunStatus.FAILED not in found)
-    if RunStatus.STOPPED in found or is_cut_off:
-        return WorkflowStatus.STOPPED  # from outside: a failure stops no item that runs
-    found |= {RunStatus.STOPPED if one is WorkflowStatus.ACTIVE else RunStatus(one.value) for one in others}
     asks = RunStatus.PAUSED in found and None not in map_run.runs and RunStatus.STOPPED not in found
     if RunStatus.FAILED in found and not (asks and map_run.keep_going):
         return WorkflowStatus.PARTIAL if RunStatus.COMPLETED in found else WorkflowStatus.FAILED
-    if RunStatus.STOPPED in found:
+    if RunStatus.STOPPED in found or None in map_run.runs:
         return WorkflowStatus.STOPPED
     return WorkflowStatus.PAUSED if asks else WorkflowStatus.COMPLETED
 

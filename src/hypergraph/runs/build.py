@@ -195,13 +195,13 @@ def decision_text(decision: Any) -> str | list[str] | None:
 
 
 def status_of(map_run: MapRun) -> RunStatus:
-    """Return the status of a map. Items that never started make it stopped, unless a failure ended it.
+    """Return the status of a map. Items that never started make it stopped, unless one failed.
 
     A failure that ends the map counts before its open questions, as in a run.
     """
     found = {run.status for run in map_run.runs if run is not None}
     if RunStatus.FAILED in found and not map_run.keep_going:
         found.discard(RunStatus.PAUSED)
-    if None in map_run.runs and (map_run.keep_going or RunStatus.FAILED not in found):
+    if None in map_run.runs and RunStatus.FAILED not in found:
         found.add(RunStatus.STOPPED)
     return overall(found)

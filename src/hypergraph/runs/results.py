@@ -174,17 +174,16 @@ def _empty() -> RunResult:
 
 
 def overall(found: Collection[RunStatus]) -> RunStatus:
-    """Return the status of a map from the statuses of its items; one that waits for answers is not over.
-
-    A failure stops no item that runs, so that a stopped one says that the whole map was stopped.
-    """
-    if RunStatus.STOPPED in found:
-        return RunStatus.STOPPED
-    if RunStatus.PAUSED in found:
+    """Return the status of a map from the statuses of its items; one that waits for answers is not over."""
+    if RunStatus.PAUSED in found and RunStatus.STOPPED not in found:
         return RunStatus.PAUSED
     if RunStatus.FAILED in found:
-        return RunStatus.PARTIAL if RunStatus.COMPLETED in found else RunStatus.FAILED
-    return RunStatus.COMPLETED
+        if RunStatus.COMPLETED in found:
+            return RunStatus.PARTIAL
+        if len(found) == 1:
+            return RunStatus.FAILED
+    ranked = (RunStatus.STOPPED, RunStatus.PAUSED)
+    return next((status for status in ranked if status in found), RunStatus.COMPLETED)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
