@@ -1675,6 +1675,11 @@ class Standing:
         active = (self.due | self.pending | self.running) & ~_union(self.held)
         return bool(active & (self.layout.before[index] | 1 << index))
 
+    def is_next(self, index: int) -> bool:
+        """Say whether a node is to run, and nothing that is to run, or runs, leads to it."""
+        bit, active = 1 << index, (self.due | self.pending | self.running) & ~_union(self.held)
+        return bool(active & bit) and not active & self.layout.before[index] & ~bit
+
     def hush(self, sources: int) -> None:
         """Let the first runs of nodes that are new to the graph disturb nothing that has run before them."""
         self.quiet = dict.fromkeys(bits(sources), self.layout.scope & ~sources)

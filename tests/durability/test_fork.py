@@ -106,7 +106,8 @@ SECOND_ROUND = [
 ]
 
 
-@pytest.mark.parametrize("at", [1, 2])
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("at", [0, 1, 2])
 def test_a_value_made_inside_a_loop_is_replaced_and_the_round_goes_on(durable: On, at: int) -> None:
     essay = Essay()
     durable.run(essay.graph, {"goal": "g"}, workflow_id="w")
@@ -115,12 +116,15 @@ def test_a_value_made_inside_a_loop_is_replaced_and_the_round_goes_on(durable: O
     assert essay.took() == [("check", "EDIT"), *SECOND_ROUND]
 
 
-def test_a_fork_that_is_interrupted_after_its_edit_ends_alike(durable: On, store: Checkpointer) -> None:
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_fork_that_is_interrupted_after_its_edit_ends_alike(
+    durable: On, store: Checkpointer, at: int
+) -> None:
     essay = Essay()
     durable.run(essay.graph, {"goal": "g"}, workflow_id="w")
-    whole = durable.run(essay.graph, {"text": "EDIT"}, fork_from=("w", 1), workflow_id="whole")
+    whole = durable.run(essay.graph, {"text": "EDIT"}, fork_from=("w", at), workflow_id="whole")
     steps = [(step.superstep, step.node_name) for step in store.steps("whole")]
-    for cut in range(2, 9):
+    for cut in range(at + 1, steps[-1][0]):
         name = f"cut{cut}"
         durable.run(essay.graph, fork_from=("whole", cut), workflow_id=name)
         assert [(step.superstep, step.node_name) for step in store.steps(name)] == steps
@@ -128,10 +132,60 @@ def test_a_fork_that_is_interrupted_after_its_edit_ends_alike(durable: On, store
 
 
 def test_a_value_that_is_made_again_before_it_is_used_is_warned_about(durable: On) -> None:
-    essay = Essay()
-    durable.run(essay.graph, {"goal": "g"}, workflow_id="w")
-    with pytest.warns(UserWarning, match="'text' is not used: node 'write' makes it again first"):
-        durable.run(essay.graph, {"text": "EDIT"}, fork_from=("w", 0), workflow_id="f")
+    """Without what `check` makes beside it, `review` cannot stand for a run of `check`."""
+    ran: list[str] = []
+
+    @node(output_name=("review", "score"))
+    def check(text: str) -> tuple[str, int]:
+        return f"<{text}>", len(text)
+
+    @node(output_name="text")
+    def write(goal: str, review: str = "") -> str:
+        ran.append(review)
+        return goal + review
+
+    @ifelse(when_true=END, when_false="write")
+    def enough(score: int) -> bool:
+        return score > 2
+
+    graph = Graph([write, check, enough], name="essay")
+    durable.run(graph, {"goal": "g"}, workflow_id="w")
+    with pytest.warns(UserWarning, match="'review' is not used: node 'check' makes it again first"):
+        durable.run(graph, {"review": "EDIT"}, fork_from=("w", 0), workflow_id="f")
+    ran.clear()
+    durable.run(graph, {"review": "EDIT", "score": 1}, fork_from=("w", 0), workflow_id="both")
+    assert ran == ["EDIT"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_fork_goes_on_with_what_is_given_in_place_of_a_step_of_a_loop_that_failed(durable: On) -> None:
+    is_down = True
+
+    @node(output_name="text")
+    def write(goal: str, review: str = "") -> str:
+        return goal + review
+
+    @node(output_name="review")
+    def check(text: str) -> str:
+        if is_down:
+            raise ConnectionError("the reviewer is down")
+        return f"<{text}>"
+
+    @ifelse(when_true=END, when_false="write")
+    def enough(review: str) -> bool:
+        return len(review) > 4
+
+    @node(output_name="sent")
+    def send(text: str, review: str) -> str:
+        return text + review
+
+    graph = Graph([write, check, enough, send], name="essay")
+    durable.run(graph, {"goal": "g"}, workflow_id="w", error_handling="continue")
+    result = durable.run(graph, {"review": "my own"}, fork_from=("w", None), workflow_id="f")
+    assert result.values == {"text": "g", "review": "my own", "sent": "gmy own"}
+    is_down = False
+    result = durable.run(graph, {"review": "mine"}, fork_from=("w", None), workflow_id="f2")
+    assert result["sent"] == "gmine<gmine>"
 
 
 def test_a_given_input_is_news_whichever_step_had_taken_its_default(durable: On) -> None:

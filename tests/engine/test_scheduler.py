@@ -273,6 +273,30 @@ def test_a_bound_value_does_not_stand_in_for_a_producer_that_can_run() -> None:
         run_sync(Graph([const("make", "x", 1), double]).bind(x=5))
 
 
+@pytest.mark.parametrize(("good", "shown"), [(True, 1), (False, 5)])
+def test_a_bound_value_stands_in_for_a_node_that_waits_for_what_a_gate_leaves_out(
+    run: Run, good: bool, shown: int
+) -> None:
+    @ifelse(when_true="sign", when_false=END)
+    def gate(good: bool) -> bool:
+        return good
+
+    @node(output_name="signed", emit="ready")
+    def sign(good: bool) -> bool:
+        return good
+
+    @node(output_name="page", wait_for="ready")
+    def write(good: bool) -> int:
+        return 1
+
+    @node(output_name="shown")
+    def show(page: int) -> int:
+        return page
+
+    graph = Graph([gate, sign, write, show]).bind(page=5)
+    assert run(graph, good=good)["shown"] == shown
+
+
 def test_inside_a_cycle_a_default_starts_the_loop(run: Run) -> None:
     @node(output_name="count")
     def up(count: int = 0) -> int:

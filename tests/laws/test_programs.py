@@ -2056,3 +2056,52 @@ def test_a_question_in_between_does_not_silence_that(call: Call) -> None:
     assert call(graph, {"query": "q"}, workflow_id="w").pause is not None
     with pytest.warns(UserWarning, match="chose 'notify' together with 'search'.*The last decision counts"):
         assert call(graph, {"kept": True}, workflow_id="w")["kept"] is True
+
+
+def test_a_node_of_a_loop_that_only_waits_runs_once_with_a_warning(call: Call) -> None:
+    """A job that is asked about each hour was asked about twice, and the run was completed."""
+
+    @node(output_name="status")
+    def poll(job: str, status: str = "new") -> str:
+        return {"new": "queued", "queued": "running"}.get(status, "done")
+
+    @node(output_name="slept")
+    def sleep(status: str) -> str:
+        return "an hour"
+
+    @node(output_name="slept", wait_for="status")
+    def sleep_once(job: str) -> str:
+        return "an hour"
+
+    @route(targets=["poll", END], wait_for="slept")
+    def finished(status: str) -> Any:
+        return END if status == "done" else "poll"
+
+    with pytest.warns(GraphWarning, match="'sleep_once' waits for 'status' .* in the first round only"):
+        graph = Graph([poll, sleep_once, finished], name="once")
+    assert course(call(graph, job="j")) == ["poll", "sleep_once", "finished", "poll"]
+    result = call(Graph([poll, sleep, finished], name="each"), job="j")
+    assert course(result) == ["poll", "sleep", "finished"] * 3
+    assert result["status"] == "done"
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_node_that_waits_in_a_loop_and_is_called_by_a_gate_runs_in_each_round(call: Call) -> None:
+    @node(output_name="status")
+    def poll(job: str, status: str = "new") -> str:
+        return {"new": "queued", "queued": "running"}.get(status, "done")
+
+    @route(targets=["sleep", END])
+    def finished(status: str) -> Any:
+        return END if status == "done" else "sleep"
+
+    @node(output_name="slept", emit="awake", wait_for="status")
+    def sleep(job: str) -> str:
+        return "an hour"
+
+    @route(targets=["poll"])
+    def again(slept: str) -> str:
+        return "poll"
+
+    result = call(Graph([poll, finished, sleep, again], name="each"), job="j")
+    assert course(result) == [*["poll", "finished", "sleep", "again"] * 2, "poll", "finished"]

@@ -348,15 +348,19 @@ class Replay:
     def _replaced(self, turn: Turn) -> frozenset[str]:
         return replaced_in(turn, self.stored, self.admission)
 
-    def _replace(self, name: str, *, is_new: bool) -> None:
+    def _replace(self, name: str, replaced: frozenset[str], *, is_new: bool) -> None:
         """Put another value in place of what a step of a loop has made last: its consumers take that.
 
-        One that is not used is warned about when it is new.
+        A step that is next, failed or not begun, counts as done with what is given in place of all it makes.
+        A value that is not used is warned about when it is new.
         """
         written = [w.node_name for w in self.writes.get(name, []) if w is not None and w is not EARLIER]
         maker = _maker_of(name, self.admission, written)
         self.given_up |= self.past.retract(maker.index, name)
-        if is_new and self.standing.is_led_to(maker.index):
+        if replaced.issuperset(maker.outputs) and self.standing.is_next(maker.index):
+            self.standing.start(maker.index)
+            self.levels[maker.index] = max(self.first - 1, self.levels.get(maker.index, 0))
+        elif is_new and self.standing.is_led_to(maker.index):
             warn_caller(
                 f"The value given for {name!r} is not used: node {maker.name!r} makes it again first. "
                 "Fork from a superstep after it."
@@ -371,7 +375,7 @@ class Replay:
         again = indexes_in(self.admission, turn)
         if replaced and not (reached or again or turn.names - replaced):
             for name in sorted(replaced):
-                self._replace(name, is_new=reached is not None)
+                self._replace(name, replaced, is_new=reached is not None)
                 self._write(name, None)
                 self.versions[name] = self.versions.get(name, 0) + 1
             for index, superstep in self.levels.items():  # what runs now runs after the edit

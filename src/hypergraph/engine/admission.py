@@ -173,7 +173,8 @@ def _refuse_conflicts(request: Request, internal: Sequence[str]) -> None:
     wiring, available = request.graph.wiring, request.available
     bound = (name for name in request.graph._bound if name not in request.spec.all)  # others are inputs
     injected = {*internal, *(name for name in bound if name in wiring.data_producers)}
-    runs = [_runnable(request, ()), _runnable(request, _unsure(request.graph))] if injected else []
+    unsure = _unsure(request.graph) if injected else ()
+    runs = [_runnable(request, ()), _runnable(request, unsure, waits=True)] if injected else []
     for output in sorted(injected):
         given = output in internal
         for producer in wiring.data_producers[output]:
@@ -222,22 +223,37 @@ def _begin_after(request: Request, output: str, producer: str) -> str:
     return f", or leave out {producer!r}: graph.with_entrypoint({', '.join(map(repr, takers))})"
 
 
-def _runnable(request: Request, left_out: Collection[str]) -> set[str]:
-    """Return the nodes that could run from the names given, directly or through others, but for these."""
-    wiring = request.graph.wiring
-    active = (name for name in request.active if name not in left_out)
-    waiting = {name: _lacking(wiring.nodes[name], request.available) for name in active}
-    runnable = {name for name, lacking in waiting.items() if not lacking}
-    fresh = list(runnable)
+def _runnable(request: Request, left_out: Collection[str], *, waits: bool = False) -> set[str]:
+    """Return the nodes that could run from the names given, directly or through others, but for these.
+
+    With `waits`, a node also needs the signals that it waits for.
+    """
+    wiring, runnable = request.graph.wiring, set[str]()
+    lacking: dict[str, set[tuple[str, bool]]] = {}
+    takers: dict[tuple[str, bool], list[str]] = {}  # by name, and whether it is awaited
+    for name in request.active:
+        if name not in left_out:
+            lacking[name] = {(param, False) for param in _lacking(wiring.nodes[name], request.available)}
+            lacking[name] |= {(awaited, True) for awaited in _awaited(request, name)} if waits else set()
+            for need in lacking[name]:
+                takers.setdefault(need, []).append(name)
+    fresh = [name for name, needs in lacking.items() if not needs]
     while fresh:
-        for output in wiring.nodes[fresh.pop()].data_outputs:
-            for consumer in wiring.consumers.get(output, ()):
-                if consumer in waiting and consumer not in runnable:
-                    waiting[consumer].discard(output)
-                    if not waiting[consumer]:
-                        runnable.add(consumer)
-                        fresh.append(consumer)
+        runnable.add(name := fresh.pop())
+        for need in ((output, awaited) for output in wiring.nodes[name].outputs for awaited in (False, True)):
+            for taker in takers.pop(need, ()):
+                lacking[taker].discard(need)
+                if not lacking[taker]:
+                    fresh.append(taker)
     return runnable
+
+
+def _awaited(request: Request, name: str) -> list[str]:
+    """Return the names that a node waits for, but for those that nothing here makes."""
+    wiring = request.graph.wiring
+    return [
+        n for n in wiring.nodes[name].wait_for if not request.scope.isdisjoint(wiring.producers.get(n, ()))
+    ]
 
 
 def _lacking(node: HyperNode, available: Collection[str]) -> set[str]:

@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.display import did_you_mean, finding
@@ -59,7 +60,8 @@ def validate_graph(
     if findings:
         raise GraphConfigError.from_findings(findings)
     wiring = draft.wiring
-    for text in (*_free_cycles(wiring), *_old_answers(wiring), *_beside_loops(wiring)):
+    found = (_free_cycles(wiring), _old_answers(wiring), _only_waiting(wiring), _beside_loops(wiring))
+    for text in chain.from_iterable(found):
         warnings.warn(text, GraphWarning, stacklevel=3)  # at the call of Graph()
     return draft.wiring
 
@@ -259,14 +261,39 @@ def _run_after(wiring: Wiring, name: str, free: set[str]) -> set[str]:
     return found
 
 
+def _driven(wiring: Wiring) -> list[Collection[str]]:
+    """Return the loops that go round by a gate."""
+    gates = wiring.gates
+    return [
+        cycle
+        for cycle in wiring.cycles
+        if any(t in cycle for n in cycle if n in gates for t in gates[n].target_names)
+    ]
+
+
+def _only_waiting(wiring: Wiring) -> Iterator[str]:
+    """Yield a text for each node of a loop that only signals lead to: nothing makes it run again.
+
+    A cycle without a choice, inside of the loop, begins anew in each round.
+    """
+    for cycle in _driven(wiring):
+        ways = _inside(wiring, list(cycle))[2]
+        inner = set(chain.from_iterable(cyclic_components(ways, ways)))
+        for name in (name for name in cycle if name not in wiring.chosen and name not in inner):
+            node, others = wiring.nodes[name], set(cycle) - {name}
+            awaited = [n for n in node.wait_for if not others.isdisjoint(wiring.producers.get(n, ()))]
+            if awaited and all(others.isdisjoint(wiring.feeders(name, param)) for param in node.inputs):
+                yield (
+                    f"{name!r} waits for {awaited[0]!r} and takes nothing that its loop makes, so it runs in "
+                    "the first round only: a signal does not start a node again; a new input, or the choice "
+                    f"of a gate, does. Let {name!r} take a value of the loop, or make it a target of @route "
+                    "or @ifelse."
+                )
+
+
 def _beside_loops(wiring: Wiring) -> Iterator[str]:
     """Yield a text for each accumulator that a loop feeds from inside, and that is not part of it."""
-    driven = {
-        name
-        for cycle in wiring.cycles
-        if any(t in cycle for n in cycle if n in wiring.gates for t in wiring.gates[n].target_names)
-        for name in cycle
-    }
+    driven = {name for cycle in _driven(wiring) for name in cycle}
     chosen = wiring.chosen  # run when asked for
     for name, node in wiring.nodes.items():
         own = set(node.inputs).intersection(node.data_outputs)
