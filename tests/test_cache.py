@@ -10,17 +10,24 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import diskcache
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hypergraph import cache
 from hypergraph.cache import CacheBackend, DiskCache, InMemoryCache, compute_cache_key
+from hypergraph.values import JsonSerializer, MsgpackSerializer
 
 SOURCES = Path(__file__).parent.parent / "src"
 
@@ -165,6 +172,203 @@ def test_arrays_and_objects_count_by_content() -> None:
     assert key_of(one) == key_of(two)
     two.other = 1
     assert key_of(one) != key_of(two)
+
+
+def frames() -> dict[str, pd.DataFrame]:
+    """Tables of each kind of column, some with what is hidden under missing values."""
+    days = pd.date_range("2024-01-01", periods=3, freq="D")
+    by_tens = pd.Index([10, 20, 30], name="tens")
+    columns: dict[str, Any] = {
+        "int": [1, 2, 3],
+        "float": [1.5, float("nan"), -0.0],
+        "bool": [True, False, True],
+        "Int64": pd.array([1, None, 3], dtype="Int64"),
+        "Float64": pd.array([1.5, None, 3], dtype="Float64"),
+        "boolean": pd.array([True, None, False], dtype="boolean"),
+        "str": ["a", None, "ä"],
+        "string": pd.array(["a", None, "b"], dtype="string"),
+        "object": pd.Series(["a", 1, None], dtype=object),
+        "time": days,
+        "tz": days.tz_localize("Europe/Berlin"),
+        "span": days - days[0],
+        "period": days.to_period("D"),
+        "interval": pd.interval_range(0, 3),
+        "category": pd.Categorical(["b", "a", "b"]),
+        "ordered": pd.Categorical(["b", None, "b"], categories=["b", "a"], ordered=True),
+        "arrow": pd.array([[1], None, [2, 3]], dtype=pd.ArrowDtype(pa.list_(pa.int64()))),
+        "decimal": pd.array([1, None, 2], dtype=pd.ArrowDtype(pa.decimal128(5, 2))),
+        "sparse": pd.arrays.SparseArray([0, 0, 1]),
+    }
+    found = {name: pd.DataFrame({"c": values, "n": [1.0, 2.0, 3.0]}) for name, values in columns.items()}
+    found["dates as rows"] = pd.DataFrame({"c": [1, 2, 3]}, index=days)
+    found["named rows"] = pd.DataFrame({"c": [1, 2, 3]}, index=by_tens)
+    found["two levels"] = pd.DataFrame({"c": [1, 2, 3]}, index=pd.MultiIndex.from_product([[1], [*"abc"]]))
+    found["the same twice"] = pd.DataFrame([[1, "a"], [2, "b"], [3, "c"]], columns=["c", "c"])
+    found["no rows"] = pd.DataFrame({"c": pd.array([], dtype="Int64")})
+    return found
+
+
+@pytest.mark.parametrize("kind", frames())
+def test_equal_tables_share_a_key_however_they_lie_in_memory(kind: str) -> None:
+    frame = frames()[kind]
+    wider = pd.concat([frame, frame.iloc[:0]]) if kind == "int" else frame
+    copies = [frames()[kind], frame.copy(), frame.loc[:], frame[:], wider, pickle.loads(pickle.dumps(frame))]
+    copies.append(pd.concat([frame.iloc[:, :1], frame.iloc[:, 1:]], axis=1))
+    if kind not in ("object", "sparse", "interval", "arrow", "decimal", "the same twice"):  # not stored
+        for serializer in (JsonSerializer(), MsgpackSerializer()):
+            copies.append(serializer.deserialize(serializer.serialize(frame)))
+    assert {key_of(each) for each in copies} == {key_of(frame)} != {""}
+    assert {key_of([each, {"c": each}]) for each in copies} == {key_of([frame, {"c": frame}])}
+    assert key_of(frame["c"]) == key_of(frame.copy()["c"])
+    assert key_of(frame.index) == key_of(frame.copy().index) != key_of(frame)
+
+
+def test_what_stands_under_a_missing_value_does_not_count() -> None:
+    mask = np.array([False, True])
+    one, two = (pd.arrays.IntegerArray(np.array([1, hidden]), mask) for hidden in (5, 6))
+    assert key_of(pd.DataFrame({"c": one})) == key_of(pd.DataFrame({"c": two}))
+    assert key_of(one) == key_of(two)
+    three, four = (
+        pa.Array.from_buffers(pa.int64(), 2, [pa.py_buffer(b"\1"), pa.py_buffer(np.array([1, hidden]))])
+        for hidden in (5, 6)
+    )
+    assert key_of(pa.table({"c": three})) == key_of(pa.table({"c": four}))
+    assert key_of(pl.DataFrame({"c": three})) == key_of(pl.DataFrame({"c": four}))
+
+
+def test_tables_that_differ_never_share_a_key() -> None:
+    values = [*frames().values()]
+    frame = frames()["int"]
+    for change in ("attrs", "flags", "columns", "index", "value", "dtype", "order", "name"):
+        other = frame.copy()
+        if change == "attrs":
+            other.attrs["unit"] = "m"
+        elif change == "flags":
+            other.flags.allows_duplicate_labels = False
+        elif change == "columns":
+            other.columns = ["d", "n"]
+        elif change == "index":
+            other.index = [0, 1, 2]
+        elif change == "value":
+            other.loc[0, "c"] = 9
+        elif change == "dtype":
+            other["c"] = other["c"].astype("int32")
+        elif change == "order":
+            other = other[["n", "c"]]
+        else:
+            other.index.name = "row"
+        values.append(other)
+    objects = [["a", 1], ["a", True], ["a", 1.0], ["a", b"1"], ["a", None], ["a", float("nan")], ["a", pd.NA]]
+    values += [pd.DataFrame({"c": pd.Series(each, dtype=object)}) for each in objects]
+    texts = [["a", "b"], ["ab", ""], ["", "ab"], ["ab"], ["a", "b", ""], ["a,", "b"]]
+    values += [pd.DataFrame({"c": pd.Series(each, dtype=dtype)}) for each in texts for dtype in (object, str)]
+    zones = [ZoneInfo("UTC"), UTC, ZoneInfo("Europe/Berlin"), None]
+    values += [pd.DataFrame({"c": pd.DatetimeIndex(["2024-01-01"], tz=zone)}) for zone in zones]
+    orders = [("ab", True), ("ba", True), ("ab", False), ("abc", False)]
+    values += [pd.DataFrame({"c": pd.Categorical(["a"], [*names], how)}) for names, how in orders]
+    values += [frame["c"], frame.index, frame["c"].array, frame["c"].to_numpy(), frame.to_dict()]
+    assert len({key_of(value) for value in values}) == len(values)
+
+
+def test_arrays_share_a_key_by_content() -> None:
+    array = np.arange(6).reshape(2, 3)
+    fixed = array.copy()
+    fixed.flags.writeable = False
+    assert {key_of(each) for each in (array.copy(), np.asfortranarray(array), fixed, array[::-1][::-1])} == {
+        key_of(array)
+    }
+    others = [
+        array.T,
+        array.reshape(3, 2),
+        array.astype("i4"),
+        array.astype(">i8"),
+        array + 1,
+        array.tolist(),
+    ]
+    others += [array.astype(float), array.astype(object), array.astype(str), array.view("m8[s]")]
+    assert len({key_of(each) for each in [array, *others]}) == len(others) + 1
+    with np.errstate(all="ignore"):
+        computed = np.array([0.0, 1.0]) / np.array([0.0, 1.0])
+    assert key_of(computed) == key_of(np.array([float("nan"), 1.0])) != key_of(np.array([None, 1.0]))
+    assert key_of(np.array([0.0])) != key_of(np.array([-0.0]))
+    texts = [np.array(["".join("ab"), "".join("ab")], dtype=object) for _ in range(2)]
+    assert key_of(texts[0]) == key_of(texts[1]) != key_of(np.array([b"ab", b"ab"], dtype=object))
+
+
+def test_tables_of_polars_and_pyarrow_share_a_key_by_content() -> None:
+    columns = {
+        "i": [1, None, 3, 4],
+        "f": [1.5, None, float("nan"), -0.0],
+        "s": ["a", None, "ä", ""],
+        "b": [True, None, False, True],
+        "l": [[1], None, [], [2, None]],
+        "d": [{"x": 1}, None, {"x": None}, {"x": 2}],
+        "t": [datetime(2024, 1, 1), None, datetime(2024, 1, 2), datetime(2024, 1, 3)],
+    }
+    for whole in (pl.DataFrame(columns), pa.table(columns)):
+        concatenated = (
+            pl.concat([whole[:2], whole[2:]], rechunk=False)
+            if isinstance(whole, pl.DataFrame)
+            else (pa.concat_tables([whole[:2], whole[2:]]))
+        )
+        read = JsonSerializer().deserialize(JsonSerializer().serialize(whole))
+        copies = [concatenated, type(whole)(whole) if isinstance(whole, pl.DataFrame) else whole, read]
+        copies.append(pickle.loads(pickle.dumps(whole)))
+        assert {key_of(each) for each in copies} == {key_of(whole)} != {""}
+        others = [
+            whole[:2],
+            whole[2:],
+            whole[::-1] if isinstance(whole, pl.DataFrame) else whole.take([3, 2, 1, 0]),
+        ]
+        others += [whole.select([name]) for name in columns] + [whole["i"], whole["s"]]
+        assert len({key_of(each) for each in [whole, *others]}) == len(others) + 1
+    series = [
+        pl.Series([1]),
+        pl.Series([1.0]),
+        pl.Series([True]),
+        pl.Series(["1"]),
+        pl.Series([1], dtype=pl.Int8),
+    ]
+    series += [pl.Series(["a"], dtype=pl.Enum(names)) for names in ("ab", "ba", "abc")]
+    series += [
+        pl.Series(["a"]),
+        pl.Series(["a"], dtype=pl.Categorical),
+        pl.Series([b"a"]),
+        pl.Series("x", [1]),
+    ]
+    assert len({key_of(each) for each in series}) == len(series)
+
+
+@pytest.mark.slow
+def test_keys_of_tables_are_equal_in_other_processes() -> None:
+    code = """if True:
+        import numpy, pandas, polars, pyarrow
+        from hypergraph.cache import compute_cache_key
+        columns = {"i": [1, None], "s": ["a", None], "c": pandas.Categorical(["a", "b"])}
+        frame = pandas.DataFrame({**columns, "o": pandas.Series([{"a", "b"}, 1], dtype=object)})
+        others = [polars.DataFrame({"s": ["a", None]}), pyarrow.table({"s": ["a", None]}), numpy.arange(3)]
+        print(compute_cache_key("h", {"v": [frame, *others]}))"""
+    keys = {output_of(python(code, PYTHONHASHSEED=seed)) for seed in ("1", "2")}
+    assert len(keys) == 1
+
+
+def test_long_and_cyclic_values_do_not_depend_on_which_texts_are_one_object(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = "".join(["sha", "red"])
+    one, two = [text, text, [text]], [text, "".join(["sha", "red"]), ["".join(["sha", "red"])]]
+    assert key_of(one) == key_of(two)
+    for value in (cycles := [one.copy(), two.copy()]):
+        value.append(value)
+    assert key_of(cycles[0]) == key_of(cycles[1]) != key_of([*one, one])
+    usual = key_of(one)
+    monkeypatch.setattr(cache, "_MAX_VISITS", 9)
+    part = ["p"]
+    assert key_of(one) == key_of(two) != usual
+    assert key_of([part, part]) == key_of([["p"], ["p"]]) != key_of([["p"], "p"])
+    assert key_of({"a": {1, 2, "text"}}) == key_of({"a": {"text", 2, 1}}) != key_of({"a": [1, 2, "text"]})
+    values = [[1, [2, 3]], [1, 2, 3], [1, (2, 3)], [1, {2, 3}], [True, [2, 3]], [1, [2, 3.0]], {1: 2, 3: 4}]
+    assert len({key_of(value) for value in values}) == len(values)
 
 
 def test_a_function_counts_by_its_code_not_only_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 """Cache of node results: keys made from content, an in-memory and a disk backend.
 
 A backend returns the value last set under a key, or a miss. A miss is always allowed. Keys ignore object
-identity and the iteration order of sets; types, the order of dicts and the code of functions count.
+identity, the iteration order of sets, and how arrays and tables lie in memory; types, the order of dicts and
+the code of functions count.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from hypergraph.display import did_you_mean
+from hypergraph.values.content import parts_of
 
 if TYPE_CHECKING:
     from hypergraph.engine.plan import Step
@@ -41,6 +43,8 @@ _FILE_NAME = "[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{28}[.]val"  # that diskcache give
 _SIGNATURE_BYTES = hashlib.sha256().digest_size
 # Without a memo, values that share parts are walked once per path: exponential in the worst case.
 _MAX_VISITS = 1_000_000
+_CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
+_AS_PICKLED = frozenset({str, int, float, bool, bytes, type(None), list, tuple, dict})  # most parts are
 
 
 @runtime_checkable
@@ -174,29 +178,44 @@ def compute_cache_key(definition_hash: str, inputs: Mapping[str, Any]) -> str:
     """Return the sha256 over the hash and the pickled, sorted inputs; "" when they cannot be pickled.
 
     Equal plain values (numbers, text, bytes, None; lists, tuples, dicts and sets of them) share a key
-    in every process. Values that pickle distinguishes never do; `1`, `True` and `1.0` are three.
+    in every process, and so do equal arrays and tables. Values that pickle distinguishes never do; `1`,
+    `True` and `1.0` are three.
     """
     content = definition_hash, sorted(inputs.items(), key=itemgetter(0))
-    with suppress(Exception):
-        return _digest(content, itertools.count()).hex()
-    try:
-        # Cyclic or heavily shared values need the memo; a prefix separates the two kinds of keys.
-        return hashlib.sha256(b"memo" + pickle.dumps(content, _PROTOCOL)).hexdigest()
-    except Exception:
-        return ""
+    for make in (_digest, _digest_by_parts, _digest_with_memo):  # each does what the one before cannot
+        with suppress(Exception):
+            return make(content).hex()
+    return ""
 
 
-def _digest(value: Any, visits: Iterator[int]) -> bytes:
-    sink = _HashSink()
-    _CanonicalPickler(sink, visits).dump(value)
-    return sink.sha256.digest()
+def _digest(value: Any) -> bytes:
+    """Return a digest that does not depend on which equal parts are one object.
+
+    Raises StopIteration for values of too many parts, ValueError for those that contain themselves.
+    """
+    return _dumped(_CanonicalPickler(_HashSink(), iter(range(_MAX_VISITS))), value)
+
+
+def _digest_by_parts(value: Any) -> bytes:
+    """Return the same for a value of many parts: each container is walked once, also if it is shared."""
+    return _dumped(_PartsPickler(_HashSink(b"parts"), iter(range(_MAX_VISITS * 10)), {}, True), value)
+
+
+def _digest_with_memo(value: Any) -> bytes:
+    """Return a digest of a value that contains itself: it matters which containers are one object."""
+    return _dumped(_MemoPickler(_HashSink(b"memo"), itertools.count()), value)
+
+
+def _dumped(pickler: _CanonicalPickler, value: Any) -> bytes:
+    pickler.dump(value)
+    return pickler.sink.sha256.digest()
 
 
 class _HashSink:
-    """A file that keeps only the hash of what is written to it."""
+    """A file that keeps only the hash of what is written to it; a prefix separates kinds of keys."""
 
-    def __init__(self) -> None:
-        self.sha256 = hashlib.sha256()
+    def __init__(self, prefix: bytes = b"") -> None:
+        self.sha256 = hashlib.sha256(prefix)
 
     def write(self, data: Any) -> None:
         self.sha256.update(data)
@@ -205,21 +224,22 @@ class _HashSink:
 class _CanonicalPickler(pickle.Pickler):
     """Write equal content as equal bytes: no memo, sets in the order of their elements' digests.
 
-    Raises ValueError for cyclic values (fast mode looks for them) and for endless ones.
+    Raises ValueError for cyclic values (fast mode looks for them), StopIteration for endless ones.
     """
 
     def __init__(self, sink: _HashSink, visits: Iterator[int]) -> None:
         super().__init__(sink, _PROTOCOL)
         self.fast = True  # no memo: it makes no difference whether two equal parts are one object
-        self._visits = visits
+        self.sink, self._visits = sink, visits
 
     def persistent_id(self, value: Any) -> Any:
         """Replace values without a canonical or complete pickle; return None for the rest."""
-        if next(self._visits) > _MAX_VISITS:
-            raise ValueError("too many parts to walk without a memo")
+        next(self._visits)  # raises StopIteration for too many parts to walk without a memo
         kind = type(value)
+        if kind in _AS_PICKLED:
+            return None
         if kind is set or kind is frozenset:
-            return kind.__name__, sorted(_digest(element, self._visits) for element in value)
+            return kind.__name__, sorted(map(self.digest_of, value))
         if kind is FunctionType:
             # Pickle knows functions by name only; one name has other code after an edit or in another
             # script. Pickling it as well rejects functions that other processes cannot import.
@@ -227,7 +247,60 @@ class _CanonicalPickler(pickle.Pickler):
             return pickle.dumps(value), value.__code__, value.__defaults__, value.__kwdefaults__, cells
         if kind is CodeType:
             return value.co_code, value.co_names, value.co_consts, value.co_varnames, value.co_freevars
-        return None
+        return parts_of(value)
+
+    def digest_of(self, element: Any) -> bytes:
+        """Return the digest of an element of a set."""
+        return _dumped(_CanonicalPickler(_HashSink(), self._visits), element)
+
+
+class _PartsPickler(_CanonicalPickler):
+    """Write the digests of containers in their place; `known` has those that were met before."""
+
+    def __init__(
+        self, sink: _HashSink, visits: Iterator[int], known: dict[int, tuple[Any, bytes]], is_whole: bool
+    ) -> None:
+        super().__init__(sink, visits)
+        self._known, self._is_first = known, is_whole
+
+    def persistent_id(self, value: Any) -> Any:
+        """Replace a container by its digest."""
+        is_first, self._is_first = self._is_first, False
+        if is_first or type(value) not in _CONTAINERS:
+            return super().persistent_id(value)
+        return "part", self.digest_of(value)
+
+    def digest_of(self, element: Any) -> bytes:
+        """Return the digest of a part, made once. Raises ValueError for a part that contains itself."""
+        _, found = self._known.get(id(element), (None, None))
+        if found is None:
+            self._known[id(element)] = element, b""  # its id stays its own while it is kept
+            found = _dumped(_PartsPickler(_HashSink(), self._visits, self._known, True), element)
+            self._known[id(element)] = element, found
+        if not found:
+            raise ValueError("it contains itself")
+        return found
+
+
+class _MemoPickler(_CanonicalPickler):
+    """Write what occurs again as a reference; only texts and bytes are written each time."""
+
+    def __init__(self, sink: _HashSink, visits: Iterator[int]) -> None:
+        super().__init__(sink, visits)
+        self.fast = False
+
+    def persistent_id(self, value: Any) -> Any:
+        """Replace texts by new bytes, which no reference is to."""
+        if type(value) is str:
+            return b"s" + value.encode("utf-8", "surrogatepass")
+        if type(value) is bytes:
+            return b"b" + value
+        if type(value) is set or type(value) is frozenset:
+            try:
+                return super().persistent_id(value)
+            except (ValueError, RecursionError):  # it contains itself, and is written in any order
+                return None
+        return super().persistent_id(value)
 
 
 def _open_store(directory: str, options: Mapping[str, Any]) -> Any:

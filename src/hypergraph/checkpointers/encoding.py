@@ -17,6 +17,7 @@ from hypergraph import values  # a serializer is loaded on first access
 from hypergraph.answers import stored_schema
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.deltas import LEAST, Added, Grown, Growth, Stands, applied, stands
+from hypergraph.checkpointers.recognised import Recognised, sums_of
 from hypergraph.checkpointers.records import (
     ANSWER,
     APART,
@@ -89,7 +90,7 @@ class Encoding:
 
     __slots__ = (
         *("_given", "_key", "_store_id", "artifacts", "by_name", "chain", "format", "is_plain", "leaves"),
-        *("look_up", "read_store_id", "redact", "serializer", "tag", "threshold", "verifies"),
+        *("look_up", "recognised", "read_store_id", "redact", "serializer", "tag", "threshold", "verifies"),
     )
     serializer: Serializer
     tag: str  # the serializer in stored formats
@@ -120,6 +121,7 @@ class Encoding:
         self._key: bytes | None = None
         self.look_up: Callable[[str, Payload], Found] | None = None  # what references mean
         self.verifies = False  # whether steps that are read are checked against their seals
+        self.recognised: Recognised | None = None  # what the call of this encoding is given again
         if serializer is not None:
             self._use(serializer)
 
@@ -427,6 +429,8 @@ class Encoding:
         if data is None:
             missing = Undecodable(f"not stored: {payload.format[1:]}")
             return missing if payload.format == DROPPED else missing.summed_as(payload.checksum)
+        if self.recognised is not None and (given := self.recognised.get(workflow_id, payload)) is not None:
+            return given[0]
         try:
             if payload.format == self.tag == self.format and payload.base is None:  # as most values are
                 if crc32(data) != payload.checksum:
@@ -451,6 +455,28 @@ class Encoding:
             found.rows = tuple((row.format, row.data) for row in (*payload.parts, payload))
             found.is_foreign = is_of_settings(error)
             return found.compared_by(partial(self._is_same, workflow_id, payload))
+
+    def recognise(self, workflow_id: str, payload: Payload, value: Any) -> None:
+        """Take a given value for the stored one if it would be stored as the same bytes.
+
+        That takes one encoding, and no decoding. Other values are decoded and compared.
+        """
+        if self.recognised is None or payload.data is None:
+            return
+        try:
+            owner, row = workflow_id, payload
+            if row.format == REFERENCE:
+                owner, row, _ = self._target(workflow_id, payload)
+            known = self.recognised.get(owner, row)
+            serializer = self.serializer_of(row.name)
+            is_exact = isinstance(serializer, values.JsonSerializer | values.MsgpackSerializer)
+            is_whole = row.base is None and _PRINT not in row.format and _tag(row.format) == _name(serializer)
+            if known is not None or not (is_exact and is_whole) or "lossy" in repr(serializer):
+                return
+            if self.recognised.form_of(value, serializer) == sums_of(self._raw(owner, row)):
+                self.recognised.add(owner, row, value)
+        except Exception:  # it cannot be stored, or not be read
+            return
 
     def _is_same(self, workflow_id: str, payload: Payload, value: Any) -> bool | None:
         """Return whether a value is one that cannot be read, None if that is not known.
@@ -485,7 +511,16 @@ class Encoding:
         return True if is_equal else False if is_sure else None
 
     def _referred(self, workflow_id: str, payload: Payload) -> Any:
-        """Return a value of the workflow around this one.
+        """Return a value of the workflow around this one; raises what `_target` raises."""
+        owner, target, size = self._target(workflow_id, payload)
+        value = self.value(owner, target)
+        is_known = not isinstance(value, Undecodable) or value.data is not None
+        if size >= 0 and is_known and len(value.data if isinstance(value, Undecodable) else value) != size:
+            raise ValueError(f"{target.name!r} of {owner!r} has been replaced since")
+        return value
+
+    def _target(self, workflow_id: str, payload: Payload) -> Found:
+        """Return what a reference means.
 
         Raises ValueError if it is not there any more, DecryptionError if it was written without the key.
         """
@@ -496,12 +531,7 @@ class Encoding:
             raise DecryptionError("a reference that was changed, or written without the key") from error
         if self.look_up is None:
             raise ValueError("a reference, which this store cannot follow")
-        owner, target, size = self.look_up(workflow_id, payload._replace(data=plain))
-        value = self.value(owner, target)
-        is_known = not isinstance(value, Undecodable) or value.data is not None
-        if size >= 0 and is_known and len(value.data if isinstance(value, Undecodable) else value) != size:
-            raise ValueError(f"{target.name!r} of {owner!r} has been replaced since")
-        return value
+        return self.look_up(workflow_id, payload._replace(data=plain))
 
     def whole(self, workflow_id: str, payload: Payload) -> bytes:
         """Return the serialized bytes of a value, patches applied.
@@ -935,6 +965,10 @@ def _in_order(payload: Payload) -> list[Payload]:
 def _tag(written: str) -> str:
     """Return the serializer that wrote a format."""
     return written.partition("+")[0].partition("&")[0].partition(_PRINT)[0].rstrip("~@")
+
+
+def _name(serializer: Serializer) -> str:
+    return f"{serializer.id}/{serializer.version}"
 
 
 def _canonical(value: Any, serialize: Callable[[Any], bytes]) -> bytes:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,23 +21,27 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.deltas import Added
     from hypergraph.checkpointers.encoding import Encoding
 
+_ITEMS_READ = 1000  # items of a map whose inputs are looked at
 Version = tuple[str, int]  # a name and which of its values
-Source = Literal["step", "given", "bound", "default"]
+Source = Literal["step", "given", "bound", "default", "around"]
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from: the step that made it, the caller, the graph or a default."""
+    """Where a value came from: a step, the caller, the workflow around, the graph or a default."""
 
     name: str  # of the value
     version: int  # of the value
     value: Any  # None if it cannot be read any more
     step: StepRecord | None  # which made it; None for an input
-    source: Source = "given"  # a "step", "given" to the run, "bound" to its graph, or a "default"
+    source: Source = "given"  # a "step"; "given" to the run; "around" it; "bound" to its graph; a "default"
     known: bool = True  # False without a value: bound values and defaults are not stored
     calls: tuple[InnerStep, ...] = ()  # what the step did with `ctx.step` to make it, in order
     added: tuple[Any, ...] | None = None  # the items that the step added to a list; None for other values
     decided_by: StepRecord | None = None  # the gate that let the step run; None if it needed none
+    workflow_id: str = ""  # which has the value
+    around: "Origin | None" = None  # of what an item or a nested graph took: the value around it
+    corrected: tuple[str, ...] = ()  # items of the map that made it which took other inputs than it gave them
 
     @property
     def stored(self) -> bool:
@@ -60,6 +64,9 @@ class Origin:
             "step": self.step.to_dict() if self.step else None,
             "added": jsonable(self.added),
             "decided_by": self.decided_by.to_dict() if self.decided_by else None,
+            "workflow": jsonable(self.workflow_id),
+            "around": self.around.to_dict() if self.around else None,
+            "corrected": jsonable(self.corrected),
             "calls": [
                 {
                     name: jsonable(getattr(call, name))
@@ -417,7 +424,7 @@ class History:
                 value = _from_graph(graph, step.node_name, name, source) if not version else _NOT_KNOWN
                 known = value is not _NOT_KNOWN
                 origin = Origin(name, version, value if known else None, None, source, known)
-            found[name] = origin
+            found[name] = self._led_outside(origin) if version else origin
         return found
 
     def iterations(self, node: str) -> list[Iteration]:
@@ -458,13 +465,16 @@ class History:
         """Return the latest value of a name and all it was made of, newest first, given inputs last.
 
         That is what steps took, each step that added to a list which they took, and what the gates took that
-        let these steps run.
+        let these steps run. What came from the workflow around this one is followed there.
         """
         newest = self.newest(name)
-        to_do: list[tuple[Version, int | None]] = [] if newest is None else [((name, newest), self.upto)]
+        return [] if newest is None else self._descent([((name, newest), self.upto)])
+
+    def _descent(self, to_do: list[tuple[Version, int | None]]) -> list[Origin]:
         seen: set[Version] = set()
         decided: set[int] = set()
         found: list[Origin] = []
+        outside: list[tuple[Version, int | None]] = []
         while to_do:
             (name, version), superstep = to_do.pop()
             for part in self.parts(name, version):
@@ -474,7 +484,13 @@ class History:
                 origin = self._origin((name, part), superstep)
                 if origin is None:
                     continue
+                if origin.step is None:
+                    origin = self._led_outside(origin)
+                elif corrected := self.corrected(origin.step):
+                    origin = replace(origin, corrected=tuple(item for item, _ in corrected))
                 found.append(origin)
+                if origin.around is not None and self._around is not None:
+                    outside.append(((origin.around.name, origin.around.version), self._around.step.superstep))
                 if origin.step is not None:
                     to_do += _taken(origin.step)
                     for gate in self.gates(origin.step):
@@ -482,7 +498,8 @@ class History:
                             break
                         decided.add(gate.index)
                         to_do += _taken(gate)
-        return sorted(found, key=lambda origin: -origin.step.index if origin.step else 1)
+        found.sort(key=lambda origin: -origin.step.index if origin.step else 1)
+        return [*found, *(self._around.history._descent(outside) if self._around is not None else ())]
 
     def _origin(self, item: Version, superstep: int | None) -> Origin | None:
         """Return where a value came from; a step at that superstep has seen it."""
@@ -503,6 +520,7 @@ class History:
             calls=tuple(self.calls_of(maker)),
             added=None if added is None else tuple(added),
             decided_by=self.gate(maker),
+            workflow_id=self.workflow_id,
         )
 
     @cached_property
@@ -524,7 +542,65 @@ class History:
         if item not in self._given:
             given = self._inputs(superstep)
             self._given.update({(name, version): value for name, (version, value) in given.items()})
-        return Origin(name, version, self._given[item], None) if item in self._given else None
+        if item not in self._given:
+            return None
+        return Origin(name, version, self._given[item], None, workflow_id=self.workflow_id)
+
+    def around(self, name: str, version: int) -> "tuple[History, Version] | None":
+        """Return the workflow around this one, and what an input of an item or a nested graph is of there.
+
+        None for what a caller gave: to an outermost run, or in place of the first value.
+        """
+        found = self._around
+        outer = None if found is None or version != 1 else found.names.get(name)
+        if found is None or outer is None or outer not in found.step.input_versions:
+            return None
+        return found.history, (outer, found.step.input_versions[outer])
+
+    def _led_outside(self, origin: Origin) -> Origin:
+        """Return the origin of an input with the value around it, if it was taken from there."""
+        found = self.around(origin.name, origin.version) if origin.step is None else None
+        if found is None or self._around is None:
+            return origin
+        around = found[0]._origin(found[1], self._around.step.superstep)
+        return origin if around is None else replace(origin, source="around", around=around)
+
+    def corrected(self, maker: StepRecord) -> list[tuple[str, list[str]]]:
+        """Return the first items of a map that ran by themselves with other inputs, and which inputs."""
+        if maker.child_workflow_id is None:
+            return []
+        backend, found = self.store.backend, list[tuple[str, list[str]]]()
+        for item in backend.read_items(maker.child_workflow_id)[:_ITEMS_READ]:
+            names = [payload.name for payload in backend.read_inputs(item.id) if payload.version > 1]
+            if names:
+                found.append((item.id, names))
+        return found
+
+    @cached_property
+    def _around(self) -> "_Around | None":
+        """The workflow around this one, and the step of it that this one is part of."""
+        backend = self.store.backend
+        inner = backend.read_workflow(self.workflow_id)
+        if inner is not None and inner.item is not None and inner.parent_id is not None:
+            inner = backend.read_workflow(inner.parent_id)  # the map
+        outer = None if inner is None or inner.parent_id is None else backend.read_workflow(inner.parent_id)
+        if inner is None or outer is None:
+            return None
+        history = History(self.store, outer.id)
+        steps = [step for step in history.steps if step.child_workflow_id == inner.id]
+        if not steps:
+            return None
+        graph = readable_graph(outer.graph)
+        node = None if graph is None else graph.nodes.get(steps[-1].node_name)
+        inlets = {name: name for name in steps[-1].input_versions} if node is None else node.inlets
+        return _Around(history, steps[-1], {inside: name for name, inside in inlets.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    history: History  # of the workflow around
+    step: StepRecord  # of the nested graph there
+    names: dict[str, str]  # of its inputs there, by the name inside
 
 
 def _taken(step: StepRecord) -> list[tuple[Version, int]]:

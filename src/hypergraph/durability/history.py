@@ -549,6 +549,7 @@ def covered(parts: Iterable[StepRecord | Workflow]) -> float:
     return covered / timedelta(milliseconds=1)
 
 
+PLAIN = frozenset((int, float, bool, str, bytes, type(None)))  # values that every serializer stores
 _FIRST_TURN = Turn()
 _as_stored = JsonSerializer().serialize
 
@@ -705,9 +706,15 @@ def stored_in(
     )
 
 
-def inputs_in(store: Checkpointer, workflow: Workflow) -> Stored:
-    """Return what a workflow was given, to compare it with what is given now."""
+def inputs_in(store: Checkpointer, workflow: Workflow, given: Mapping[str, Any] | None = None) -> Stored:
+    """Return what a workflow was given, to compare it with what is `given` now.
+
+    What is given as it is stored is not decoded, here and for the rest of the call.
+    """
     found = {payload.name: payload for payload in store.backend.read_inputs(workflow.id)}
+    for name, value in (given or {}).items():
+        if name in found and type(value) not in PLAIN:
+            store.encoding.recognise(workflow.id, found[name], value)
     inputs = store.encoding.versioned(workflow.id, found.values())
     return Stored(workflow, [], inputs, is_hidden=_hidden(store, found))
 

@@ -17,6 +17,7 @@ from hypergraph.checkpointers.questions import (
     next_due,
     record_answers,
 )
+from hypergraph.checkpointers.recognised import Recognised
 from hypergraph.checkpointers.records import (
     Claim,
     NewWorkflow,
@@ -45,6 +46,7 @@ from hypergraph.durability.code_changes import (
 )
 from hypergraph.durability.code_hashes import node_hashes, recorded_structure
 from hypergraph.durability.history import (
+    PLAIN,
     Stored,
     active_time,
     incomparable,
@@ -70,7 +72,6 @@ from hypergraph.nodes.base import HyperNode
 from hypergraph.records import RunStatus
 from hypergraph.values.undecodable import Undecodable, public_text
 
-_PLAIN = frozenset((int, float, bool, str, bytes, type(None)))  # values that every serializer stores
 _LONG, _MANY = 256, 4  # characters of a text and items of a collection that nested runs do not copy
 _KEPT = frozenset((WorkflowStatus.COMPLETED, WorkflowStatus.PAUSED))  # by a list with a key that lacks them
 _BY_POSITION = "Leave out key to match items by position, or use another workflow_id."
@@ -104,6 +105,8 @@ class MapRecorder:
         if stored is not None:
             map_run.fence = self.store.backend.read_fences([stored.id]).get(stored.id)
         items, failed = self._checked_items(map_run, stored)
+        if self.store.encoding.recognised is not None:
+            self.store.encoding.recognised.forget_forms()
         numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
         others = {item.status for item in items if item.item not in numbers}
         if map_run.numbers is not None:
@@ -224,12 +227,13 @@ class MapRecorder:
     def _refuse_unstorable(self, map_run: MapRun) -> None:
         """Raise ValueError for an item that cannot be stored: a later call could not tell it from others."""
         serializers = {name: self.store.encoding.serializer_of(name) for name in map_run.map_over}
+        known = self.store.encoding.recognised or Recognised()
         for index, item in enumerate(map_run.items):
             for name, serializer in serializers.items():
                 value = item.get(name)
                 try:
-                    if type(value) not in _PLAIN:
-                        serializer.without_types().serialize(value)
+                    if type(value) not in PLAIN:
+                        known.form_of(value, serializer)
                 except Exception as error:
                     reason = public_text(error)
                     raise ValueError(
@@ -314,7 +318,7 @@ class MapRecorder:
             return (), ()
         admission = map_run.admission
         given = {name: value for name, value in values[item.item].items() if name in admission.given}
-        stored = inputs_in(self.store, item)
+        stored = inputs_in(self.store, item, given)
         news = stored.news(given, surely=incomparable(stored.inputs, given))
         reached = admission.layout.reached_from(news)
         return news, [name for name, index in admission.plan.index.items() if reached >> index & 1]
@@ -366,7 +370,7 @@ class MapRecorder:
                 continue
             known = map_run.admission.given  # what is bound may differ: it is no input
             given = {name: value for name, value in map_run.items[item.item].items() if name in known}
-            stored = inputs_in(self.store, item)
+            stored = inputs_in(self.store, item, given)
             changed = stored.news(given)
             self._refuse_unknown(map_run, item, stored, given)
             if map_run.parent is not None:  # an item that was corrected by itself keeps its inputs, too
@@ -466,7 +470,9 @@ class MapRecorder:
         known = [item for item in items if item.fingerprint in places]
         others = [item for item in items if item.fingerprint not in places]
         for item in (*known, *(others if len(known) < len(places) else ())):
-            recorded, stored = item.fingerprint or "", inputs_in(self.store, item)
+            recorded = item.fingerprint or ""
+            given = map_run.items[places[recorded]] if recorded in places else None
+            stored = inputs_in(self.store, item, given)
             if recorded in places and not self._has_news(map_run, stored, places[recorded]):
                 continue
             try:
@@ -661,7 +667,7 @@ def is_large(value: Any) -> bool:
     """Say whether a value is better referred to than copied."""
     if type(value) in SIZED:
         return len(value) >= (_LONG if isinstance(value, str | bytes) else _MANY)
-    return type(value) not in _PLAIN
+    return type(value) not in PLAIN
 
 
 def count_spent(store: Checkpointer, context: CallContext, workflow_id: str) -> None:

@@ -22,6 +22,7 @@ from hypergraph.checkpointers.questions import (
     record_answers,
     taker_of,
 )
+from hypergraph.checkpointers.recognised import Recognised
 from hypergraph.checkpointers.records import (
     Claim,
     NewWorkflow,
@@ -180,6 +181,7 @@ class WorkflowRecorder:
                 "write in. Use a SqliteCheckpointer or a PostgresCheckpointer."
             )
         self.store = store.view(graph=graph)
+        self.store.encoding.recognised = Recognised()
         self.options = options
         self.writer = Writer.of(store.backend) if store.policy.durability == "async" else None
         self.maps = MapRecorder(self.store, options)

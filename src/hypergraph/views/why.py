@@ -45,6 +45,22 @@ class InnerCall(TypedDict):
     value: Brief | None  # null if it is not stored
 
 
+class Around(TypedDict):
+    """A value of the workflow around an item, or around a nested graph."""
+
+    workflow: str
+    name: str
+    version: int
+    made_by: StepRef | None  # null if it was given
+
+
+class Corrected(TypedDict):
+    """An item of a map that ran by itself with other inputs than the map gave it."""
+
+    workflow: str  # the item
+    inputs: list[str]
+
+
 class WhyValue(TypedDict):
     """One value that the one asked for was made from."""
 
@@ -52,11 +68,13 @@ class WhyValue(TypedDict):
     name: str
     version: int
     depth: int  # steps between it and the value asked for
-    given: bool  # as an input
+    given: bool  # as an input, by a caller
+    around: Around | None  # of an input of an item or a nested graph: what it is of there
     value: Brief | None  # null if it is no longer stored
     added: list[str] | None  # what its step added to a list, a line for each item; null for other values
     made_by: StepRef | None
     child: str | None  # the nested run that made it, which has more
+    corrected: list[Corrected]  # items of that run, if it is a map, that took other inputs than `sources`
     answered_by: str | None  # who answered the question of the step, if that is known
     decided_by: StepRef | None  # the gate that let the step run
     decided_on: list[Source]  # what that gate took, and the gate that let it run, and so on
@@ -223,10 +241,12 @@ class _Descent:
             "version": version,
             "depth": level,
             "given": False,
+            "around": None,
             "value": None,
             "added": None,
             "made_by": None,
             "child": None,
+            "corrected": [],
             "answered_by": None,
             "decided_by": None,
             "decided_on": [],
@@ -235,7 +255,9 @@ class _Descent:
         }
         if maker is None:
             gift = self.history.gift(name, version, superstep)
-            shown["given"] = gift is not None
+            around = self.history.around(name, version)
+            shown["given"] = gift is not None and around is None
+            shown["around"] = None if around is None else _around(*around)
             shown["value"] = brief(gift.value) if gift is not None else None
             return shown
         gate = self.history.gate(maker)
@@ -248,6 +270,10 @@ class _Descent:
             shown["value"] = brief(values[name]) if name in values else None
         shown["made_by"] = step_ref(maker)
         shown["child"] = jsonable(maker.child_workflow_id)
+        shown["corrected"] = [
+            {"workflow": jsonable(item), "inputs": jsonable(names)}
+            for item, names in self.history.corrected(maker)[:_OTHERS]
+        ]
         shown["answered_by"] = jsonable(maker.answered_by)
         shown["decided_by"] = step_ref(gate) if gate is not None else None
         shown["calls"] = [
@@ -259,6 +285,17 @@ class _Descent:
             for call in self.history.calls_of(maker)
         ]
         return shown
+
+
+def _around(history: History, item: Version) -> Around:
+    name, version = item
+    maker = history.maker(name, version)
+    return {
+        "workflow": jsonable(history.workflow_id),
+        "name": jsonable(name),
+        "version": version,
+        "made_by": None if maker is None else step_ref(maker),
+    }
 
 
 class _Taken(NamedTuple):

@@ -11,7 +11,7 @@ from hypergraph.cli.output import Branch, suggested, tree_lines
 from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.tables import added_text, brief_text, made_by
 from hypergraph.display import Block, plural
-from hypergraph.views.why import InnerCall, WhyValue, WhyView
+from hypergraph.views.why import Corrected, InnerCall, WhyValue, WhyView
 from hypergraph.views.why import why as explained
 
 why_options = (
@@ -56,10 +56,16 @@ def _inside(store: Checkpointer, view: WhyView, items: Items) -> str | None:
 
 def _further(view: WhyView, inside: str | None) -> list[str]:
     first = view["items"][0]
-    if first["made_by"] is None:
-        return [suggested("state", view["workflow"])]
-    found = [suggested("step", view["workflow"], first["made_by"]["index"])]
-    return [*found, inside] if inside is not None else found
+    around = next((item["around"] for item in view["items"] if item["around"] is not None), None)
+    changed = next((each for item in view["items"] for each in item["corrected"]), None)
+    found = [suggested("state", view["workflow"])]
+    if first["made_by"] is not None:
+        found = [suggested("step", view["workflow"], first["made_by"]["index"])]
+        inside = inside if changed is None else suggested("state", changed["workflow"])
+        found += [] if inside is None else [inside]
+    if around is not None:
+        found.append(suggested("why", around["workflow"], around["name"]))
+    return found
 
 
 def _descent(view: WhyView, items: Items) -> Iterator[Block]:
@@ -74,6 +80,7 @@ def _descent(view: WhyView, items: Items) -> Iterator[Block]:
                 return Branch(f"{_line(item, items)}  (see above)", [])
             explained.add(item["made_by"]["index"])
         below = [Branch(_call(call), []) for call in item["calls"]]
+        below += [Branch(_changed(each), []) for each in item["corrected"]]
         own = {(source["name"], source["version"]) for source in item["sources"]}
         decided_on = {(source["name"], source["version"]): source for source in item["decided_on"]}
         for source in (*item["sources"], *(decided_on[key] for key in decided_on if key not in own)):
@@ -111,7 +118,14 @@ def _call(call: InnerCall) -> str:
     return f"{call['key']}  ← {call['call']}  {value}"
 
 
+def _changed(item: Corrected) -> str:
+    return f"{item['workflow']} took corrected inputs: {', '.join(item['inputs'])}"
+
+
 def _origin(item: WhyValue, items: Items) -> str:
+    if item["around"] is not None:
+        around = item["around"]
+        return f"← {around['name']} of {around['workflow']}, {made_by(around['made_by'])}"
     if item["given"]:
         return "given"
     if item["made_by"] is None:
