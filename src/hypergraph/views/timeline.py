@@ -159,7 +159,7 @@ class CriticalPath(TypedDict):
     """The longest chain of steps that waited for each other, in a map also for free slots."""
 
     length_ms: float  # never more than the run took
-    waiting_ms: float | None  # the rest of the run: no step of the path ran; null while it goes on
+    waiting_ms: float | None  # the rest of the run: no step of the path ran; null while it is running
     steps: int  # of the workflow itself
     nodes: list[CriticalNode]  # greatest share first
     left_out: int  # nested runs that were not read
@@ -324,7 +324,9 @@ class NodeTimes(TypedDict):
     duration_ms: float  # of all of them
     status: str  # the worst of the last ones of each run
     critical: bool | None
-    busy: list[Span]  # when any of them ran, in milliseconds; those that are close to each other are one
+    busy: list[
+        tuple[float, float]
+    ]  # when any of them ran, in milliseconds; those that are close to each other are one
 
 
 class TimelineView(TypedDict):
@@ -337,7 +339,9 @@ class TimelineView(TypedDict):
     total_ms: float | None  # from start to end, without the time between a failure and a resume
     busy_ms: float | None  # the sum over its steps; more than the total if they ran in parallel
     critical: CriticalPath | None  # null, as busy_ms, for a long workflow unless asked for
-    busy: list[Span] | None  # when anything ran, inside too; null for a long workflow unless asked for
+    busy: (
+        list[tuple[float, float]] | None
+    )  # when anything ran, inside too; null for a long workflow unless asked for
     items: list[TimelineRow]
     nodes: list[NodeTimes]  # of rows of which others are left out: the times of all
     not_read: int  # nested runs that these times do not include, because they are too many
