@@ -208,3 +208,9 @@ def test_errors_count_steps_and_group_messages_that_differ_in_numbers(said: Said
 )
 def test_what_makes_messages_alike(one: str, other: str, alike: bool) -> None:
     assert (_VARYING.sub("#", one) == _VARYING.sub("#", other)) is alike
+
+
+def test_a_list_of_failed_and_partial_runs_names_those_with_failures_inside(said: Said) -> None:
+    BAD.add(4)
+    said("run", SHOP_HERE, "n=[2, 4]", "--id", "w")
+    assert "1 other workflow with failures inside" in said("ls", "--status", "failed", "--status", "partial")
