@@ -1,12 +1,19 @@
 """Maps: one strip of cells, items labelled by what they took, failed first, a page at a time."""
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Browser, Route, expect
+from support.browsing import looking_at
+from support.ui_serving import serving
 
 from browser.conftest import Look
 from browser.panels import Panels
+from hypergraph.checkpointers import SqliteCheckpointer
+from hypergraph.views.graph import graph
 
 pytestmark = pytest.mark.slow
 
@@ -73,3 +80,44 @@ def test_a_map_inside_a_run_is_one_folded_row_with_a_strip(look: Look) -> None:
         row.get_by_role("button", name="Unfold").click()
         expect(shown.rows).to_have_attribute("aria-rowcount", "31")
         expect(shown.rows.get_by_role("row").nth(1)).to_contain_text("ticket 13")
+
+
+KILLED = """
+import asyncio, os, sys
+from hypergraph import AsyncRunner, Graph, node
+
+@node(output_name="a")
+async def fetch(x: int) -> int:
+    return x
+
+@node(output_name="b")
+async def post(a: int) -> int:
+    await asyncio.sleep(0.05 if a < 4 else 60)
+    if a == 3:
+        await asyncio.sleep(0.3)  # the steps of the others are written
+        os._exit(9)
+    return a
+
+@node(output_name="n")
+def select(xs: list[int]) -> int:
+    return len(xs)
+
+each = Graph([fetch, post], name="one").as_node(name="each").with_inputs(x="xs").map_over("xs")
+runner = AsyncRunner(checkpointer=sys.argv[1])
+asyncio.run(runner.run(Graph([select, each], name="outer"), xs=list(range(8)), workflow_id="w"))
+"""
+
+
+def test_nodes_inside_a_map_that_was_killed_have_their_counts(browser: Browser, tmp_path: Path) -> None:
+    database = tmp_path / "killed.db"
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(database)], check=False)
+    assert ended.returncode == 9
+    with SqliteCheckpointer(database) as store:
+        told = graph(store, "w", depth=1)["overlay"]
+    assert told["each/fetch"]["runs"] > 3
+    with serving(database) as served, looking_at(browser, served) as page:
+        shown = Panels(page, "wf=w")
+        page.locator('svg.graph [data-path="each"]').first.wait_for()
+        for path in ("each/fetch", "each/post"):
+            expect(shown.box(path)).not_to_have_attribute("data-status", "pending")
+            expect(shown.box(path)).to_contain_text(str(told[path]["runs"]))

@@ -142,3 +142,19 @@ def test_of_many_questions_the_last_are_listed_and_a_graph_without_any_has_none(
     assert [row["superstep"] for row in rows] == steps[-ASKED:]
     runner.run(Graph([look], name="plain"), call="a", workflow_id="plain")
     assert asked(store, store.workflow("plain")) == []
+
+
+def test_items_that_wait_come_first_and_what_is_left_out_is_counted() -> None:
+    @interrupt("ok")
+    def confirm(x: int) -> bool | None:
+        return None if x in (7, 8) else True
+
+    store = MemoryCheckpointer()
+    each = Graph([confirm], name="one").as_node(name="each").with_inputs(x="xs").map_over("xs")
+    SyncRunner(checkpointer=store).run(Graph([each], name="outer"), xs=list(range(30)), workflow_id="w")
+    found = workflow(store, "w")
+    assert [row["node"] for row in found["asked"][:1]] == ["each/item-7/confirm"]
+    assert len(found["asked"]) == 20
+    assert found["asked_left_out"] > 0
+    items = workflow(store, "w/each")["children"]["items"]
+    assert items[0]["status"] == "paused"

@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypergraph import END, FunctionNode, Graph, SyncRunner, ifelse, interrupt, node, route
+from hypergraph import END, AsyncRunner, FunctionNode, Graph, SyncRunner, ifelse, interrupt, node, route
 from hypergraph.checkpointers import MemoryCheckpointer
 from hypergraph.checkpointers.history import History
+from hypergraph.cli.commands.timeline import _lanes, bars
 from hypergraph.views.diff import changes, diff
 from hypergraph.views.graph import graph
-from hypergraph.views.timeline import Chain, longest_chain, timeline
+from hypergraph.views.inside import joined
+from hypergraph.views.timeline import Chain, TimelineView, longest_chain, timeline
 from hypergraph.views.why import why
 
 
@@ -259,4 +261,121 @@ def test_a_nested_run_that_failed_and_was_resumed_is_shown_once_below_the_last_a
     assert of_nodes.count("fetch") == 2
     assert of_nodes.count("use") == 6
     recorded = sum(step.duration_ms or 0 for step in store.steps("w"))
-    assert found["busy_ms"] == pytest.approx(recorded)
+    whole = store.workflow("w").duration_ms or 0
+    assert recorded - 0.1 <= (found["busy_ms"] or 0) <= whole + 0.1
+
+
+ITEMS = 60
+
+
+@pytest.fixture(scope="module")
+def mapped() -> TimelineView:
+    """A run with a map of many items, of which four run at once; one of them is slow in another node."""
+
+    @node(output_name="a")
+    async def fetch(x: int) -> int:
+        await asyncio.sleep(0.06 if x == 3 else 0.001)
+        return x
+
+    @node(output_name="b")
+    async def receipt(a: int) -> int:
+        await asyncio.sleep(0.02)
+        return a
+
+    @node(output_name="n")
+    def count(bs: list[int]) -> int:
+        return len(bs)
+
+    each = (
+        Graph([fetch, receipt], name="one")
+        .as_node(name="each")
+        .with_inputs(x="xs")
+        .map_over("xs")
+        .with_outputs(a="all_a", b="bs")
+    )
+    store = MemoryCheckpointer()
+    runner = AsyncRunner(checkpointer=store)
+    asyncio.run(
+        runner.run(
+            Graph([each, count], name="outer"), xs=list(range(ITEMS)), workflow_id="w", max_concurrency=4
+        )
+    )
+    return timeline(store, "w")
+
+
+@pytest.mark.slow
+def test_times_of_a_map_are_those_of_all_items(mapped: TimelineView) -> None:
+    row = next(row for row in mapped["items"] if row["node"] == "each" and row["depth"] == 0)
+    assert row["left_out"] == ITEMS - 20
+    assert [(each["node"], each["item"], each["count"]) for each in mapped["nodes"]] == [
+        ("each", True, ITEMS),
+        ("fetch", False, ITEMS),
+        ("receipt", False, ITEMS),
+    ]
+    assert mapped["nodes"][2]["duration_ms"] >= ITEMS * 20 * 0.9
+    lanes = [(lane.name, lane.count) for lane in _lanes(mapped)]
+    assert lanes == [
+        ("each", 1),
+        (f"each ×{ITEMS}", ITEMS),
+        (f"fetch ×{ITEMS}", ITEMS),
+        (f"receipt ×{ITEMS}", ITEMS),
+        ("count", 1),
+    ]
+
+
+@pytest.mark.slow
+def test_the_critical_path_of_a_map_follows_free_slots_and_adds_up(mapped: TimelineView) -> None:
+    path, total = mapped["critical"], mapped["total_ms"]
+    assert path is not None
+    assert total is not None
+    assert path["length_ms"] <= total
+    assert sum(found["share"] for found in path["nodes"]) == pytest.approx(1)
+    assert sum(found["self_ms"] for found in path["nodes"]) == pytest.approx(path["length_ms"])
+    assert path["length_ms"] + (path["waiting_ms"] or 0) == pytest.approx(total)
+    shares = {found["path"]: found["share"] for found in path["nodes"]}
+    assert max(shares, key=lambda name: shares[name]) == "each/receipt"
+    assert next(found["steps"] for found in path["nodes"] if found["path"] == "each/receipt") > 5
+
+
+@pytest.mark.slow
+def test_nothing_is_idle_while_items_run_in_a_call_before_a_pause() -> None:
+    @node(output_name="ready")
+    def prepare(x: int) -> int:
+        time.sleep(0.02)
+        return x
+
+    @interrupt("ok")
+    def ask(ready: int) -> bool | None:
+        return None if ready == 24 else True
+
+    each = (
+        Graph([prepare, ask], name="one")
+        .as_node(name="each")
+        .with_inputs(x="xs")
+        .map_over("xs")
+        .with_outputs(ready="all_ready", ok="oks")
+    )
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    outer = Graph([each], name="outer")
+    runner.run(outer, xs=list(range(25)), workflow_id="w")
+    found = timeline(store, "w")
+    assert found["busy"] is not None
+    assert sum(end - begin for begin, end in found["busy"]) >= 25 * 20 * 0.9
+
+
+def test_a_pause_is_cut_out_only_where_nothing_else_ran() -> None:
+    assert joined([(0, 1), (5, 6), (5.5, 7), (8, 9)]) == [(0, 1), (5, 7), (8, 9)]
+    assert joined([(0, 1), (5, 6), (6.5, 7), (20, 21)], 2) == [(0, 7), (20, 21)]
+    view_lanes = list(_lanes(_drawn((0, 10), (1000, 10))))
+    assert bars(view_lanes, 20)[1] > 0
+    assert bars(view_lanes, 20, [(10, 990)])[1] == 0
+
+
+def _drawn(*spans: tuple[float, float]) -> Any:
+    rows: list[dict[str, Any]] = [
+        {"node": f"n{place}", "item": None, "depth": 0, "status": "completed", "critical": False}
+        | {"start_ms": begin, "duration_ms": took, "child": None, "left_out": 0}
+        for place, (begin, took) in enumerate(spans)
+    ]
+    return {"items": rows, "nodes": []}

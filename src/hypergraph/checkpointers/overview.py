@@ -143,7 +143,7 @@ def some_children(store: "Checkpointer", workflow_id: str) -> tuple[list[Workflo
     if any(child.item is not None for child in listed):
         # Lists begin with the newest, and a map is read from its first item on.
         items = sorted(
-            store.backend.read_items(workflow_id), key=lambda item: (item.status != "failed", item.item)
+            store.backend.read_items(workflow_id), key=lambda item: (_STATUSES.index(item.status), item.item)
         )
         listed = [
             found for item in items[:CHILDREN] if (found := store.backend.read_workflow(item.id)) is not None
@@ -151,8 +151,10 @@ def some_children(store: "Checkpointer", workflow_id: str) -> tuple[list[Workflo
     return sorted(listed, key=_order), counts
 
 
-def _order(child: Workflow) -> tuple[bool, int, str]:
-    return child.status is not WorkflowStatus.FAILED, child.item or 0, child.id
+def _order(child: Workflow) -> tuple[int, int, str]:
+    is_item = child.item is not None  # runs of other nodes stay in their order, but for failed ones
+    rank = _STATUSES.index(child.status.value) if is_item else int(child.status is not WorkflowStatus.FAILED)
+    return rank, child.item or 0, child.id
 
 
 def _first_error(

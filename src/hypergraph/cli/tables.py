@@ -290,7 +290,7 @@ def question_lines(questions: Sequence[QuestionView]) -> list[str]:
     return lines + ([f"... and {plural(left_out, 'more question')}"] if left_out > 0 else [])
 
 
-def asked_table(asked: Sequence[AskedView], fork: str) -> Table:
+def asked_table(asked: Sequence[AskedView], left_out: int, fork: str) -> Table:
     """Return a table of the questions that were asked; `fork` is the command that answers otherwise."""
     rows = []
     for question in asked:
@@ -299,7 +299,9 @@ def asked_table(asked: Sequence[AskedView], fork: str) -> Table:
         before = "" if at is None else f"{pairs} --at {at}"
         rows.append((question["node"], question["superstep"], _how(question), before))
     has_point = any(question["fork_at"] is not None for question in asked)
-    more = f"To fork: {fork} KEY=... --at N" if has_point else ""
+    notes = [f"... and {plural(left_out, 'more question')}"] if left_out else []
+    notes += [f"To fork: {fork} KEY=... --at N"] if has_point else []
+    more = "; ".join(notes)
     return Table(("Question", "Superstep", "Status", "Fork before it"), rows, more)
 
 

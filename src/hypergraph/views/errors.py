@@ -1,5 +1,6 @@
 """Failed steps: of one workflow and the runs below it, and of all workflows, grouped by node and message."""
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
@@ -34,13 +35,15 @@ class FailurePage(TypedDict):
 
 
 class ErrorGroup(TypedDict):
-    """Failures of one node with the same type and first line."""
+    """Failures of one node with the same type; messages differ in numbers, ids and quoted texts only."""
 
     node: str
     error_type: str | None
-    message: str  # the first line
+    message: str  # the first line of the latest
+    variants: int  # how many different first lines there are
     unresolved: bool  # the node began and left no result; no step of it has failed
-    count: int
+    count: int  # steps, each once however often it was tried
+    attempts: int  # executions of these steps that failed
     last_at: str | None
     workflows: list[str]  # the latest of them
     roots: list[str]  # the outermost workflows that failed with it, at most 200
@@ -52,7 +55,8 @@ class ErrorPage(TypedDict):
     schema: str  # hypergraph.errors/1
     items: list[ErrorGroup]
     total: int  # groups
-    failures: int
+    failures: int  # steps
+    attempts: int  # executions of these steps that failed
     complete: bool  # False: there are older ones that were not read
 
 
@@ -98,7 +102,7 @@ def errors(
         query = Query(frozenset() if resolved else _FAILED, since=moment(since), top_level=False, limit=_PAGE)
     except ValueError as error:
         raise Problem(USAGE, str(error)) from error
-    groups: dict[Failure, ErrorGroup] = {}
+    groups = _Groups()
     count = 0
     if workflow is None:
         failed_ones = _failed_workflows(store, query)
@@ -112,22 +116,23 @@ def errors(
         if not resolved and _is_repeated(store, found, workflow, visits):
             continue
         if graph is None or graph in _graphs(store, found):
-            failed = list(_failures(store, found.id))
-            for step in failed:
+            failed = _last_failures(store, found.id, resolved)
+            for step, attempts in failed:
                 failure = step.node_name, step.error_type, first_line(step.error or "", 200)
-                _add(groups, failure, found.id, step.completed_at or step.created_at)
+                groups.add(failure, found.id, step.completed_at or step.created_at, attempts)
             is_told = found.reason is not None and found.status is WorkflowStatus.FAILED
             if is_told and found.node_name is None:  # else by the step of the graph around it
                 kind, _, text = (found.reason or "").partition(": ")
-                _add(groups, ("", kind, first_line(text, 200)), found.id, found.completed_at)
+                groups.add(("", kind, first_line(text, 200)), found.id, found.completed_at)
             elif not failed and found.status is WorkflowStatus.FAILED:
                 for _, node in store.backend.read_announced(found.id):
-                    _add(groups, (node, None, NO_RESULT), found.id, found.completed_at)
+                    groups.add((node, None, NO_RESULT), found.id, found.completed_at)
     return {
         "schema": "hypergraph.errors/1",
-        "items": list(groups.values())[:limit],
-        "total": len(groups),
-        "failures": sum(group["count"] for group in groups.values()),
+        "items": list(groups.found.values())[:limit],
+        "total": len(groups.found),
+        "failures": sum(group["count"] for group in groups.found.values()),
+        "attempts": sum(group["attempts"] for group in groups.found.values()),
         "complete": count <= _MOST,
     }
 
@@ -208,25 +213,64 @@ def _failures(store: Checkpointer, wf: str) -> Iterator[StepRecord]:
                 yield step
 
 
-def _add(groups: dict[Failure, ErrorGroup], failure: Failure, workflow_id: str, at: datetime | None) -> None:
-    node, error_type, message = failure
-    group = groups.setdefault(
-        failure,
-        {
-            "node": jsonable(node),
-            "error_type": jsonable(error_type),
-            "message": message,
-            "unresolved": error_type is None and message == NO_RESULT,
-            "count": 0,
-            "last_at": iso(at),
-            "workflows": [],
-            "roots": [],
-        },
-    )
-    group["count"] += 1
-    wf = jsonable(workflow_id)
-    if wf not in group["workflows"] and len(group["workflows"]) < _SAMPLES:
-        group["workflows"].append(wf)
-    root = wf.split("/")[0]
-    if root not in group["roots"] and len(group["roots"]) < _ROOTS:
-        group["roots"].append(root)
+def _last_failures(store: Checkpointer, wf: str, resolved: bool) -> list[tuple[StepRecord, int]]:
+    """Return the last failure of each step of a workflow itself, and how many there were of that step.
+
+    Steps that ended well since are left out unless `resolved`.
+    """
+    found: dict[tuple[str, int], tuple[StepRecord, int]] = {}
+    for step in _failures(store, wf):  # the last one first
+        last, attempts = found.get((step.node_name, step.round), (step, 0))
+        found[step.node_name, step.round] = last, attempts + 1
+    if resolved:
+        return list(found.values())
+    done: dict[str, int] = {}
+    for tally in store.backend.tally_steps(wf):
+        if tally.status is StepStatus.COMPLETED:
+            done[tally.node] = max(tally.last, done.get(tally.node, -1))
+    return [each for each in found.values() if each[0].index > done.get(each[0].node_name, -1)]
+
+
+# What differs between messages of the same failure: quoted texts, ids and numbers.
+_VARYING = re.compile(
+    r"""(?<!\w)(['"`]).*?\1(?!\w)|\b(?=\w*\d)[0-9a-fA-F]{4,}(?:-[0-9a-fA-F]{4,})*\b|0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*"""
+)
+
+
+class _Groups:
+    """Failures by node, type and what their messages have in common."""
+
+    def __init__(self) -> None:
+        self.found: dict[Failure, ErrorGroup] = {}
+        self._messages: dict[Failure, set[str]] = {}
+
+    def add(self, failure: Failure, workflow_id: str, at: datetime | None, attempts: int = 1) -> None:
+        """Add one step that failed, with how often it did."""
+        node, error_type, message = failure
+        alike = node, error_type, _VARYING.sub("#", message)
+        group = self.found.setdefault(
+            alike,
+            {
+                "node": jsonable(node),
+                "error_type": jsonable(error_type),
+                "message": message,
+                "variants": 0,
+                "unresolved": error_type is None and message == NO_RESULT,
+                "count": 0,
+                "attempts": 0,
+                "last_at": iso(at),
+                "workflows": [],
+                "roots": [],
+            },
+        )
+        messages = self._messages.setdefault(alike, set())
+        messages.add(message)
+        group["variants"] = len(messages)
+        group["count"] += 1
+        group["attempts"] += attempts
+        wf = jsonable(workflow_id)
+        if wf not in group["workflows"] and len(group["workflows"]) < _SAMPLES:
+            group["workflows"].append(wf)
+        root = wf.split("/")[0]
+        if root not in group["roots"] and len(group["roots"]) < _ROOTS:
+            group["roots"].append(root)

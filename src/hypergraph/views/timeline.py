@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import inf
 from typing import Any, NamedTuple, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow, WorkflowStatus
@@ -13,7 +14,9 @@ from hypergraph.checkpointers.history import History
 from hypergraph.checkpointers.query import Query
 from hypergraph.clock import now
 from hypergraph.display import iso, jsonable
+from hypergraph.graph.drawing import WORST_FIRST
 from hypergraph.structure import StoredGraph, readable_graph
+from hypergraph.views.inside import Inside, Ran, Span, joined, last_chain
 from hypergraph.views.lookup import cursor_after, position_in, require_workflow
 
 
@@ -25,22 +28,24 @@ class Costs:
     """
 
     def __init__(self, history: History) -> None:
-        only: dict[str, int | None] = {}
+        steps: dict[str, list[StepRecord]] = {}
         for step in history.steps:
             if step.child_workflow_id is not None:
-                only[step.child_workflow_id] = None if step.child_workflow_id in only else step.index
-        self._inside: dict[int, float] = {}
-        if only:
+                steps.setdefault(step.child_workflow_id, []).append(step)
+        self._before: dict[int, float] = {}  # time of a nested run that no step has
+        self.first = {of_run[0].index for of_run in steps.values()}
+        if steps:
             children, _, _ = history.store.backend.find(Query(parent=history.workflow_id, limit=None))
             for child in children:
-                index = only.get(child.id)
-                if index is not None:
-                    self._inside[index] = child.duration_ms or 0.0
+                of_run = steps.get(child.id)
+                if of_run is not None:
+                    known = sum(step.duration_ms or 0.0 for step in of_run if not step.replayed)
+                    self._before[of_run[0].index] = max(0.0, (child.duration_ms or 0.0) - known)
 
     def __call__(self, step: StepRecord) -> float:
         if step.replayed:
             return 0.0
-        return max(step.duration_ms or 0.0, self._inside.get(step.index, 0.0))
+        return (step.duration_ms or 0.0) + self._before.get(step.index, 0.0)
 
 
 class Chain(NamedTuple):
@@ -136,6 +141,7 @@ def _signals(steps: Iterable[StepRecord], graph: StoredGraph | None) -> Mapping[
     return found
 
 
+_SLACK = 1.0  # milliseconds between the end of a nested run and that of its step
 _NESTED = 200  # nested runs that the critical path is followed into
 
 
@@ -144,14 +150,16 @@ class CriticalNode(TypedDict):
 
     path: str  # names from the outermost graph inwards, joined by "/"
     steps: int  # its executions on the path
-    duration_ms: float
-    share: float  # of the length of the path, 0 to 1; a nested graph includes its nodes
+    duration_ms: float  # of a nested graph with its nodes
+    self_ms: float  # the same without the nodes inside of it: there they waited, for free slots or others
+    share: float  # of `self_ms` in the length of the path, 0 to 1: the shares of all nodes add up to 1
 
 
 class CriticalPath(TypedDict):
-    """The longest chain of steps that waited for each other: the least time that a run can take."""
+    """The longest chain of steps that waited for each other, in a map also for free slots."""
 
-    length_ms: float
+    length_ms: float  # never more than the run took
+    waiting_ms: float | None  # the rest of the run: no step of the path ran; null while it is running
     steps: int  # of the workflow itself
     nodes: list[CriticalNode]  # greatest share first
     left_out: int  # nested runs that were not read
@@ -169,21 +177,31 @@ class Critical:
     followed: int = 0
     left_out: int = 0
 
-    @property
-    def view(self) -> CriticalPath:
-        """The path as answers show it."""
+    def view(self, total_ms: float | None) -> CriticalPath:
+        """Return the path as answers show it, of a run that took this long."""
+        own = {path: sum(times) for path, times in self.times.items()}
+        for path, times in self.times.items():
+            around = path.rpartition("/")[0]
+            while around and around not in own:
+                around = around.rpartition("/")[0]
+            if around:
+                own[around] -= sum(times)
+        own = {path: max(0.0, took) for path, took in own.items()}
+        whole = sum(own.values())
         nodes: list[CriticalNode] = [
             {
                 "path": jsonable(path),
                 "steps": len(times),
                 "duration_ms": sum(times),
-                "share": sum(times) / self.length_ms if self.length_ms else 0.0,
+                "self_ms": own[path],
+                "share": own[path] / whole if whole else 0.0,
             }
             for path, times in self.times.items()
         ]
-        nodes.sort(key=lambda node: -node["duration_ms"])
+        nodes.sort(key=lambda node: (-node["self_ms"], -node["duration_ms"]))
         return {
             "length_ms": self.length_ms,
+            "waiting_ms": None if total_ms is None else max(0.0, total_ms - self.length_ms),
             "steps": self.own,
             "nodes": nodes,
             "left_out": self.left_out,
@@ -202,11 +220,7 @@ def critical_path(store: Checkpointer, workflow: Workflow) -> Critical:
         return critical
     items = items_of(store, workflow)
     critical.busy_ms = sum(item.duration_ms or 0.0 for item in items)
-    slowest = _slowest(items)
-    if slowest is not None:
-        critical.length_ms, critical.own = slowest.duration_ms or 0.0, 1
-        critical.steps.add((slowest.id, None))
-        _Walk(store, critical).into(slowest, "")
+    critical.length_ms, critical.own = _Walk(store, critical).through(workflow, items, "")
     return critical
 
 
@@ -215,10 +229,6 @@ def items_of(store: Checkpointer, workflow: Workflow) -> list[Workflow]:
     children, _, _ = store.backend.find(Query(parent=workflow.id, limit=None))
     items = [child for child in children if child.item is not None]
     return sorted(items, key=lambda child: child.item or 0)
-
-
-def _slowest(items: Iterable[Workflow]) -> Workflow | None:
-    return max(items, key=lambda item: item.duration_ms or 0.0, default=None)
 
 
 class _Walk:
@@ -234,9 +244,9 @@ class _Walk:
             self.critical.steps.add((workflow_id, step.index))
             path = f"{prefix}{step.node_name}"
             self.critical.times.setdefault(path, []).append(chain.cost(step))
-            self._nested(step, path)
+            self._nested(step, path, None if step.index in chain.cost.first else chain.cost(step))
 
-    def _nested(self, step: StepRecord, path: str) -> None:
+    def _nested(self, step: StepRecord, path: str, took: float | None) -> None:
         if step.child_workflow_id is None or step.replayed:
             return
         if self.critical.followed >= _NESTED:
@@ -245,24 +255,43 @@ class _Walk:
         self.critical.followed += 1
         child = self.store.backend.read_workflow(step.child_workflow_id)
         if child is not None:
-            self.into(child, f"{path}/")
+            self.into(child, f"{path}/", step, took)
 
-    def into(self, child: Workflow, prefix: str) -> None:
+    def into(self, child: Workflow, prefix: str, step: StepRecord, took: float | None) -> None:
+        """Follow a nested run up to the end of a step; `took` says how far back, None to its beginning."""
         if child.id in self.entered:
             return
         self.entered.add(child.id)
         if child.step_count:
             self.along(child.id, longest_chain(History(self.store, child.id), child.graph), prefix)
             return
-        slowest = _slowest(items_of(self.store, child))
-        if slowest is not None:
-            self.critical.steps.add((slowest.id, None))
-            self.into(slowest, prefix)
+        self.through(child, items_of(self.store, child), prefix, step.completed_at, took)
+
+    def through(
+        self,
+        found: Workflow,
+        items: Sequence[Workflow],
+        prefix: str,
+        end: datetime | None = None,
+        took: float | None = None,
+    ) -> tuple[float, int]:
+        """Follow the items of a map; return the time of their steps on the path, and how many there are."""
+        inside = Inside(self.store, found.created_at)
+        last = inf if end is None else inside.moment(end) + _SLACK
+        first = -inf if took is None else last - took - 2 * _SLACK
+        ran = [each for item in items for each in inside.of(item.id)]
+        chain = last_chain(each for each in ran if first <= each.begin and each.end <= last)
+        self.critical.left_out += inside.left_out
+        for each in chain:
+            self.critical.steps.update([(each.item, None), *each.around, (each.run, each.number)])
+            self.critical.times.setdefault(f"{prefix}{each.path}", []).append(each.took)
+        return sum(each.took for each in chain), len(chain)
 
 
 _LONG = 20_000  # steps up to which the critical path, which needs all of them, is computed by default
 _INSIDE = 20  # rows of one nested run; its own timeline has all of them
 _DEEPEST = 4  # levels of nested runs
+_SPANS = 200  # of one list of times
 
 
 class TimelineRow(TypedDict):
@@ -284,6 +313,22 @@ class TimelineRow(TypedDict):
     left_out: int  # rows of the nested run that are not shown
 
 
+class NodeTimes(TypedDict):
+    """All executions of one node, or all items, inside of a row of which rows are left out."""
+
+    workflow: str  # the nested run of that row
+    node: str
+    item: bool  # these are the items of a map
+    depth: int
+    count: int
+    duration_ms: float  # of all of them
+    status: str  # the worst of the last ones of each run
+    critical: bool | None
+    busy: list[
+        tuple[float, float]
+    ]  # when any of them ran, in milliseconds; those that are close to each other are one
+
+
 class TimelineView(TypedDict):
     """Steps by superstep and index, and the critical path of all of them, whatever the page."""
 
@@ -294,7 +339,12 @@ class TimelineView(TypedDict):
     total_ms: float | None  # from start to end, without the time between a failure and a resume
     busy_ms: float | None  # the sum over its steps; more than the total if they ran in parallel
     critical: CriticalPath | None  # null, as busy_ms, for a long workflow unless asked for
+    busy: (
+        list[tuple[float, float]] | None
+    )  # when anything ran, inside too; null for a long workflow unless asked for
     items: list[TimelineRow]
+    nodes: list[NodeTimes]  # of rows of which others are left out: the times of all
+    not_read: int  # nested runs that these times do not include, because they are too many
     total: int  # steps of the workflow itself, or items of a map
     next_cursor: str | None
 
@@ -319,15 +369,23 @@ def timeline(
     path = critical_path(store, workflow) if wanted else None
     rows = _Rows(store, workflow, path)
     items, total, more = _page(rows, workflow, after, limit)
+    took = workflow.duration_ms
+    if path is not None and took is not None:
+        took = max(took, path.length_ms)  # a process that was killed has noted no end of the run around it
+    nodes = [each for row in items if row["left_out"] for each in rows.nodes(row)]
+    busy = rows.busy(workflow) if wanted else None
     return {
         "schema": "hypergraph.timeline/1",
         "workflow": jsonable(workflow.id),
         "status": workflow.status.value,
         "created_at": iso(workflow.created_at) or "",
-        "total_ms": workflow.duration_ms,
+        "total_ms": took,
         "busy_ms": None if path is None else path.busy_ms,
-        "critical": None if path is None else path.view,
+        "critical": None if path is None else path.view(took),
+        "busy": busy,
         "items": items,
+        "nodes": nodes,
+        "not_read": rows.inside.left_out,
         "total": total,
         "next_cursor": more,
     }
@@ -357,7 +415,10 @@ class _Rows:
         self.store = store
         self.begin = workflow.created_at
         self.critical = critical
+        self.inside = Inside(store, workflow.created_at)
         self._latest: dict[str, dict[str, int]] = {}  # by workflow: the last step of each nested run
+        self._known: dict[str, list[Ran]] = {}  # what ran in a nested run, or in an item
+        self._lives = _lives(store, workflow)
 
     def step(self, workflow: Workflow, step: StepRecord, depth: int) -> Iterator[TimelineRow]:
         """Yield the row of a step, and those of its nested run: below the last attempt, if it had several."""
@@ -430,7 +491,7 @@ class _Rows:
             "visit": item.visit,
             "depth": depth,
             "start_ms": start,
-            "duration_ms": self._since(now()) - start if running else item.duration_ms,
+            "duration_ms": max(0.0, self._until(item) - start) if running else item.duration_ms,
             "status": item.status.value,
             "critical": self._is_critical(item, None),
             "child": jsonable(item.id),
@@ -460,11 +521,118 @@ class _Rows:
             0, len(items) - _INSIDE
         )
 
+    def nodes(self, row: TimelineRow) -> Iterator[NodeTimes]:
+        """Yield the times of all that ran inside of a row: of the items of a map, and of each node."""
+        child = self.store.backend.read_workflow(row["child"]) if row["child"] is not None else None
+        if child is None:
+            return
+        items = [] if child.step_count else items_of(self.store, child)
+        depth = row["depth"] + 1
+        if items:
+            name = items[0].node_name or items[0].graph_name or ""
+            yield self._times(child, name, depth, items, [self._span(item) for item in items])
+            depth += 1
+        lines = [ran for run in items or [child] for ran in self._ran(run.id)]
+        found: dict[str, list[Ran]] = {}
+        for ran in lines:
+            found.setdefault(ran.path, []).append(ran)
+        order = sorted(found, key=lambda path: _outer_first(path, found))
+        for path in order:
+            spans = [(ran.begin, ran.end) for ran in found[path] if not ran.copied]
+            last = {ran.run: ran.status for ran in found[path]}
+            of_path = found[path]
+            yield {
+                "workflow": jsonable(child.id),
+                "node": jsonable(path.rpartition("/")[2]),
+                "item": False,
+                "depth": depth + path.count("/"),
+                "count": len(of_path),
+                "duration_ms": sum(ran.took for ran in of_path),
+                "status": _worst(last.values()),
+                "critical": self._any_critical((ran.run, ran.number) for ran in of_path),
+                "busy": joined(spans, _SPANS),
+            }
+
+    def _times(
+        self, child: Workflow, name: str, depth: int, items: Sequence[Workflow], spans: Sequence[Span]
+    ) -> NodeTimes:
+        return {
+            "workflow": jsonable(child.id),
+            "node": jsonable(name),
+            "item": True,
+            "depth": depth,
+            "count": len(items),
+            "duration_ms": sum(
+                end - begin if item.duration_ms is None else item.duration_ms
+                for item, (begin, end) in zip(items, spans, strict=True)
+            ),
+            "status": _worst(item.status.value for item in items),
+            "critical": self._any_critical((item.id, None) for item in items),
+            "busy": joined([span for item in items for span in self._busy_in(item)], _SPANS),
+        }
+
+    def busy(self, workflow: Workflow) -> list[Span]:
+        """Return when anything ran in a workflow, or inside of it."""
+        children = self.store.backend.children(workflow.id)
+        lines = self.inside.own(workflow.id)
+        spans = [(ran.begin, ran.end) for ran in lines if not ran.copied]
+        for child in children:
+            spans += self._busy_in(child)
+        return joined(spans, _SPANS)
+
+    def _busy_in(self, run: Workflow) -> list[Span]:
+        """Return when something ran in a nested run or an item: what is inside of it now has no steps yet."""
+        spans = [(ran.begin, ran.end) for ran in self._ran(run.id) if not ran.copied]
+        if run.status is WorkflowStatus.ACTIVE:
+            spans.append(self._span(run))
+        return spans
+
+    def _span(self, run: Workflow) -> Span:
+        begin = self._since(run.created_at)
+        ends = self._until(run) if run.status is WorkflowStatus.ACTIVE else begin + (run.duration_ms or 0.0)
+        return begin, max(begin, ends)
+
+    def _until(self, run: Workflow) -> float:
+        """Return up to when an active run went on: now, or the last sign of a process that is gone."""
+        if self._lives:
+            return self._since(now())
+        return max((ran.end for ran in self._ran(run.id)), default=self._since(run.created_at))
+
+    def _ran(self, run: str) -> list[Ran]:
+        if run not in self._known:
+            self._known[run] = self.inside.of(run)
+        return self._known[run]
+
+    def _any_critical(self, places: Iterable[tuple[str, int | None]]) -> bool | None:
+        return None if self.critical is None else any(place in self.critical.steps for place in places)
+
     def _is_critical(self, workflow: Workflow, index: int | None) -> bool | None:
         return None if self.critical is None else (workflow.id, index) in self.critical.steps
 
     def _since(self, moment: datetime) -> float:
         return (moment - self.begin).total_seconds() * 1000
+
+
+def _lives(store: Checkpointer, workflow: Workflow) -> bool:
+    """Tell whether the process of an active workflow lives: that of the outermost run around it."""
+    if workflow.status is not WorkflowStatus.ACTIVE:
+        return False
+    owner = store.backend.read_owners([workflow.id]).get(workflow.id)
+    return owner is not None and owner.alive
+
+
+def _outer_first(path: str, found: Mapping[str, Sequence[Ran]]) -> list[tuple[int, float]]:
+    """Sort paths like steps: by the first superstep, what is inside of a node after it."""
+    names = path.split("/")
+    whole = ["/".join(names[: count + 1]) for count in range(len(names))]
+    return [
+        min(((ran.superstep, ran.begin) for ran in found.get(part, ())), default=(0, 0.0)) for part in whole
+    ]
+
+
+def _worst(statuses: Iterable[str]) -> str:
+    order = ("failed", "partial", *WORST_FIRST)
+    return min(statuses, key=lambda status: order.index(status) if status in order else len(order))
 
 
 def _status(step: StepRecord) -> str:

@@ -103,7 +103,8 @@ class WorkflowDetail(WorkflowSummary):
     unresolved: list[UnresolvedNode]  # of a failed run: they began and left no result
     pause: PauseView | None  # the first question without an answer
     questions: list[QuestionView]  # all open ones, with their paths from this workflow
-    asked: list[AskedView]  # the last ones that were asked, open or not
+    asked: list[AskedView]  # the last ones that were asked; those that needed no answer come last
+    asked_left_out: int  # that are not listed
     signals: list[SignalView]  # values that were sent to it and wait to be received
     children: ChildCounts
     next: list[str] | None  # nodes that would run next; null if the history is too long to find out
@@ -155,12 +156,17 @@ def _asking(found: Overview) -> list[Question]:
 
 
 def asked(store: Checkpointer, found: Workflow) -> list[AskedView]:
-    """List the last questions that a workflow has asked, those of nested runs and items included."""
+    """List the questions that a workflow has asked, those of nested runs and items included.
+
+    Those that needed no answer come last.
+    """
     graph = readable_graph(found.graph)
     if graph is None:
         return []
     rows = sorted(_asked(store, found.id, graph, (), None), key=lambda row: row["superstep"])
-    return rows[-ASKED:]
+    waited = [row for row in rows if row["status"] != "completed" or row["answer"] is not None]
+    needless = [row for row in rows if row["status"] == "completed" and row["answer"] is None]
+    return waited[-ASKED:] + needless + waited[:-ASKED]
 
 
 def _asked(
@@ -220,7 +226,8 @@ def workflow_view(found: Overview, asked: Sequence[AskedView] = ()) -> WorkflowD
         "unresolved": unresolved_nodes(found.unresolved),
         "pause": next((pause_view(q.pause) for q in _asking(found)), None),
         "questions": [question_view(question) for question in found.questions[:_QUESTIONS]],
-        "asked": list(asked),
+        "asked": list(asked[:ASKED]),
+        "asked_left_out": max(0, len(asked) - ASKED),
         "signals": [signal_view(sent) for sent in found.signals[:_QUESTIONS]],
         "children": {
             "total": sum(found.child_counts.values()),

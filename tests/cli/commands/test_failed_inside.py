@@ -10,6 +10,7 @@ import pytest
 from hypergraph import FunctionNode, Graph, interrupt
 from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.cli import main
+from hypergraph.views.errors import _VARYING
 from hypergraph.views.search import mentioning
 
 BAD: set[int] = set()
@@ -178,3 +179,38 @@ def test_every_failed_step_is_shown_also_after_its_run_was_resumed(said: Said) -
     assert "First error (resolved)" in said("show", "w")
     assert "w/one, step 0, halve: ValueError: 4 is bad" in said("show", "w", "--errors")
     assert "v/each/item-1, step 0, halve: ValueError: 4 is bad" in said("show", "v", "--errors")
+
+
+def test_errors_count_steps_and_group_messages_that_differ_in_numbers(said: Said) -> None:
+    BAD.update((4, 6))
+    said("run", SHOP_HERE, "n=[2, 4, 6]", "--id", "w")
+    once = said("errors")
+    assert "2 failed steps | 1 group" in once
+    assert "(and 1 variant)" in once
+    said("resume", "w", SHOP_HERE, "--restart", "node")
+    again = said("errors")
+    assert "2 failed steps in 4 attempts | 1 group" in again
+    assert "2 (4 attempts)" in again
+    BAD.remove(4)
+    said("resume", "w", SHOP_HERE, "--restart", "node")
+    assert "1 failed step in 3 attempts | 1 group" in said("errors")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("could not convert string to float: '860,24'", "could not convert string to float: '1,5'", True),
+        ("no row 5f3a9c01-77aa-4bcd-9e01-00ffab120001", "no row 00000000-77aa-4bcd-9e01-00ffab120001", True),
+        ("invoice 17 at 0x7f3a: can't", "invoice 58 at 0x7f3b: can't", True),
+        ("can't open it", "can't close it", False),
+        ("account is closed", "account is gone", False),
+    ],
+)
+def test_what_makes_messages_alike(one: str, other: str, alike: bool) -> None:
+    assert (_VARYING.sub("#", one) == _VARYING.sub("#", other)) is alike
+
+
+def test_a_list_of_failed_and_partial_runs_names_those_with_failures_inside(said: Said) -> None:
+    BAD.add(4)
+    said("run", SHOP_HERE, "n=[2, 4]", "--id", "w")
+    assert "1 other workflow with failures inside" in said("ls", "--status", "failed", "--status", "partial")

@@ -7,7 +7,7 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import suggested, when
 from hypergraph.cli.stores import WF, asked, opened
 from hypergraph.display import Table, plural, typed_error
-from hypergraph.views.errors import ErrorPage
+from hypergraph.views.errors import ErrorGroup, ErrorPage
 from hypergraph.views.errors import errors as grouped_errors
 
 errors_options = (
@@ -32,14 +32,17 @@ def errors(call: Call) -> Reply:
 
 def _header(page: ErrorPage, wf: str | None, which: str) -> list[str]:
     title = "Errors" if wf is None else f"Errors of {wf}"
-    return [f"{title} ({which})", plural(page["failures"], "failed step"), plural(page["total"], "group")]
+    failed = plural(page["failures"], "failed step")
+    if page["attempts"] > page["failures"]:
+        failed += f" in {page['attempts']} attempts"
+    return [f"{title} ({which})", failed, plural(page["total"], "group")]
 
 
 def _table(page: ErrorPage) -> Table:
     rows = [
         (
-            *(group["node"], group["count"], when(group["last_at"]), group["workflows"][0]),
-            typed_error(group["error_type"], group["message"]),
+            *(group["node"], _count(group), when(group["last_at"]), group["workflows"][0]),
+            typed_error(group["error_type"], group["message"]) + _others(group),
         )
         for group in page["items"]
     ]
@@ -47,6 +50,17 @@ def _table(page: ErrorPage) -> Table:
     older = "" if page["complete"] else "... older workflows were not read; use --since"
     more = f"... and {plural(left_out, 'more group')}" if left_out else older
     return Table(("Node", "Errors", "Last", "ID", "Error"), rows, more)
+
+
+def _count(group: ErrorGroup) -> str:
+    """Return how many steps failed, and how often they were tried, if that was more often."""
+    count, attempts = group["count"], group["attempts"]
+    return str(count) if attempts == count else f"{count} ({attempts} attempts)"
+
+
+def _others(group: ErrorGroup) -> str:
+    more = group["variants"] - 1
+    return f" (and {plural(more, 'variant')})" if more else ""
 
 
 def _next(page: ErrorPage, wf: str | None, resolved: bool) -> list[str]:

@@ -79,11 +79,12 @@ def _runs_inside(lists: Lists, graph: str | None) -> list[str]:
 def _failed_beside(lists: Lists, filters: Mapping[str, Any]) -> list[str]:
     """Return lines about what --status failed does not list: runs that did not fail, of which parts did."""
     wanted = _each(filters["status"])
-    if "failed" not in wanted or "partial" in wanted:
+    if "failed" not in wanted:
         return []
-    partial = workflows(lists, **{**filters, "status": ["partial"]}, limit=1)["total"]
+    is_listed = "partial" in wanted
+    partial = 0 if is_listed else workflows(lists, **{**filters, "status": ["partial"]}, limit=1)["total"]
     others = workflows(lists, **{**filters, "status": None}, limit=_RECENT)["items"]
-    inside = sum(item["failed_inside"] > 0 for item in others)
+    inside = sum(item["failed_inside"] > 0 and item["status"] not in wanted for item in others)
     lines = [f"{plural(partial, 'map')} with failed items: --status partial"] if partial else []
     lines += [f"{plural(inside, 'other workflow')} with failures inside: hypergraph ls"] if inside else []
     return ["\n".join(lines)] if lines else []

@@ -64,7 +64,9 @@ def show(call: Call) -> Reply:
     def blocks() -> Iterator[Block]:
         yield from _blocks(read, found, steps)
         if found["asked"]:
-            yield asked_table(found["asked"], forking(call, found["id"], found["tags"]))
+            yield asked_table(
+                found["asked"], found["asked_left_out"], forking(call, found["id"], found["tags"])
+            )
         if open_calls:
             yield inner_table(open_calls)
         for name, seen in said.items():

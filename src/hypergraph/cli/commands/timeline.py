@@ -14,7 +14,7 @@ from hypergraph.cli.stores import WF, answer
 from hypergraph.cli.tables import ROWS
 from hypergraph.display import Block, Table, columns, escape, execution_time, plural
 from hypergraph.graph.drawing import WORST_FIRST
-from hypergraph.views.timeline import TimelineRow, TimelineView
+from hypergraph.views.timeline import NodeTimes, TimelineRow, TimelineView
 from hypergraph.views.timeline import timeline as timeline_of
 
 Span = tuple[float, float]  # start and length, in milliseconds
@@ -54,15 +54,15 @@ def _together(group: Sequence[Lane]) -> Lane:
     if len(group) == 1:
         return first
     times = [lane.total for lane in group if lane.total is not None]
-    name = str(first.key[1])
+    name, count = str(first.key[1]), sum(lane.count for lane in group)
     return replace(
         first,
-        name=f"{name} ×{len(group)}",
+        name=f"{name} ×{count}",
         status=min((lane.status for lane in group), key=_badness),
         critical=any(lane.critical for lane in group),
         spans=[span for lane in group for span in lane.spans],
         total=sum(times) if times else None,
-        count=len(group),
+        count=count,
     )
 
 
@@ -79,21 +79,25 @@ def bar_width(*other_columns: Sequence[str]) -> int:
     return max(_LEAST, min(_MOST, shutil.get_terminal_size().columns - taken - 4))
 
 
-def bars(lanes: Sequence[Lane], width: int) -> tuple[list[str], float]:
-    """Return a bar for each lane on one axis, and the time that was cut out of the axis."""
+def bars(lanes: Sequence[Lane], width: int, others: Sequence[Span] = ()) -> tuple[list[str], float]:
+    """Return a bar for each lane on one axis, and the time that was cut out of the axis.
+
+    `others` are the times of what has no lane: nothing is cut out where it ran.
+    """
     spans = [span for lane in lanes for span in lane.spans]
     if not spans:
         return ["" for _ in lanes], 0.0
-    axis = _Axis(spans)
+    axis = _Axis(spans, others)
     return [_bar([axis.placed(span, width) for span in lane.spans], width) for lane in lanes], axis.cut
 
 
 class _Axis:
     """The time from the first start to the last end, without a long pause."""
 
-    def __init__(self, spans: Sequence[Span]) -> None:
-        ordered = sorted(spans)
-        self.begin = ordered[0][0]
+    def __init__(self, drawn: Sequence[Span], others: Sequence[Span]) -> None:
+        self.begin = min(drawn)[0]
+        last = max(start + length for start, length in drawn)
+        ordered = sorted([*drawn, *(span for span in others if self.begin <= span[0] < last)])
         end, idle = self.begin, (0.0, 0.0)
         for start, length in ordered:
             idle = max(idle, (start - end, end))
@@ -187,21 +191,52 @@ def _blocks(view: TimelineView) -> Iterator[Block]:
     if not view["items"]:
         yield "No step has ended yet" if view["status"] == "active" else "No steps"
         return
-    lanes = folded([_lane(row) for row in view["items"]], ROWS)
+    lanes = folded(list(_lanes(view)), ROWS)
     shown = lanes[:ROWS]
     names = [("* " if lane.critical else "  ") + "  " * lane.depth + lane.name for lane in shown]
     others = [(execution_time(lane.total), status(lane.status)) for lane in shown]
     width = bar_width(names, *zip(*others, strict=True))
-    drawn, cut = bars(shown, width)
+    drawn, cut = bars(shown, width, [(begin, end - begin) for begin, end in view["busy"] or ()])
     rows = [(name, *other, bar) for name, other, bar in zip(names, others, drawn, strict=True)]
     left_out = len(lanes) - len(shown)
     notes = [f"... and {plural(left_out, 'more row')}"] if left_out else []
     if view["next_cursor"]:
-        notes.append("... more steps follow")
+        notes.append(f"... more {'items' if _is_map(view) else 'steps'} follow")
+    if view["not_read"]:
+        notes.append(f"{plural(view['not_read'], 'nested run')} not read")
     yield Table(("Node", "Duration", "Status", "Timeline"), rows, "; ".join(notes))
     if cut:
         yield f"Idle for {duration(cut)}, not drawn"
     yield from _critical(view)
+
+
+def _lanes(view: TimelineView) -> Iterator[Lane]:
+    """Yield a lane for each row; where rows are left out, one for each node, with the times of all."""
+    times: dict[str, list[NodeTimes]] = {}
+    for each in view["nodes"]:
+        times.setdefault(each["workflow"], []).append(each)
+    within: int | None = None  # the depth of a row of which others are left out
+    for row in view["items"]:
+        if within is not None and row["depth"] > within:
+            continue
+        within = None
+        yield _lane(row)
+        if row["left_out"] and row["child"] in times:
+            within = row["depth"]
+            yield from map(_lane_of_all, times[row["child"]])
+
+
+def _lane_of_all(times: NodeTimes) -> Lane:
+    return Lane(
+        key=(times["depth"], times["node"], times["item"]),
+        name=f"{times['node']} ×{times['count']}",
+        depth=times["depth"],
+        status=times["status"],
+        critical=bool(times["critical"]),
+        spans=[(begin, end - begin) for begin, end in times["busy"]],
+        total=times["duration_ms"],
+        count=times["count"],
+    )
 
 
 def _lane(row: TimelineRow) -> Lane:
@@ -223,12 +258,23 @@ def _critical(view: TimelineView) -> Iterator[Block]:
     if path is None:
         yield "To compute the critical path of this long workflow: --critical"
         return
-    rows = [
-        (node["path"], node["steps"], execution_time(node["duration_ms"]), f"{node['share']:.0%}")
+    rows: list[tuple[object, ...]] = [
+        (
+            *(node["path"], node["steps"], execution_time(node["duration_ms"])),
+            *(execution_time(node["self_ms"]), f"{node['share']:.0%}"),
+        )
         for node in path["nodes"][:ROWS]
     ]
     left_out = len(path["nodes"]) - len(rows)
-    more = f"... and {plural(left_out, 'more node')}" if left_out else ""
+    more = [f"... and {plural(left_out, 'more node')}"] if left_out else []
+    more += [f"{plural(path['left_out'], 'nested run')} not followed"] if path["left_out"] else []
     busy = "" if view["busy_ms"] is None else f"; sum of all steps {execution_time(view['busy_ms'])}"
-    yield f"* Critical path: {execution_time(path['length_ms'])}{busy}"
-    yield Table(("Critical node", "Runs", "Duration", "Share"), rows, more)
+    beside = ""
+    if path["waiting_ms"] is not None and view["total_ms"] is not None:
+        beside = f" of {execution_time(view['total_ms'])}"
+        if path["waiting_ms"] >= 1:
+            beside += f"; in the other {execution_time(path['waiting_ms'])} no step of it ran"
+    yield f"* Critical path: {execution_time(path['length_ms'])}{beside}{busy}"
+    yield Table(("Critical node", "Runs", "Duration", "Self", "Share"), rows, "; ".join(more))
+    if any("/" in node["path"] for node in path["nodes"]):
+        yield "Self of a nested graph: its steps waited there, for free slots or for each other"

@@ -202,7 +202,7 @@ export class Archive {
 
   /** @param {any} params @param {Run} run */
   _timeline({ id }, run) {
-    return run.told.timeline ?? { schema: "hypergraph.timeline/1", workflow: id, critical: null, items: [], total: 0, next_cursor: null };
+    return run.told.timeline ?? { schema: "hypergraph.timeline/1", workflow: id, critical: null, busy: null, items: [], nodes: [], not_read: 0, total: 0, next_cursor: null };
   }
 
   /** @param {any} params @param {Run} run */

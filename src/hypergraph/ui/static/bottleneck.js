@@ -24,7 +24,7 @@ function Meter({ share, kind = "" }) {
 
 /** @param {any} data @returns {string[][]} */
 function factsOfRun({ critical, total_ms: total, busy_ms: busy }) {
-  const waiting = total === null ? "—" : duration(Math.max(0, total - critical.length_ms));
+  const waiting = critical.waiting_ms === null ? "—" : duration(critical.waiting_ms);
   return [
     ["took", duration(total), "from begin to end, without the time between a failure and a resume"],
     ["critical path", duration(critical.length_ms), "the longest chain of steps that waited for each other"],
@@ -41,7 +41,8 @@ function factsOfMap({ critical, total, total_ms: took, busy_ms: busy }) {
     ["items", total.toLocaleString("en"), "runs of the graph"],
     ["all items", duration(busy), "the time of its items in sum"],
     ["at once", beside, "items that ran side by side, on average"],
-    ["slowest item", duration(critical.length_ms), "the least time that the map can take"],
+    ["critical path", duration(critical.length_ms), "steps that ran one after another up to the end: each waited for one before it, or for its slot"],
+    ["waiting", critical.waiting_ms === null ? "—" : duration(critical.waiting_ms), "time in which no step of the path ran"],
   ];
 }
 
@@ -62,15 +63,13 @@ function CriticalPanel({ id }) {
   const path = data.critical;
   if (!path) return html`<${Panel} title="critical path"><p class="empty">This workflow is long: the path takes a while. <button type="button" disabled=${loading} onClick=${() => setLong(true)}>compute</button></p><//>`;
   const isMap = (data.items[0]?.item ?? null) !== null;
-  const title = isMap ? "slowest item" : "critical path";
-  const note = isMap ? "" : plural(path.steps, "step");
-  return html`<${Panel} title=${title} note=${note} class="critical-panel">
+  return html`<${Panel} title="critical path" note=${plural(path.steps, "step")} class="critical-panel">
     <${Facts} data=${data} isMap=${isMap} />
-    <div class="scroll" tabindex="0"><table class="plain-table" aria-label="Nodes on the critical path"><thead><tr><th scope="col">node</th><th scope="col">share of the path</th><th scope="col" class="num">time</th><th scope="col" class="num">steps</th></tr></thead>
+    <div class="scroll" tabindex="0"><table class="plain-table" aria-label="Nodes on the critical path"><thead><tr><th scope="col">node</th><th scope="col">share of the path</th><th scope="col" class="num" title="without the nodes inside of it: there they waited, for free slots or for each other">self</th><th scope="col" class="num">time</th><th scope="col" class="num">steps</th></tr></thead>
       <tbody>${path.nodes.slice(0, 200).map((/** @type {any} */ node) => html`<tr key=${node.path}>
         <td><a class="node-name" href=${hrefOf(id, node.path)} title=${plain(node.path)}>${cut(node.path.split("/").join(" / "), 44)}</a></td>
         <td class="wide"><${Meter} share=${node.share} kind="critical-share" /> <span class="num">${percent(node.share) || "0%"}</span></td>
-        <td class="num">${duration(node.duration_ms)}</td><td class="num">${node.steps.toLocaleString("en")}</td></tr>`)}</tbody></table></div>
+        <td class="num">${duration(node.self_ms)}</td><td class="num">${duration(node.duration_ms)}</td><td class="num">${node.steps.toLocaleString("en")}</td></tr>`)}</tbody></table></div>
     ${path.left_out ? html`<p class="note padded">${plural(path.left_out, "nested run")} could not be followed</p>` : null}
   <//>`;
 }

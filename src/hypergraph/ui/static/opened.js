@@ -27,6 +27,8 @@ export const running = signal(null);
 export const inside = signal(/** @type {Map<string, any>} */ (new Map()));
 /** The steps on the critical path, as "workflow:index"; null where it was not looked for. */
 export const critical = signal(/** @type {Set<string> | null} */ (null));
+/** When something ran in the open workflow, nested runs and items included; from the same answer. */
+export const ranAt = signal(/** @type {[number, number][]} */ ([]));
 
 export const columns = computed(() => runs.value.get(selection.workflow.value ?? "") ?? null);
 export const lastSuperstep = computed(() => Math.max(0, columns.value?.last ?? 0));
@@ -272,6 +274,7 @@ async function markCritical(id, steps, isOpen) {
     let cursor = null;
     do {
       const page = await get("timeline", { id, limit: 1000, cursor });
+      if (isOpen() && page.busy) ranAt.value = page.busy;
       for (const row of page.items) if (row.critical && row.index !== null) found.add(`${row.workflow}:${row.index}`);
       cursor = page.next_cursor;
     } while (cursor && isOpen());
@@ -322,6 +325,7 @@ function loadGraph(id, isOpen) {
 /** @param {string | null} id */
 function open(id) {
   detail.value = graph.value = failure.value = graphFailure.value = critical.value = running.value = null;
+  ranAt.value = [];
   inside.value = new Map();
   preselected = null;
   runs.value = new Map();

@@ -22,7 +22,7 @@ function factsOf(path) {
   const isLive = following.value && detail.value?.status === "active" && told(path).status === "active";
   if (isLive) return told(path);
   const place = locate(path);
-  if (!place) return PENDING;
+  if (!place) return isLast.value ? told(path) : PENDING; // the node around it has no step yet
   const known = runs.value.get(place.run);
   if (!known) {
     loadRun(place.run).catch(() => {}); // then the overview of the whole run must do

@@ -4,7 +4,7 @@ import { computed } from "@preact/signals";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { html } from "hg/html.js";
 import { amounts, cut, duration, plain, plural } from "hg/format.js";
-import { columns, critical, detail, graph, isLast, itemPages, loadMoreItems, running, runs, scope, scopeColumns, unresolved } from "hg/opened.js";
+import { columns, critical, detail, graph, isLast, itemPages, loadMoreItems, ranAt, running, runs, scope, scopeColumns, unresolved } from "hg/opened.js";
 import { loadAround, selectNode, selectStep, settle } from "hg/moves.js";
 import { Panel, statusClass, useSize } from "hg/parts.js";
 import { format } from "hg/route.js";
@@ -74,11 +74,11 @@ function spansOf(some) {
   });
 }
 
-/** The times of the steps of the open workflow itself: nested ones lie within them. */
+/** When something ran: steps of the open workflow, and what is inside of them; a step that paused has its last call only. */
 const ownSpans = computed(() => {
   const known = columns.value;
   /** @type {[number, number][]} */
-  const found = [];
+  const found = [...ranAt.value];
   known?.rows.start_ms.forEach((start, row) => {
     if (start !== null) found.push([start, start + (known.rows.duration_ms[row] ?? 0)]);
   });
