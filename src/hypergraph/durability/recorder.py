@@ -690,7 +690,7 @@ class WorkflowRecorder:
             return False  # nothing was written down, so nothing can be restored
         if any(_asks_no_more(run, record) for record in stored.questions):
             return False
-        if goes_on_inside(self.store, run.admission.graph, stored.questions):
+        if goes_on_inside(self.store, run.admission.graph, stored.questions, restarts=self._restarts):
             return False
         asked = self._asked(stored)
         heads = {question.head for question in asked}
@@ -743,7 +743,7 @@ class WorkflowRecorder:
         if all(record.child_workflow_id is None for record in stored.records):
             return []
         found = ran_since(self.store, stored.records)
-        if self.options.restart is not None and self.options.map_over == ():
+        if self._restarts:
             found |= failed_in(self.store, stored.records)
         names = [name for name in run.plan.index if name in found]
         if not names:
@@ -761,6 +761,11 @@ class WorkflowRecorder:
                 )
             return []
         return names
+
+    @property
+    def _restarts(self) -> bool:
+        """Whether the call asks that failed items of maps inside of its run begin again."""
+        return self.options.restart is not None and self.options.map_over == ()
 
     def _again(self, run: Run, stored: Stored, changes: Changes) -> Changes | None:
         """Return what runs again: changed code, if the caller says so, and graphs in which something ran."""
