@@ -89,6 +89,7 @@ from hypergraph.durability.map_recorder import (
     new_workflow,
 )
 from hypergraph.durability.once_only import (
+    calls_again,
     inputs_then,
     refuse_new_inputs,
     refuse_open,
@@ -648,6 +649,11 @@ class WorkflowRecorder:
                 refuse_other_types(graph, source, kept)
             if self.options.code_change == "error":
                 refuse_changes(graph, source.id, changes_in(self.store, graph, before, origin.upto).paths())
+            taken = {n for n in self.named if n not in origin.inputs} | self._news(run, before).keys()
+            reached = run.admission.layout.reached_from(taken)
+            anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
+            if (said := calls_again(self.store, graph, source, anew, origin.upto)) is not None:
+                warn_caller(said)
             # It is the run interrupted there: what the code has changed since is found when it is continued.
             described = replace(described, **code_of_fork(source, origin.upto))
         keep = {"force": self.options.force, "keep_steps": self.options.keep_steps}
