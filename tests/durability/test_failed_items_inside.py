@@ -290,5 +290,6 @@ def test_failed_items_run_again_while_others_wait(
     assert durable.run(graph, workflow_id="w", restart=restart).paused
     assert shop.called() == []
     result = durable.run(graph, **dict.fromkeys(asked, 5), workflow_id="w")
-    assert result.completed and result["total"] == 10
+    assert result.completed
+    assert result["total"] == 10
     assert shop.called() == ["add"]
