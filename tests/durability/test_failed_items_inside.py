@@ -252,3 +252,44 @@ def test_a_run_that_moves_to_another_store_does_the_same_there(
     )
     assert moved[1] == kept[1] == (["add"] if is_repaired else [])
     assert moved[0].values == kept[0].values
+
+
+class Desk(Shop):
+    """A shop that asks about the items from 6 on, after what may fail."""
+
+    def __init__(self, bad: set[int]) -> None:
+        super().__init__(bad)
+
+        @interrupt("price")
+        def price(half: int) -> int | None:
+            return half if half < 3 else None
+
+        self.one = Graph([*self.one.nodes.values(), price], name="one")
+        self.each = self.one.as_node(name="each").map_over("n", error_handling="continue")
+        self.graph = Graph([self.each, self.graph.nodes["add"]], name="desk")
+
+
+@pytest.mark.parametrize(("restart", "calls"), [("node", []), ("item", ["look 4"])])
+@pytest.mark.parametrize("is_deep", [False, True])
+def test_failed_items_run_again_while_others_wait(
+    durable: On, store: Checkpointer, restart: str, calls: list[str], is_deep: bool
+) -> None:
+    shop = Desk({4})
+    graph = Graph([shop.graph.as_node(name="sub")], name="outer") if is_deep else shop.graph
+    result = durable.run(graph, n=[2, 4, 6, 8], workflow_id="w")
+    assert result.paused
+    asked = [key for question in store.questions("w") for key in question.keys]
+    assert len(asked) == 2
+    shop.called()
+    shop.bad.clear()
+    assert durable.run(graph, workflow_id="w").paused
+    assert shop.called() == []  # nothing asks for more
+    assert durable.run(graph, workflow_id="w", restart=restart).paused
+    assert shop.called() == [*calls, "halve 4"]
+    assert [key for question in store.questions("w") for key in question.keys] == asked
+    assert durable.run(graph, workflow_id="w", restart=restart).paused
+    assert shop.called() == []
+    result = durable.run(graph, **dict.fromkeys(asked, 5), workflow_id="w")
+    assert result.completed
+    assert result["total"] == 10
+    assert shop.called() == ["add"]

@@ -387,3 +387,37 @@ def test_a_fork_at_a_question_that_a_turn_has_given_up_asks_it(durable: On, stor
     durable.run(graph, fork_from=("w", 1), workflow_id="f")
     assert shown(store, "f") == [("go!", ("approved",))]
     assert durable.run(graph, {"approved": True}, workflow_id="f").values == {"call": "go!", "approved": True}
+
+
+# -- calls with repeatable=False ---------------------------------------------------------------------------
+
+
+def posting() -> Graph:
+    @node(output_name="receipt", repeatable=False)
+    def post(amount: int, limit: int) -> str:
+        return f"posted {amount}"
+
+    one = Graph([FunctionNode(lambda n: n, "amount_of", "amount"), post], name="one")
+    return Graph(
+        [one.as_node(name="each").map_over("n"), FunctionNode(lambda receipt, rate: rate, "sum_up", "total")]
+    )
+
+
+def test_a_fork_names_the_calls_that_it_makes_again(durable: On, store: Checkpointer) -> None:
+    graph = posting()
+    durable.run(graph, n=[1, 2, 3], limit=9, rate=1, workflow_id="w")
+    with pytest.warns(UserWarning, match=r"'w' may call .*repeatable=False again: 'each/post' \(3 completed"):
+        durable.run(graph, limit=8, fork_from=("w", None), workflow_id="v")
+    # Without a warning: a copy, a value as before, and one that only other nodes take.
+    durable.run(graph, fork_from=("w", None), workflow_id="u")
+    durable.run(graph, limit=9, fork_from=("w", None), workflow_id="t")
+    durable.run(graph, rate=2, fork_from=("w", None), workflow_id="s")
+
+
+def test_a_fork_names_the_calls_after_the_superstep_that_it_starts_from(durable: On) -> None:
+    note = FunctionNode(lambda n: n, "note", "text")
+    post = FunctionNode(lambda text: text, "post", "receipt", repeatable=False)
+    graph = Graph([note, post])
+    durable.run(graph, n=1, workflow_id="w")
+    with pytest.warns(UserWarning, match=r"'post' \(1 completed call\)"):
+        durable.run(graph, fork_from=("w", 0), workflow_id="v")

@@ -80,6 +80,11 @@ def send(draft: str, approved: bool) -> str:
     return f"{draft}: {approved}"
 
 
+@node(output_name="receipt", repeatable=False)
+def post(amount: int) -> str:
+    return f"posted {amount}"
+
+
 @node(output_name="y")
 def invert(x: int, note: str) -> float:
     if not x:
@@ -111,6 +116,7 @@ files = Graph(
     [Graph([measure], name="file").as_node().map_over("path", error_handling="continue")], name="files"
 )
 endless = Graph([wait_for_ever], name="endless")
+posting = Graph([post], name="posting")
 review = Graph([write, ask, send], name="review")
 both = Graph([write, ask, ask_too], name="both")
 inverse = Graph([invert], name="inverse")

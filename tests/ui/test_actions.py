@@ -12,7 +12,7 @@ from hypergraph.checkpointers.records import NewWorkflow
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.ui.actions import ACTIONS
 
-NAMES = ["loop", "review", "inverse", "translating", "files", "both"]
+NAMES = ["loop", "review", "inverse", "translating", "files", "both", "posting"]
 APPS = [word for name in NAMES for word in ("--app", f"support.ui_serving:{name}")]
 SERVICES = ("--services", "support.ui_serving:services")
 
@@ -55,6 +55,18 @@ def test_a_fork_with_edited_values_runs_on(server: Served) -> None:
     found = settled(server, "edited")
     assert (found["status"], found["forked_from"], found["forked_at"]) == ("completed", "loop-1", 3)
     assert server.ask("value", id="edited", key="n").document["value"] == 5
+
+
+def test_a_fork_asks_before_it_makes_calls_again(server: Served) -> None:
+    assert server.wish("start", graph="posting", values={"amount": 1}, id="posting-1").status == 200
+    assert settled(server, "posting-1")["status"] == "completed"
+    wish = {"id": "posting-1", "values": {"amount": 2}, "new_id": "corrected"}
+    answer = server.wish("fork", **wish)
+    assert (answer.status, answer.document["error"]["code"]) == (409, "repeats")
+    assert "'post' (1 completed call)" in answer.document["error"]["message"]
+    assert server.ask("workflow", id="corrected").status == 404
+    assert server.wish("fork", **wish, repeat=True).status == 200
+    assert settled(server, "corrected")["status"] == "completed"
 
 
 def test_nodes_get_the_services_of_the_server(server: Served) -> None:

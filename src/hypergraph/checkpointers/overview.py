@@ -10,7 +10,7 @@ from hypergraph.checkpointers.live import Progress
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import Question
 from hypergraph.checkpointers.records import Signal, StepRecord, Usage, Workflow
-from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.checkpointers.status import UNFINISHED, StepStatus, WorkflowStatus
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
@@ -179,6 +179,15 @@ def _first_error(
         return inner or step
     broken, _, _ = store.backend.find(Query(_BROKEN, parent=workflow_id, limit=ITEMS))
     for child in sorted(broken, key=lambda child: child.item or 0):
+        found = _first_error(store, child.id, seen=seen) if child.id not in seen else None
+        if found is not None:
+            return found
+    # A map that waits for answers, or has more to do, may have failed items too.
+    left, _, _ = store.backend.find(Query(UNFINISHED - _BROKEN, parent=workflow_id, limit=ITEMS))
+    failed_in = store.backend.count_failed([child.id for child in left]) if left else {}
+    for child in sorted(
+        (child for child in left if failed_in.get(child.id)), key=lambda child: child.item or 0
+    ):
         found = _first_error(store, child.id, seen=seen) if child.id not in seen else None
         if found is not None:
             return found

@@ -338,16 +338,21 @@ def reply_to(result: RunResult | MapResult, order: Order, store: Checkpointer | 
     unused = [_unused(order)] if store is not None and _is_unused(result, order, store) else []
     return Reply(
         view,
-        lambda: [*unused, *_failed_inside(result, order), *_blocks(result, view, order)],
+        lambda: [*unused, *_failed_inside(result, order, store), *_blocks(result, view, order)],
         _header(view, order),
         _next(view, order),
         code,
     )
 
 
-def _failed_inside(result: RunResult | MapResult, order: Order) -> Iterator[str]:
-    """Yield how many items failed in maps inside a run that completed, and how to run them again."""
-    failed = failed_inside(result.log) if isinstance(result, RunResult) and result.completed else 0
+def _failed_inside(result: RunResult | MapResult, order: Order, store: Checkpointer | None) -> Iterator[str]:
+    """Yield how many items failed in maps inside a run, and how to run them again."""
+    if isinstance(result, MapResult):
+        return
+    if store is not None and order.workflow_id and result.paused:  # its log does not tell
+        failed = store.backend.count_failed([order.workflow_id]).get(order.workflow_id, 0)
+    else:
+        failed = failed_inside(result.log)
     if failed:
         again = f": {order.resuming(options=('--restart', 'node'))}" if order.workflow_id else ""
         yield f"{plural(failed, 'item')} failed inside{'. To run them again' if again else ''}{again}"

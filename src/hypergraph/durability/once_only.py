@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -11,7 +12,8 @@ from hypergraph.checkpointers.inner_steps import content_of
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import began_by
 from hypergraph.checkpointers.records import Workflow
-from hypergraph.checkpointers.status import UNFINISHED, WorkflowStatus
+from hypergraph.checkpointers.status import UNFINISHED, StepStatus, WorkflowStatus
+from hypergraph.display import plural
 from hypergraph.durability.code_hashes import node_hashes
 from hypergraph.durability.history import Stored, stored_in
 from hypergraph.engine.admission import admit, names_to_give
@@ -135,6 +137,68 @@ def _effects_inside(
     elif names is None or child.node_name in names:
         for effect in search(store, child):
             yield replace(effect, path=f"{child.node_name}/{effect.path}", superstep=child.parent_superstep)
+
+
+def calls_again(
+    store: Checkpointer, graph: Graph, workflow: Workflow, anew: Collection[str], upto: int | None
+) -> str | None:
+    """Return which completed calls of a workflow a fork may make again, as a sentence; None without any.
+
+    These are calls of the nodes that new values run `anew`, and all that were made after the superstep that
+    the fork starts from.
+    """
+
+    def is_again(node: str, superstep: int | None) -> bool:
+        is_after = upto is not None and superstep is not None and superstep > upto
+        return node in graph.nodes and (node in anew or is_after)
+
+    found = Counter(_completed_calls(store, workflow, is_again))
+    if not found:
+        return None
+    calls = "; ".join(f"{path!r} ({plural(count, 'completed call')})" for path, count in found.items())
+    return (
+        f"The fork of workflow {workflow.id!r} may call nodes with repeatable=False again: {calls}. A fork "
+        "is a run of its own: it has the effects of its calls again, under other idempotency keys."
+    )
+
+
+def calls_again_with(
+    store: Checkpointer, graph: Graph, workflow: Workflow, given: Collection[str], upto: int | None
+) -> str | None:
+    """Return what `calls_again` says of a fork that is given values of these names."""
+    stored = (payload.name for payload in store.backend.read_inputs(workflow.id))
+    known = {*stored, *given}.intersection(names_to_give(graph))
+    try:
+        admission = admit(graph, tuple(known), on_internal_override="ignore")
+    except (HypergraphError, ValueError):  # the fork itself says what is wrong
+        return None
+    reached = admission.layout.reached_from(given)
+    anew = [name for name, index in admission.plan.index.items() if reached >> index & 1]
+    return calls_again(store, graph, workflow, anew, upto)
+
+
+def _completed_calls(
+    store: Checkpointer, workflow: Workflow, counts: Callable[[str, int | None], bool]
+) -> Iterator[str]:
+    """Yield the path of each completed call with repeatable=False in or below the steps that count."""
+    once = recorded_once_only(workflow)
+    for step in store.steps(workflow.id, values=False) if once else ():
+        is_done = step.node_name in once and step.status is StepStatus.COMPLETED
+        if is_done and counts(step.node_name, step.superstep):
+            yield step.node_name
+    for effect in _inner_effects(store, workflow, None):
+        if not effect.is_open and counts(effect.path, effect.superstep):
+            yield effect.path
+    for child in store.backend.children(workflow.id):
+        if child.item is not None:
+            yield from _completed_calls(store, child, counts)
+        elif counts(child.node_name or "", child.parent_superstep):
+            for path in _completed_calls(store, child, _every):
+                yield f"{child.node_name}/{path}"
+
+
+def _every(node: str, superstep: int | None) -> bool:
+    return True
 
 
 def once_only(node: HyperNode) -> list[str]:

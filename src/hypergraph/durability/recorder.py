@@ -90,6 +90,7 @@ from hypergraph.durability.map_recorder import (
     new_workflow,
 )
 from hypergraph.durability.once_only import (
+    calls_again,
     inputs_then,
     refuse_new_inputs,
     refuse_open,
@@ -650,6 +651,11 @@ class WorkflowRecorder:
                 refuse_other_types(graph, source, kept)
             if self.options.code_change == "error":
                 refuse_changes(graph, source.id, changes_in(self.store, graph, before, origin.upto).paths())
+            taken = {n for n in self.named if n not in origin.inputs} | self._news(run, before).keys()
+            reached = run.admission.layout.reached_from(taken)
+            anew = [name for name, index in run.plan.index.items() if reached >> index & 1]
+            if (said := calls_again(self.store, graph, source, anew, origin.upto)) is not None:
+                warn_caller(said)
             # It is the run interrupted there: what the code has changed since is found when it is continued.
             described = replace(described, **code_of_fork(source, origin.upto))
         keep = {"force": self.options.force, "keep_steps": self.options.keep_steps}
@@ -692,7 +698,7 @@ class WorkflowRecorder:
             return False  # nothing was written down, so nothing can be restored
         if any(_asks_no_more(run, record) for record in stored.questions):
             return False
-        if goes_on_inside(self.store, run.admission.graph, stored.questions):
+        if goes_on_inside(self.store, run.admission.graph, stored.questions, restarts=self._restarts):
             return False
         asked = self._asked(stored)
         heads = {question.head for question in asked}
@@ -745,7 +751,7 @@ class WorkflowRecorder:
         if all(record.child_workflow_id is None for record in stored.records):
             return []
         found = ran_since(self.store, stored.records)
-        if self.options.restart is not None and self.options.map_over == ():
+        if self._restarts:
             found |= failed_in(self.store, stored.records)
         names = [name for name in run.plan.index if name in found]
         if not names:
@@ -763,6 +769,11 @@ class WorkflowRecorder:
                 )
             return []
         return names
+
+    @property
+    def _restarts(self) -> bool:
+        """Whether the call asks that failed items of maps inside of its run begin again."""
+        return self.options.restart is not None and self.options.map_over == ()
 
     def _again(self, run: Run, stored: Stored, changes: Changes) -> Changes | None:
         """Return what runs again: changed code, if the caller says so, and graphs in which something ran."""

@@ -111,10 +111,13 @@ def is_inside(run: Run) -> bool:
     return run.parent is not None or (run.map_run is not None and run.map_run.parent is not None)
 
 
-def goes_on_inside(store: Checkpointer, graph: Graph, waiting: Iterable[StepRecord]) -> bool:
+def goes_on_inside(
+    store: Checkpointer, graph: Graph, waiting: Iterable[StepRecord], *, restarts: bool
+) -> bool:
     """Say whether nested graphs that a run waits in have something to do without an answer.
 
     The run has stored that they ask. An item that was run by itself since may have answered its question.
+    With `restarts`, failed items run again while others wait.
     """
     for step in waiting:
         node = graph.wiring.nodes.get(step.node_name)
@@ -128,13 +131,17 @@ def goes_on_inside(store: Checkpointer, graph: Graph, waiting: Iterable[StepReco
         found = [child]
         if node.map_config is not None:
             found = store.backend.find(Query(UNFINISHED, parent=child.id, limit=None))[0]
-            keeps_going = node.map_config[2] == "continue"
+            keeps_going = node.map_config[2] == "continue" and not restarts
             if any(item.status in _ENDS_MAP[keeps_going] for item in found):
                 return True
         if any(inner.nested_graph is not None for inner in node.graph.iter_nodes()):
             asking = [each for each in found if each.status is WorkflowStatus.PAUSED]
             stored = [stored_in(store, each.id, node.graph) for each in asking]
-            if any(each is not None and goes_on_inside(store, node.graph, each.waiting) for each in stored):
+            if any(
+                goes_on_inside(store, node.graph, each.waiting, restarts=restarts)
+                for each in stored
+                if each is not None
+            ):
                 return True
     return False
 

@@ -18,6 +18,7 @@ from hypergraph import AsyncRunner, EventProcessor, Graph
 from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.checkpointers.records import outermost
 from hypergraph.display import did_you_mean, jsonable
+from hypergraph.durability.once_only import calls_again_with
 from hypergraph.events.types import Event
 from hypergraph.exceptions import CheckpointError
 from hypergraph.ui.apps import Apps
@@ -31,6 +32,7 @@ from hypergraph.views.writes import Answered, Cancelled, Deleted, Imported, Tags
 
 RUNS = 4  # graphs that run at once
 BUSY = "busy"  # the code of a problem that time solves
+REPEATS = "repeats"  # the code of a fork that would make calls again, until its caller agrees
 _PATIENCE = 10.0  # seconds to wait for a run to start
 _GRACE = 2.0  # seconds to wait for active runs when the server stops
 
@@ -56,6 +58,7 @@ class Fork(msgspec.Struct, forbid_unknown_fields=True):
     new_id: str | None = None
     graph: str | None = None
     new_turn: bool = False  # count the values as new even if they equal the stored ones
+    repeat: bool = False  # make completed calls with repeatable=False again; else such a fork is refused
 
 
 class Resume(msgspec.Struct, forbid_unknown_fields=True):
@@ -216,6 +219,9 @@ class Actions:
             raise Problem(REFUSED, f"Workflow {name!r} already exists", "A fork needs a new id")
         options = {"fork_from": (action.id, action.at), "new_turn": action.new_turn}
         values = typed_values(graph.recorded_as(origin.graph), action.values)
+        said = None if action.repeat else calls_again_with(self.store, graph, origin, values, action.at)
+        if said is not None:
+            raise Problem(REPEATS, said, "To make them again, fork once more with repeat=true")
         return self._run(graph, values, workflow_id=name, **options)
 
     def _can_run(self, found: Workflow) -> bool:

@@ -18,7 +18,7 @@ from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.query import FILTERS
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import CheckpointError, WorkflowError
-from hypergraph.ui.actions import BUSY
+from hypergraph.ui.actions import BUSY, REPEATS
 from hypergraph.ui.export import page
 from hypergraph.ui.security import App, Refusal
 from hypergraph.views.cluster import SUBMITTED, WAITING, queues, schedules, submitted, workers
@@ -65,6 +65,7 @@ _STATUSES = {
     REFUSED: 409,
     READ_ONLY: 403,
     BUSY: 429,
+    REPEATS: 409,
 }
 _WORDS = {
     404: (NOT_FOUND, "Not found"),

@@ -36,6 +36,10 @@ def ask(n: int) -> bool | None:
     return None
 
 
+HALVED = Graph([FunctionNode(halve, output_name="half"), ask], name="halved")
+DESK = Graph([HALVED.as_node(name="each").map_over("n", error_handling="continue")], name="desk")
+STRICT = Graph([EACH, FunctionNode(lambda half: 1 // 0, "divide", "total")], name="strict")
+
 ASKED = Graph([ask], name="asked")
 ASKING = Graph([ASKED.as_node(name="each").map_over("n")], name="asking")
 
@@ -86,6 +90,24 @@ def test_resume_runs_failed_items_again_if_it_is_told_to(said: Said) -> None:
     BAD.clear()
     assert "1 item failed inside" in said("resume", "w", SHOP_HERE)
     assert "failed inside" not in said("resume", "w", SHOP_HERE, "--restart", "node")
+
+
+def test_a_run_that_waits_or_failed_names_its_failed_items_too(said: Said) -> None:
+    BAD.add(4)
+    desk = f"{__name__}:DESK"
+    for seen in (said("run", desk, "n=[2, 4]", "--id", "w"), said("resume", "w", desk)):
+        assert "paused" in seen
+        assert "1 item failed inside. To run them again: hypergraph" in seen
+    shown = said("show", "w")
+    assert "First error: w/each/item-1, step 0, halve: ValueError: 4 is bad" in shown
+    assert "hypergraph --db runs.db errors w" in shown or "hypergraph errors w" in shown
+    BAD.clear()
+    again = said("resume", "w", desk, "--restart", "node")
+    assert "failed inside" not in again
+    assert "each/item-1/ask waits for an answer" in again
+    assert "First error" not in said("show", "w")
+    BAD.add(4)
+    assert "1 item failed inside" in said("run", f"{__name__}:STRICT", "n=[2, 4]", "--id", "v")
 
 
 def test_another_answer_to_an_item_of_a_first_map_is_refused_with_a_way_to_give_it(said: Said) -> None:

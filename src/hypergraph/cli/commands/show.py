@@ -82,7 +82,8 @@ def _read(
     steps, plain = [*map(shown_step, read.steps)], store.view(artifacts=False)
     add_inner(plain, wf, steps)
     said, questions = conversations(store, wf, limit=_SAID), asked(store, read.workflow)
-    is_lacking = read.failed_inside and read.workflow.status is WorkflowStatus.COMPLETED and not read.outdated
+    may_lack = read.workflow.status in (WorkflowStatus.COMPLETED, WorkflowStatus.PAUSED)
+    is_lacking = read.failed_inside and may_lack and not read.is_map and not read.outdated
     again = resuming(store, read.workflow, ("--restart", "node") if is_lacking else ())
     return read, steps, unfinished(plain, wf), said, questions, again
 
@@ -182,8 +183,10 @@ def _next(found: WorkflowDetail, again: str) -> list[str]:
     if found["pause"] is not None:
         signal = found["pause"]["signal"]
         given = f"{suggested('answer', wf)} {_keys(found['pause'])}"
+        errors = [suggested("errors", wf)] if found["failed_inside"] else []
         return [
             given if signal is None else suggested("send", wf, signal, "VALUE"),
+            *errors,
             again,
         ]
     if found["children"]["is_map"] and found["children"]["items"]:

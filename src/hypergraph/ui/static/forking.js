@@ -15,13 +15,21 @@ export function ForkDialog({ workflow, superstep, last }) {
   const [at, setAt] = useState(superstep);
   const [name, setName] = useState("");
   const [edits, setEdits] = useState(/** @type {Record<string, string>} */ ({}));
+  const [agreed, setAgreed] = useState(""); // to calls that are made again; other edits may make others
+  const asked = JSON.stringify([at, edits]);
   const valid = Number.isInteger(at) && at >= 0 && at <= last;
   const fork = async () => {
     const given = name.trim() ? { new_id: name.trim() } : {};
-    const started = await post("fork", { id: workflow.id, at, values: valuesOf(edits), ...given, ...graphOf(workflow) });
+    const repeat = agreed === asked;
+    const started = await post("fork", { id: workflow.id, at, values: valuesOf(edits), repeat, ...given, ...graphOf(workflow) }).catch((problem) => {
+      if (problem.code !== "repeats") throw problem;
+      setAgreed(asked);
+      problem.hint = "To make them again, press the button once more.";
+      throw problem;
+    });
     return () => openWorkflow(started.id);
   };
-  return html`<${Dialog} title="Fork ${plain(workflow.id)}" submit="Fork and run" ready=${valid && areReady(edits)} onSubmit=${fork}>
+  return html`<${Dialog} title="Fork ${plain(workflow.id)}" submit=${agreed === asked ? "Fork and call them again" : "Fork and run"} ready=${valid && areReady(edits)} onSubmit=${fork}>
     <p class="soft">A new workflow starts from the history up to a superstep and continues with your changes.</p>
     <div class="dialog-fields">
       <label class="field"><span>after superstep, 0 to ${last}</span><input type="number" min="0" max=${last} value=${at} onInput=${(/** @type {any} */ event) => setAt(event.target.valueAsNumber)} /></label>
