@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypergraph.checkpointers.sql.columns import _texts_of, mapping_in, versions_in, versions_text
+from hypergraph.checkpointers.sql.columns import _texts_of, mapping_in, versions_in
+from hypergraph.checkpointers.sql.writes import versions_text
 
 TEXTS = st.text(st.sampled_from('ab: ,{}[]"\\é—\n\u200b'), max_size=6)
 

@@ -178,20 +178,19 @@ def _first_error(
         inner = _first_error(store, below, seen=seen) if below and below not in seen else None
         return inner or step
     broken, _, _ = store.backend.find(Query(_BROKEN, parent=workflow_id, limit=ITEMS))
-    for child in sorted(broken, key=lambda child: child.item or 0):
-        found = _first_error(store, child.id, seen=seen) if child.id not in seen else None
-        if found is not None:
-            return found
     # A map that waits for answers, or has more to do, may have failed items too.
-    left, _, _ = store.backend.find(Query(UNFINISHED - _BROKEN, parent=workflow_id, limit=ITEMS))
-    failed_in = store.backend.count_failed([child.id for child in left]) if left else {}
-    for child in sorted(
-        (child for child in left if failed_in.get(child.id)), key=lambda child: child.item or 0
-    ):
+    others, _, _ = store.backend.find(Query(UNFINISHED - _BROKEN, parent=workflow_id, limit=ITEMS))
+    failed_in = store.backend.count_failed([child.id for child in others]) if others else {}
+    holding = [child for child in others if failed_in.get(child.id)]
+    for child in sorted(broken, key=_by_item) + sorted(holding, key=_by_item):
         found = _first_error(store, child.id, seen=seen) if child.id not in seen else None
         if found is not None:
             return found
     return None
+
+
+def _by_item(child: Workflow) -> int:
+    return child.item or 0
 
 
 def unresolved_in(

@@ -37,7 +37,6 @@ from hypergraph.checkpointers.sql.columns import (
     parsed,
     time_of,
     versions_in,
-    versions_text,
 )
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.reads import extras_in
@@ -51,6 +50,7 @@ from hypergraph.checkpointers.sql.writes import (
     recode,
     reseal,
     structure,
+    versions_text,
 )
 from hypergraph.checkpointers.sqlite.migrations import INNER, INPUT, OTHER, OUTPUT, RARE, SIGNAL, SUMMARY
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
