@@ -22,6 +22,7 @@ from benchmarks.engine import Bar, chain_of
 from benchmarks.measure import WIDTH, Case, measure, on_loop, plus_one
 from hypergraph import AsyncRunner, FunctionNode, Graph, SyncRunner
 from hypergraph.checkpointers import SqliteCheckpointer
+from hypergraph.checkpointers.sql.columns import WRITTEN
 
 LENGTH = 100
 LIMITS = {"chain": 2.0, "siblings": 2.75}  # the second is a short run: its beginning and its end count too
@@ -48,9 +49,10 @@ class ByHand:
         self.statement = statement
         with closing(sqlite3.connect(store.backend.location)) as ours:
             workflow = ours.execute("SELECT * FROM workflows WHERE id = ?", (workflow_id,)).fetchone()
-            rows = "SELECT * FROM {} WHERE workflow = ? ORDER BY idx"
-            steps = ours.execute(rows.format("steps"), workflow[:1]).fetchall()
-            values = ours.execute(rows.format("vals"), workflow[:1]).fetchall()
+            rows = "SELECT {} FROM {} WHERE workflow = ? ORDER BY idx"
+            columns = ", ".join(WRITTEN[True])
+            steps = ours.execute(rows.format(columns, "steps"), workflow[:1]).fetchall()
+            values = ours.execute(rows.format("*", "vals"), workflow[:1]).fetchall()
         self.workflow, self.inputs = workflow, [row[1:] for row in values if row[1] == 1]
         outputs = [row for row in values if row[1] == 0]
         pairs = [(step[1:], value[1:-2]) for step, value in zip(steps, outputs, strict=True)]

@@ -1,4 +1,4 @@
-"""Tags are read without a JSON parser where they are plain texts, with the same result."""
+"""Texts in columns: tags are read without a JSON parser where they can be, versions lose nothing in brief."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypergraph.checkpointers.sql.columns import _texts_of, mapping_in
+from hypergraph.checkpointers.sql.columns import _texts_of, mapping_in, versions_in, versions_text
 
 TEXTS = st.text(st.sampled_from('ab: ,{}[]"\\é—\n\u200b'), max_size=6)
 
@@ -37,3 +37,28 @@ def test_plain_tags_are_read() -> None:
         "hypergraph.app": "shop:orders",
         "user": "ann",
     }
+
+
+@pytest.mark.parametrize("brief", [True, False])
+@pytest.mark.parametrize(
+    ("taken", "made"),
+    [
+        ({"number": 3}, {"messages": 1234}),
+        ({"a": 1, "b": 2}, {}),
+        ({}, {"ä": 1}),
+        ({}, {}),
+        ({"},{": 1, "a\nb": 2}, {'"': 3, "": 4, "[{": 5, "\\": 6}),
+    ],
+)
+def test_versions_come_back(taken: dict[str, int], made: dict[str, int], brief: bool) -> None:
+    assert versions_in(versions_text(brief, taken, made)) == [taken, made]
+
+
+def test_brief_versions_are_short() -> None:
+    assert versions_text(True, {"number": 3}, {"messages": 3}) == '"number":3\n"messages":3'
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", '"a":1', '"a":1\n"b":"c"', "[", "7", '"a":1\n"b":2\n"c'])
+def test_what_are_no_versions_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - the caller names the row
+        _taken, _made = versions_in(text)

@@ -143,8 +143,10 @@ def test_the_next_page_follows_the_first(both: Both) -> None:
 
 def test_a_store_in_postgres_is_measured_and_checked(both: Both) -> None:
     there, file = (cli.json_here("db", "info") for cli in both)
-    for name in ("workflows", "children", "steps", "values", "schema_version", "newest_version"):
+    for name in ("workflows", "children", "steps", "values"):
         assert there[name] == file[name]
+    for found in (there, file):  # each has migrations of its own
+        assert found["schema_version"] == found["newest_version"]
     assert there["bytes"] > 10_000
     checked = both.postgres.json_here("db", "check")
     assert (checked["items"], checked["workflows"], checked["values"]) == ([], 19, there["values"])

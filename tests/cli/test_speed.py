@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from hypergraph import Graph, SqliteCheckpointer, SyncRunner, node
+from hypergraph.checkpointers.sql.columns import WRITTEN
 
 WORKFLOWS = 100_000
+STEP = ", ".join(WRITTEN[True])
 LIMIT = 4.0  # times as long as an interpreter that does nothing
 HEAVY = ("dataclasses", "inspect", "json", "argparse", "msgspec", "asyncio", "hypergraph.engine")
 
@@ -31,13 +33,15 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store.close()
     with sqlite3.connect(file) as connection:
         _, _, *workflow = connection.execute("SELECT * FROM workflows").fetchone()
-        _, *step = connection.execute("SELECT * FROM steps").fetchone()
+        _, *step = connection.execute(f"SELECT {STEP} FROM steps").fetchone()
         keys = range(2, WORKFLOWS + 1)
         places = ", ".join("?" * (len(workflow) + 2))
         rows = ((key, f"w{key}", *workflow) for key in keys)
         connection.executemany(f"INSERT INTO workflows VALUES ({places})", rows)
         places = ", ".join("?" * (len(step) + 1))
-        connection.executemany(f"INSERT INTO steps VALUES ({places})", ((key, *step) for key in keys))
+        connection.executemany(
+            f"INSERT INTO steps ({STEP}) VALUES ({places})", ((key, *step) for key in keys)
+        )
     return file
 
 

@@ -178,7 +178,7 @@ COLUMNS = {
     ),
     "structures": ("graph", "node_hashes"),
     "steps": (
-        *("superstep", "node", "idx", "status", "created_at", "completed_at", "duration_ms", "cached"),
+        *("superstep", "node", "idx", "unusual", "created_at", "ended", "took", "cached"),
         *("attempt", "error", "error_type", "versions", "extra", "visit"),
     ),
     "vals": ("kind", "name", "superstep", "idx", "node", "version", "format", "checksum", "data", "base"),

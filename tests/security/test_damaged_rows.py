@@ -180,7 +180,7 @@ def test_large_graphs_of_a_usual_form_are_drawn() -> None:
     ("statement", "value"),
     [
         *(("UPDATE steps SET node = ?", value) for value in (b"\xff\xfe", b"x", 5)),
-        *(("UPDATE steps SET duration_ms = ?", value) for value in (float("inf"), "9" * 5000, "x", b"")),
+        *(("UPDATE steps SET took = ?", value) for value in (float("inf"), "9" * 5000, "x", b"")),
         *(("UPDATE usage SET amount = ?", value) for value in (-(2**62), float("inf"), b"x")),
         *(("UPDATE workflows SET parent_id = ?", value) for value in (0, "w", 1e308, b"x")),
         ("UPDATE workflows SET parent_id = id WHERE id <> ?", "done"),

@@ -16,6 +16,7 @@ from support.nasty import KEY, OTHER_KEY
 from hypergraph import Graph, NodeContext, SqliteCheckpointer, SyncRunner, node, receive, route
 from hypergraph.checkpointers import AesGcmCodec, Undecodable, copy_store
 from hypergraph.checkpointers.sql import transfer
+from hypergraph.checkpointers.sql.columns import WRITTEN
 from hypergraph.exceptions import BudgetExceededError, CheckpointError, DecryptionError, ValueUnreadableError
 
 called: list[str] = []
@@ -97,7 +98,7 @@ CHANGES: dict[str, Callable[[Path], None]] = {
         "UPDATE steps SET extra = (SELECT extra FROM steps WHERE node = 'measure') WHERE node = 'decide'",
     ),
     "a status": lambda path: change(
-        path, "UPDATE steps SET status = 'completed', error = NULL WHERE node = 'guard'"
+        path, "UPDATE steps SET unusual = NULL, error = NULL WHERE node = 'guard'"
     ),
     "a name": lambda path: change(path, "UPDATE steps SET node = 'pay' WHERE node = 'guard'"),
     "a superstep": lambda path: change(path, "UPDATE steps SET superstep = 9 WHERE node = 'decide'"),
@@ -169,7 +170,8 @@ def test_a_step_of_another_database_is_refused(tmp_path: Path) -> None:
     connection = sqlite3.connect(ours)
     connection.execute("ATTACH ? AS theirs", [str(theirs)])
     connection.execute("DELETE FROM steps WHERE node = 'decide'")
-    connection.execute("INSERT INTO steps SELECT * FROM theirs.steps WHERE node = 'decide'")
+    columns = ", ".join(WRITTEN[True])
+    connection.execute(f"INSERT INTO steps SELECT {columns} FROM theirs.steps WHERE node = 'decide'")
     connection.commit()
     connection.close()
     store = opened(ours)

@@ -5,6 +5,7 @@ import sqlite3
 from typing import Any
 
 from hypergraph import END, Graph, SqliteCheckpointer, interrupt, node, route
+from hypergraph.checkpointers.sql.columns import WRITTEN
 from support.running import OnAsync, OnSync
 
 BIG = 50_000_000  # characters
@@ -126,7 +127,7 @@ def count_far(file: str) -> None:
     OnSync(checkpointer=store).run(counting, {"count": 0, "most": 5}, workflow_id="long")
     store.close()
     with sqlite3.connect(file) as connection:
-        steps = "SELECT * FROM steps ORDER BY superstep DESC, idx DESC LIMIT 2"
+        steps = f"SELECT {', '.join(WRITTEN[True])} FROM steps ORDER BY superstep DESC, idx DESC LIMIT 2"
         last = [list(row) for row in connection.execute(steps)][::-1]
         [value] = connection.execute("SELECT * FROM vals WHERE kind = 0 ORDER BY superstep DESC LIMIT 1")
         more_steps, more_values = [], []

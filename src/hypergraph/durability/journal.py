@@ -651,7 +651,8 @@ class Journal:
         number = self.numbers.pop(step.index, None) if self.numbers is not None else None
         duration, began = None, moment
         if seconds is not None:
-            duration, began = seconds * 1000, moment - timedelta(0, seconds)
+            # Whole nanoseconds, which every store keeps alike.
+            duration, began = round(seconds * 1e9) / 1e6, moment - timedelta(0, seconds)
         if self.waiting and step.name in self.waiting:
             superstep, number = self._end_pause(step, (superstep, number), status, facts)
         record = _new_record(

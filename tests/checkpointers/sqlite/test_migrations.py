@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,25 @@ def test_workflows_are_listed(old: SqliteCheckpointer) -> None:
     assert [workflow.id for workflow in old.workflows(parent="nested")] == ["nested/inner"]
     assert "third is broken" in str(old.workflow("failed"))
     assert read(old, "lineage", "fork").workflow.id == "finished"
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+def test_steps_keep_what_is_read_of_them(path: Path, tmp_path: Path) -> None:
+    shutil.copy(path, tmp_path / "old.db")
+    told = "SELECT workflow, superstep, node, status, created_at, completed_at, duration_ms FROM steps"
+    with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
+        before = connection.execute(told).fetchall()
+    store = SqliteCheckpointer(tmp_path / "old.db")
+    store.open()
+    with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
+        after = connection.execute(told).fetchall()
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert {row[3] for row in after} == {"completed", "failed", "paused"}
+    assert [row[:6] for row in after] == [row[:6] for row in before]
+    assert [row[6] for row in after] == [row[6] and pytest.approx(row[6], abs=1e-6) for row in before]
+    last = store.steps("finished")[-1]
+    assert (last.input_versions, last.output_versions) == ({"c": 1}, {"d": 1})
+    store.close()
 
 
 def test_values_are_read(old: SqliteCheckpointer) -> None:

@@ -464,7 +464,7 @@ def test_hostile_bytes_come_back_as_undecodable_or_plain_data(tmp_path: Path, ho
     assert len(store.steps("w")) == 3
 
 
-@pytest.mark.parametrize("change", ["versions = '['", "versions = '7'", "status = 'odd'", "superstep = -1"])
+@pytest.mark.parametrize("change", ["versions = '['", "versions = '7'", "unusual = 'odd'", "superstep = -1"])
 def test_a_row_that_makes_no_sense_is_reported_as_damage(tmp_path: Path, change: str) -> None:
     store = written(tmp_path / "w.db", 1)
     connection = sqlite3.connect(tmp_path / "w.db")

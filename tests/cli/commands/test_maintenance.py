@@ -97,11 +97,11 @@ def test_a_backup_opens_like_the_original_and_overwrites_nothing(mine: Cli, tmp_
 def test_info_and_check_of_a_sound_store(mine: Cli) -> None:
     found = mine.json("db", "info")
     assert found == database(SqliteCheckpointer(mine.database))
-    assert (found["workflows"]["failed"], found["children"], found["schema_version"]) == (2, 10, 3)
+    assert (found["workflows"]["failed"], found["children"], found["schema_version"]) == (2, 10, 4)
     assert "Database: FILE" in mine.settled(mine("db", "info").out)
     mine.golden("db-check", "db", "check")
     mine.golden("db-migrate", "db", "migrate")
-    assert mine.json("db", "migrate")["after"] == 3
+    assert mine.json("db", "migrate")["after"] == 4
     mine.golden("db-without-a-verb", "db", code=2)
 
 

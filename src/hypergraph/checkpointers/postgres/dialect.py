@@ -31,6 +31,7 @@ WHERE w.id = ?
 """  # noqa: S608 - fixed names
 
 POSTGRES = Dialect(
+    brief=False,
     owned="SELECT 1 FROM workflows WHERE key = ? AND fence = ? FOR UPDATE",
     owner=(
         "SELECT key, status, fence, owner_pid, owner_host, owner_since, crashes FROM workflows WHERE id = ? "

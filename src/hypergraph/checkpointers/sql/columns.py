@@ -6,7 +6,7 @@ alone: no record is built and no value is touched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache, wraps
 from types import NoneType
@@ -61,6 +61,9 @@ STEP_COLUMNS = (
     *STEP_OWN,
     *("versions", "extra"),
 )
+# What SQLite stores in place of some, in fewer bytes; it computes these from them: see sqlite/migrations.py.
+BRIEF = {"status": "unusual", "completed_at": "ended", "duration_ms": "took"}
+WRITTEN = {False: STEP_COLUMNS, True: tuple(BRIEF.get(name, name) for name in STEP_COLUMNS)}  # by brevity
 VALUE_KEY = ("workflow", "kind", "name", "superstep", "idx", "node")
 USAGE_COLUMNS = ("workflow", "superstep", "node", "step", "name", "amount")
 VALUE_COLUMNS = (*VALUE_KEY, "version", "format", "checksum", "data", "base")
@@ -207,8 +210,25 @@ def mapping_of(found: Any, kind: type) -> Any:
     return found
 
 
+def versions_text(brief: bool, taken: Mapping[str, int], made: Mapping[str, int]) -> str:
+    """Return versions as they are written: as JSON, or briefly without its ends and with a line for each."""
+    encoded = _encoder()((taken, made))
+    if brief:
+        encoded = encoded[2:-2].replace(b"},{", b"\n")  # JSON has no such character, so nothing is lost
+    return encoded.decode()
+
+
+@cache
+def _encoder() -> Callable[[Any], bytes]:
+    import msgspec  # several times faster than json, and not needed to read
+
+    return msgspec.json.Encoder().encode
+
+
 def versions_in(text: str) -> list[dict[str, int]]:
     """Return the versions of what a step took, and made. Raises ValueError for anything else."""
+    if not text.startswith("["):
+        text = "[{" + text.replace("\n", "},{") + "}]"
     return [mapping_of(each, int) for each in parsed(text)]
 
 

@@ -24,6 +24,7 @@ class Dialect(NamedTuple):
     the transaction ends are locked.
     """
 
+    brief: bool  # steps are written with the columns of BRIEF, and with brief versions
     owned: str  # (key, fence) -> a row if the claim is the newest
     owner: str  # (id) -> key, status, fence, process, address, since, crashes
     key: str  # (id) -> key

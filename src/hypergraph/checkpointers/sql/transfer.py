@@ -20,6 +20,8 @@ from hypergraph.checkpointers.records import NewWorkflow, StepRecord, taken
 from hypergraph.checkpointers.references import REFERENCE, reference_in
 from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.columns import (
+    EPOCH,
+    MICROSECOND,
     NONSENSE,
     STEP_COLUMNS,
     STEP_EXTRAS,
@@ -35,10 +37,12 @@ from hypergraph.checkpointers.sql.columns import (
     parsed,
     time_of,
     versions_in,
+    versions_text,
 )
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.reads import extras_in
 from hypergraph.checkpointers.sql.writes import (
+    ADD,
     STEP_DEFAULTS,
     STRUCTURE,
     awaits_text,
@@ -472,7 +476,7 @@ def _loaded(
 ) -> Iterator[str]:
     root = cast(WorkflowPart, parts[0])
     rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _PARTS}
-    key, renamed = 0, []
+    key, renamed, brief = 0, [], connection.dialect.brief
     for part in parts:
         if isinstance(part, WorkflowPart):
             called = name if part is root else moved(part.id, root.id, name)
@@ -480,7 +484,7 @@ def _loaded(
             renamed.append((key, part.id, called))
             yield called
         elif isinstance(part, StepPart):
-            rows["steps"].append((key, *_step_row(part, root.id, name)))
+            rows["steps"].append((key, *_step_row(part, root.id, name, brief)))
         elif isinstance(part, ValuePart):
             taker = moved(part.node, root.id, name) if part.role == "signal" else part.node
             row = _value_row(msgspec.structs.replace(part, node=taker), inside)
@@ -506,7 +510,9 @@ def _insert(connection: Connection, rows: Mapping[str, list[tuple[Any, ...]]]) -
         if rows[table]:
             if table in RARE:
                 connection.make(table)
-            connection.executemany(inserting(table, columns), rows[table])
+            is_step = table == "steps"
+            added = ADD[connection.dialect.brief] if is_step else inserting(table, columns)
+            connection.executemany(added, rows[table])
 
 
 def _add_workflow(
@@ -562,17 +568,18 @@ def _parent(connection: Connection, part: WorkflowPart, root: WorkflowPart, name
     return part.parent_id
 
 
-def _step_row(part: StepPart, origin: str, name: str) -> tuple[Any, ...]:
+def _step_row(part: StepPart, origin: str, name: str, brief: bool) -> tuple[Any, ...]:
     more = part.more or More()
     child = more.child_workflow_id
     if child is not None:
         more = msgspec.structs.replace(more, child_workflow_id=moved(child, origin, name))
     extra = msgspec.json.encode(more).decode()
+    created, ended = (part.created_at - EPOCH) // MICROSECOND, micros(part.completed_at)
     return (
-        *(part.superstep, part.node, part.index, part.status.value, micros(part.created_at)),
-        micros(part.completed_at),
+        *(part.superstep, part.node, part.index, part.status.value, created),
+        ended - created if brief and ended is not None else ended,
         *(getattr(part, field) for field in _STORED),
-        json.dumps([part.input_versions, part.output_versions]),
+        versions_text(brief, part.input_versions, part.output_versions),
         None if extra == "{}" else extra,
     )
 

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from datetime import datetime
-from functools import cache
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -54,11 +53,13 @@ from hypergraph.checkpointers.sql.columns import (
     USAGE_COLUMNS,
     VALUE_COLUMNS,
     VALUE_KEY,
+    WRITTEN,
     Row,
     micros,
     or_corrupt,
     parsed,
     time_of,
+    versions_text,
 )
 from hypergraph.checkpointers.sql.connection import Connection, Database, Locks
 from hypergraph.checkpointers.sql.dialect import PAYLOAD
@@ -143,13 +144,6 @@ def new_row(workflow_id: str, new: NewWorkflow, time: datetime, digest: bytes | 
     )
 
 
-@cache
-def _encoder() -> Callable[[Any], bytes]:
-    import msgspec  # several times faster than json, and not needed to read
-
-    return msgspec.json.Encoder().encode
-
-
 def _extra(record: StepRecord, seal: str | None) -> str | None:
     """Return the fields that most steps do not have, as one text."""
     given = zip(STEP_EXTRAS, _extras(record), _NO_EXTRAS, strict=True)
@@ -169,11 +163,11 @@ def copied_extra(extra: str | None, origin: str, workflow_id: str) -> str:
     return _dumps(found)
 
 
-def rows_of(key: int, step: EncodedStep) -> tuple[Row, list[Row]]:
-    """Return the row of a step, by STEP_COLUMNS, and those of its values, by VALUE_COLUMNS."""
+def rows_of(key: int, step: EncodedStep, *, brief: bool = False) -> tuple[Row, list[Row]]:
+    """Return the row of a step, by WRITTEN, and those of its values, by VALUE_COLUMNS."""
     record, payloads, seal, is_usual = step
     superstep, node, index, status = record.superstep, record.node_name, record.index, record.status
-    ended, texts, extra = record.completed_at, _NO_TEXTS, None
+    began, ended, texts, extra = record.created_at, record.completed_at, _NO_TEXTS, None
     if not is_usual and (_rare(record) != _NOTHING_RARE or record.values is None or seal is not None):
         texts, extra = tuple(map(text, _texts(record))), _extra(record, seal)
     row = (
@@ -182,11 +176,11 @@ def rows_of(key: int, step: EncodedStep) -> tuple[Row, list[Row]]:
         node,
         index,
         status._value_,  # the property `value` costs several times as much
-        (record.created_at - EPOCH) // MICROSECOND,
-        None if ended is None else (ended - EPOCH) // MICROSECOND,
+        (began - EPOCH) // MICROSECOND,
+        None if ended is None else (ended - (began if brief else EPOCH)) // MICROSECOND,
         *_numbers(record),
         *texts,
-        _encoder()((record.input_versions, record.output_versions)).decode(),
+        versions_text(brief, record.input_versions, record.output_versions),
         extra,
     )
     kind = OUTPUT if status is StepStatus.COMPLETED else OTHER
@@ -220,9 +214,10 @@ def summary_rows(key: int, payload: Payload | None) -> list[Row]:
     return [(key, SUMMARY, text(name), superstep, index, "", version, text(kept), checksum, data, None)]
 
 
-def inserting(table: str, columns: Sequence[str]) -> str:
-    """Return the statement that adds a row."""
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - fixed names
+def inserting(table: str, columns: Sequence[str], given: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return the statement that adds a row; some columns may be `given` as more than a parameter."""
+    marks = ", ".join(given.get(name, "?") for name in columns)
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608 - fixed names
 
 
 def replacing(columns: Sequence[str], key: Sequence[str]) -> str:
@@ -232,11 +227,14 @@ def replacing(columns: Sequence[str], key: Sequence[str]) -> str:
 
 
 # A pause is completed in place, nothing else is ever replaced.
-COMPLETING = f"{replacing(STEP_COLUMNS, STEP_KEY)} WHERE steps.status = '{StepStatus.PAUSED.value}'"
+_PAUSED = f"WHERE steps.status = '{StepStatus.PAUSED.value}'"
+COMPLETING = f"{replacing(STEP_COLUMNS, STEP_KEY)} {_PAUSED}"
 NEW = f"{inserting('workflows', NEW_COLUMNS)} RETURNING key"
 STRUCTURE = f"{inserting('structures', ('digest', 'graph', 'node_hashes'))} ON CONFLICT DO NOTHING"
-STEP = f"{inserting('steps', STEP_COLUMNS)} {COMPLETING}"
-PUT = f"{inserting('steps', STEP_COLUMNS)} {replacing(STEP_COLUMNS, STEP_KEY)}"
+_BRIEFLY = {"unusual": f"nullif(?, '{StepStatus.COMPLETED.value}')", "took": "round(? * 1e6)"}
+ADD = {brief: inserting("steps", columns, _BRIEFLY) for brief, columns in WRITTEN.items()}  # by brevity
+PUT = {brief: f"{ADD[brief]} {replacing(columns, STEP_KEY)}" for brief, columns in WRITTEN.items()}
+STEP = {brief: f"{put} {_PAUSED}" for brief, put in PUT.items()}
 VALUE = f"{inserting('vals', VALUE_COLUMNS)} {replacing(VALUE_COLUMNS, VALUE_KEY)}"
 RECORDED = "SELECT 1 FROM steps WHERE workflow = ? AND superstep = ? AND node = ?"
 NO_VALUES = (
@@ -301,14 +299,15 @@ def copy_history(connection: Connection, key: int, workflow_id: str, new: NewWor
         "UPDATE workflows SET scrambled = (SELECT scrambled FROM workflows WHERE key = ?) WHERE key = ?",
         (source, key),
     )
-    values, steps = ", ".join(VALUE_COLUMNS[1:]), ", ".join(STEP_COLUMNS[1:])
+    columns = WRITTEN[connection.dialect.brief]
+    values, steps = ", ".join(VALUE_COLUMNS[1:]), ", ".join(columns[1:])
     connection.execute(
         f"INSERT INTO vals (workflow, {values}) SELECT ?, {values} FROM vals {where} AND kind NOT IN {apart}",  # noqa: S608 - fixed names
         (key, *bounds),
     )
     rows = connection.execute(f"SELECT {steps} FROM steps {where} ORDER BY superstep, idx", bounds).fetchall()  # noqa: S608 - as above
     connection.executemany(
-        f"INSERT INTO steps (workflow, {steps}) VALUES ({', '.join('?' * len(STEP_COLUMNS))})",  # noqa: S608 - as above
+        inserting("steps", columns),
         ((key, *row[:-1], copied_extra(row[-1], origin, workflow_id)) for row in rows),
     )
     for node, visit in connection.execute(
@@ -480,15 +479,15 @@ def commit(connection: Connection, unit: Commit, database: Database) -> None:
     """Write one unit, under a claim that this process holds and that is still the newest."""
     claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage, summary, *_ = unit
     key, fence = claim.key, claim.fence
-    execute = connection.execute
+    execute, brief = connection.execute, connection.dialect.brief
     is_held = (key, fence) in database.locks.held  # not if it was released, or was the parent's before a fork
     # The workflow stays ours until the transaction ends.
     if not is_held or execute(connection.dialect.owned, (key, fence)).fetchone() is None:
         raise taken_over(claim.workflow_id)
     values = []
     for step in steps:
-        row, own = rows_of(key, step)
-        if execute(STEP, row).rowcount != 1:
+        row, own = rows_of(key, step, brief=brief)
+        if execute(STEP[brief], row).rowcount != 1:
             raise recorded_already(step.record)
         values += own
     if inputs:
@@ -639,8 +638,8 @@ def insert(
     if new.copies:
         copy_history(connection, key, workflow_id, new)
     for step in new.steps:
-        row, values = rows_of(key, step)
-        connection.execute(STEP, row)
+        row, values = rows_of(key, step, brief=connection.dialect.brief)
+        connection.execute(STEP[connection.dialect.brief], row)
         connection.executemany(VALUE, values)
     if new.steps:
         connection.execute(COUNT_AGAIN, (key, 0))
@@ -673,8 +672,8 @@ def put(connection: Connection, database: Database, step: EncodedStep, encoding:
     if connection.execute(RECORDED, place).fetchone():
         connection.execute(NO_VALUES, place)
     connection.execute(SCRAMBLED, {"key": key, "superstep": record.superstep, "idx": record.index})
-    row, values = rows_of(key, step)
-    connection.execute(PUT, row)
+    row, values = rows_of(key, step, brief=connection.dialect.brief)
+    connection.execute(PUT[connection.dialect.brief], row)
     connection.execute(COUNT_AGAIN, (key, record.superstep))
     connection.execute(NO_SUMMARY, (key,))
     connection.executemany(VALUE, values)
@@ -758,7 +757,7 @@ _SETTLE = (  # unless an item that ended meanwhile has changed it already
 _RAISE_NEXT = "UPDATE workflows SET fence = fence + 1 WHERE id = ? AND owner_pid IS NULL"
 _RAISE_TO = "UPDATE workflows SET fence = ? WHERE id = ? AND owner_pid IS NULL AND fence < ?"
 _STILL_PAUSED = (
-    "UPDATE steps SET status = status WHERE workflow = ? AND superstep = ? AND node = ? AND status = 'paused'"
+    "UPDATE steps SET idx = idx WHERE workflow = ? AND superstep = ? AND node = ? AND status = 'paused'"
 )
 _ANSWERED = f"{inserting('vals', VALUE_COLUMNS)} ON CONFLICT DO NOTHING"
 _NOT_ANSWERED = f"DELETE FROM vals WHERE {' AND '.join(f'{name} = ?' for name in VALUE_KEY)} AND version = 0"  # noqa: S608 - fixed names

@@ -12,6 +12,7 @@ FROM workflows AS w LEFT JOIN vals AS v ON v.workflow = w.key
 """  # noqa: S608 - fixed names
 
 SQLITE = Dialect(
+    brief=True,
     owned="SELECT 1 FROM workflows WHERE key = ? AND fence = ?",
     owner=(
         "SELECT key, status, fence, owner_pid, owner_host, owner_since, crashes FROM workflows WHERE id = ?"

@@ -14,7 +14,10 @@ workflows   one row each; `key` is never used twice, so a stale claim cannot fit
             `scrambled` says that indexes do not grow with supersteps, which runners never let happen;
             a long one has `counted_steps` before superstep `counted`
 structures  graph and node hashes by content, shared by the items of a map and by forks
-steps       one row per (workflow, superstep, node)
+steps       one row per (workflow, superstep, node). `status`, `completed_at` and `duration_ms` are computed
+            from what is stored in fewer bytes: `unusual` is the status unless it is "completed", `ended` are
+            microseconds since `created_at`, `took` are nanoseconds. A computed column of type REAL would
+            become an integer where SQLite sorts: 180.0 would be 180
 vals        one row per value: kind OUTPUT (of completed steps), INPUT (idx is the version, superstep the one
             it enters before), OTHER (of paused, failed and stopped steps), INNER (a step inside of a node:
             name is its key, idx its place in the visit, version the visit, base the fence of its writer),
@@ -133,6 +136,14 @@ _STEPS = """CREATE TABLE steps (
         cached INTEGER NOT NULL, attempt INTEGER NOT NULL, error TEXT, error_type TEXT,
         versions TEXT NOT NULL, extra TEXT{more},
         PRIMARY KEY (workflow, superstep, node)) WITHOUT ROWID"""
+_BRIEF_STEPS = """CREATE TABLE steps (
+        workflow INTEGER NOT NULL, superstep INTEGER NOT NULL, node TEXT NOT NULL, idx INTEGER NOT NULL,
+        unusual TEXT, created_at INTEGER NOT NULL, ended INTEGER, took INTEGER,
+        cached INTEGER NOT NULL, attempt INTEGER NOT NULL, visit INTEGER NOT NULL,
+        error TEXT, error_type TEXT, versions TEXT NOT NULL, extra TEXT,
+        status TEXT AS (coalesce(unusual, 'completed')), completed_at INTEGER AS (created_at + ended),
+        duration_ms AS (took / 1e6),
+        PRIMARY KEY (workflow, superstep, node)) WITHOUT ROWID"""
 _REST = (
     """CREATE TABLE vals (
         workflow INTEGER NOT NULL, kind INTEGER NOT NULL, name TEXT NOT NULL, superstep INTEGER NOT NULL,
@@ -188,13 +199,14 @@ _TRIGGERS = (
 )
 
 
-_TODAY = (
+_LATER = (
     _WORKFLOWS.format(more=", reason TEXT, counted INTEGER, counted_steps INTEGER"),
-    _STEPS.format(more=", visit INTEGER NOT NULL DEFAULT 1"),
     *_REST,
     _STRUCTURES,
     *_TRIGGERS,
 )
+_THIRD = (_STEPS.format(more=", visit INTEGER NOT NULL DEFAULT 1"), *_LATER)
+_TODAY = (_BRIEF_STEPS, *_LATER)
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
@@ -226,13 +238,35 @@ def _store_less(connection: sqlite3.Connection) -> None:
         connection.execute(trigger)
 
 
+def _make_steps_brief(connection: sqlite3.Connection) -> None:
+    for trigger in ("grown", "inserted_before"):
+        connection.execute(f"DROP TRIGGER {trigger}")
+    connection.execute("ALTER TABLE steps RENAME TO longer_steps")
+    connection.execute(_BRIEF_STEPS)
+    connection.execute(_MOVE_STEPS)
+    connection.execute("DROP TABLE longer_steps")
+    for trigger in _TRIGGERS[-2:]:
+        connection.execute(trigger)
+
+
+_MOVE_STEPS = """
+INSERT INTO steps SELECT workflow, superstep, node, idx, nullif(status, 'completed'), created_at,
+    completed_at - created_at, round(duration_ms * 1e6), cached, attempt, visit, error, error_type, versions,
+    extra
+FROM longer_steps
+"""
 # A damaged row stays as it is.
 _MOVE_VISIT = """
 UPDATE steps SET visit = json_extract(extra, '$.visit'), extra = nullif(json_remove(extra, '$.visit'), '{}')
 WHERE CASE WHEN json_valid(extra) THEN json_extract(extra, '$.visit') END IS NOT NULL
 """
 # A new file gets the tables of today, an older one what it lacks.
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables, _add_reason, _store_less)
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    _create_tables,
+    _add_reason,
+    _store_less,
+    _make_steps_brief,
+)
 _CREATED = len(MIGRATIONS)
 
 _PLAIN_TABLE = r"CREATE TABLE\b"  # as SQLite keeps it: not a virtual one
@@ -256,6 +290,7 @@ SCHEMAS: tuple[frozenset[tuple[str, str, str]], ...] = (
     frozenset(),
     _objects((_WORKFLOWS.format(more=""), *_EARLIER)),
     _objects((_WORKFLOWS.format(more=", reason TEXT"), *_EARLIER)),
+    _objects(_THIRD),
     _objects(_TODAY),
 )
 _RARE_OBJECTS = tuple(map(_objects, RARE.values()))
