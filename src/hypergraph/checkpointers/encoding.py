@@ -429,7 +429,8 @@ class Encoding:
         if data is None:
             missing = Undecodable(f"not stored: {payload.format[1:]}")
             return missing if payload.format == DROPPED else missing.summed_as(payload.checksum)
-        if self.recognised is not None and (given := self.recognised.get(workflow_id, payload)) is not None:
+        known = self.recognised
+        if known is not None and known.rows and (given := known.get(workflow_id, payload)) is not None:
             return given[0]
         try:
             if payload.format == self.tag == self.format and payload.base is None:  # as most values are

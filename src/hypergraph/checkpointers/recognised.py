@@ -19,7 +19,7 @@ class Recognised:
 
     def __init__(self) -> None:
         self._forms: dict[int, tuple[Any, Serializer, Form]] = {}  # by the id of the value
-        self._rows: dict[tuple[object, ...], tuple[Any]] = {}
+        self.rows: dict[tuple[object, ...], tuple[Any]] = {}  # the values, by where they are stored
 
     def form_of(self, value: Any, serializer: Serializer) -> Form:
         """Return the sums of the bytes that a value is stored as. Raises TypeError if it cannot be stored."""
@@ -35,11 +35,11 @@ class Recognised:
 
     def add(self, workflow_id: str, payload: Payload, value: Any) -> None:
         """Take a given value for a stored one."""
-        self._rows[_place(workflow_id, payload)] = (value,)
+        self.rows[_place(workflow_id, payload)] = (value,)
 
     def get(self, workflow_id: str, payload: Payload) -> tuple[Any] | None:
         """Return the given value that is stored there, None if it is not known to be one."""
-        return self._rows.get(_place(workflow_id, payload))
+        return self.rows.get(_place(workflow_id, payload))
 
 
 def sums_of(raw: bytes) -> Form:
