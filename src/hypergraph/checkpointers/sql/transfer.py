@@ -37,7 +37,6 @@ from hypergraph.checkpointers.sql.columns import (
     parsed,
     time_of,
     versions_in,
-    versions_text,
 )
 from hypergraph.checkpointers.sql.connection import Connection
 from hypergraph.checkpointers.sql.reads import extras_in
