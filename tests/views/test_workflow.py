@@ -131,7 +131,7 @@ def test_failures_are_told_where_they_happened(store: Checkpointer) -> None:
     assert (first["workflow"], first["node"], first["index"]) == ("n/halving/item-1", "half", 0)
     assert [e["workflow"] for e in failures(store, "n")["items"]] == ["n/halving/item-1", "n/halving/item-3"]
     groups = errors(store)
-    assert [(g["message"], g["count"]) for g in groups["items"]] == [("5 is odd", 1), ("3 is odd", 1)]
+    assert [(g["message"], g["count"], g["variants"]) for g in groups["items"]] == [("5 is odd", 2, 2)]
     assert errors(store, graph="nested")["failures"] == 2
     assert errors(store, graph="else")["failures"] == 0
     assert errors(store, since="1h")["failures"] == 2
