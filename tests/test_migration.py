@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import runpy
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import make_dataclass
 from pathlib import Path
@@ -674,6 +678,29 @@ def test_a_call_that_must_not_be_repeated_is_not_moved_to_make_more(on_ambiguous
         assert "must not be repeated" in (found.reason or "")
     else:
         assert found.outcome == "moves"
+
+
+def test_calls_that_left_no_result_are_named(tmp_path: Path) -> None:
+    program = tmp_path / "posting.py"
+    program.write_text(
+        "import os\n"
+        "from hypergraph import Graph, SqliteCheckpointer, SyncRunner, node\n"
+        "@node(output_name='receipt', repeatable=False)\n"
+        "def post(n: int) -> int:\n"
+        "    if n == 2 and 'DIE' in os.environ: os._exit(9)\n"
+        "    return n\n"
+        "one = Graph([post], name='one')\n"
+        "graph = Graph([one.as_node(name='each').map_over('n')], name='all')\n"
+        "if 'DIE' in os.environ:\n"
+        "    SyncRunner(checkpointer=SqliteCheckpointer('runs.db')).run(graph, n=[1, 2], workflow_id='w')\n"
+    )
+    environment = {**os.environ, "DIE": "1"}
+    died = subprocess.run([sys.executable, program], cwd=tmp_path, env=environment, check=False)
+    assert died.returncode == 9
+    graph = runpy.run_path(str(program))["graph"]
+    found = only(migrate(SqliteCheckpointer(tmp_path / "runs.db"), graph, dry_run=True))
+    assert found.unresolved == ("each/item-1/post",)
+    assert "each/item-1/post began and left no result" in found.text
 
 
 def test_every_new_node_that_a_run_comes_to_is_named() -> None:

@@ -26,7 +26,7 @@ from hypergraph.durability.code_changes import (
 )
 from hypergraph.durability.code_hashes import node_hashes
 from hypergraph.durability.history import stored_in
-from hypergraph.durability.once_only import refuse_repetition
+from hypergraph.durability.once_only import open_effects_in, recorded_once_only, refuse_repetition
 from hypergraph.durability.resume import refuse_defaults, refuse_remaking_inside, take_up
 from hypergraph.engine.admission import admit
 from hypergraph.engine.kernel import SyncKernel
@@ -71,6 +71,7 @@ class Migrated:
     changed: tuple[str, ...] = ()  # nodes whose code has changed, and whose recorded results are kept
     asks: tuple[str, ...] = ()  # the questions that are open
     runs_next: tuple[str, ...] = ()  # the nodes that a resume runs first
+    unresolved: tuple[str, ...] = ()  # calls with repeatable=False that began and left no result
 
     @property
     def text(self) -> str:
@@ -82,6 +83,11 @@ class Migrated:
         parts = [f"waits for {', '.join(self.asks)}"] if self.asks else []
         parts += [f"runs {', '.join(self.runs_next)}"] if self.runs_next else []
         text = [" and ".join(parts) or "has nothing left to run"]
+        if self.unresolved:
+            first, more = self.unresolved[0], len(self.unresolved) - 1
+            others = f" and {plural(more, 'other call')}" if more else ""
+            what = f"{first}{others} began and left no result"
+            text += [f"{what}: on_ambiguous decides, else a resume is refused"]
         text += [f"renamed {', '.join(self.renamed)}"] if self.renamed else []
         text += [f"upgrades {', '.join(self.upgraded)}"] if self.upgraded else []
         text += [f"adds {', '.join(self.added)}"] if self.added else []
@@ -337,7 +343,24 @@ class _Move:
             changed=found.changed,
             asks=found.asks,
             runs_next=found.runs_next or remade,
+            unresolved=(*self._unresolved(workflow), *self._unresolved_steps(workflow)),
         )
+
+    def _unresolved(self, workflow: Workflow, around: str = "") -> Iterator[str]:
+        """Yield the nodes with repeatable=False that began and left no result, as paths with their items."""
+        once = recorded_once_only(workflow)
+        for _, node in self.store.backend.read_announced(workflow.id):
+            if node in once:
+                yield f"{around}{node}"
+        for child in self.store.backend.find(Query(_UNFINISHED, parent=workflow.id, limit=None))[0]:
+            if len(child.id) > len(workflow.id):  # the id of a child begins with its parent's
+                own = child.node_name if child.item is None else f"item-{child.item}"
+                yield from self._unresolved(child, f"{around}{own}/")
+
+    def _unresolved_steps(self, workflow: Workflow) -> Iterator[str]:
+        for effect in open_effects_in(self.store, workflow):
+            if effect.step is not None:
+                yield effect.title
 
     def _restore(self, graph: Graph, workflow: Workflow, *, is_inside: bool = False) -> tuple[str, ...]:
         """Restore a run and the unfinished ones inside of it, as a resume does. Raises what that raises.

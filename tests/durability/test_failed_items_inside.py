@@ -19,6 +19,8 @@ from hypergraph.checkpointers import (
     WorkflowStatus,
     copy_store,
 )
+from hypergraph.checkpointers.records import NewWorkflow
+from hypergraph.exceptions import WorkflowError, WorkflowLockedError
 from hypergraph.runners import SyncRunner
 from hypergraph.views.export import exported, imported
 
@@ -293,3 +295,52 @@ def test_failed_items_run_again_while_others_wait(
     assert result.completed
     assert result["total"] == 10
     assert shop.called() == ["add"]
+
+
+def test_an_answer_that_no_run_has_used_is_replaced(durable: On, store: Checkpointer) -> None:
+    shop = Desk(set())
+    durable.run(shop.graph, n=[2, 6], workflow_id="w")
+    key = "each.item-1.price"
+    store.answer("w", key, 7, by="ann")
+    with pytest.raises(WorkflowError, match=r"No run has used that one yet: .*, replace=True\)"):
+        store.answer("w", key, 8)
+    with pytest.raises(WorkflowError, match="No run has used that one yet"):
+        durable.run(shop.graph, {key: 8}, workflow_id="w")
+    with pytest.raises(WorkflowError, match="No run has used that one yet"):
+        store.answer("w/each/item-1", "price", 8)
+    store.answer("w", key, 8, replace=True)
+    store.answer("w/each/item-1", "price", 9, by="bob", replace=True)
+    assert store.workflow("w").status is WorkflowStatus.PAUSED
+    assert durable.run(shop.graph, workflow_id="w")["price"] == [1, 9]
+    with pytest.raises(WorkflowError, match="To change the answer of this item alone, run 'w/each/item-1'"):
+        store.answer("w", key, 1, replace=True)
+
+
+def test_an_answer_is_not_replaced_while_a_process_runs_the_workflow(
+    durable: On, store: Checkpointer
+) -> None:
+    shop = Desk(set())
+    durable.run(shop.graph, n=[2, 6], workflow_id="w")
+    store.answer("w", "each.item-1.price", 7)
+    claim = store.backend.claim("w", NewWorkflow(), store.encoding)
+    with pytest.raises(WorkflowLockedError):
+        store.answer("w", "each.item-1.price", 8, replace=True)
+    store.backend.release(claim)
+    store.answer("w", "each.item-1.price", 8, replace=True)
+    assert durable.run(shop.graph, workflow_id="w")["price"] == [1, 8]
+
+
+def test_a_rerun_that_an_item_refuses_is_not_recommended(durable: On) -> None:
+    def graphs(look: Any) -> tuple[Graph, Graph]:
+        send = FunctionNode(lambda price: price, "send", "sent", repeatable=False)
+        ask = interrupt("price")(lambda half: half if half < 3 else None).with_name("ask")
+        one = Graph([FunctionNode(look, "look", "half"), ask, send], name="one")
+        return one, Graph([one.as_node(name="each").map_over("n")], name="all")
+
+    (one, first), (changed, second) = graphs(lambda n: n), graphs(lambda n: n + 0)
+    durable.run(first, n=[2, 6], workflow_id="w")
+    durable.map(one, n=[2, 6], map_over="n", workflow_id="m")
+    with pytest.warns(UserWarning, match="A rerun is not possible: in 'w/each/item-0' node 'send' has comp"):
+        durable.run(second, workflow_id="w")
+    with pytest.warns(UserWarning, match="A rerun is not possible: in 'm/item-0' node 'send' has completed"):
+        durable.map(changed, n=[2, 6], map_over="n", workflow_id="m")

@@ -131,12 +131,12 @@ def test_a_second_answer_is_refused_and_the_same_one_is_not(durable: On, store: 
     store.answer("w", "approved", True)
     with pytest.raises(WorkflowError, match="'approved' of workflow 'w' has been answered already") as unused:
         store.answer("w", "approved", False)
-    assert str(unused.value).endswith("fork the workflow before the question: fork_from=('w', 0).")
+    assert str(unused.value).endswith("store.answer('w', 'approved', ..., replace=True).")
     with pytest.raises(WorkflowError, match="has been answered already"):
         durable.run(office.graph, {"approved": False}, workflow_id="w", new_turn=True)
     with pytest.raises(WorkflowError, match="has been answered already") as unused:
         durable.run(office.graph, {"approved": False}, workflow_id="w")
-    assert str(unused.value).endswith("fork the workflow before the question: fork_from=('w', 0).")
+    assert str(unused.value).endswith("store.answer('w', 'approved', ..., replace=True).")
     assert durable.run(office.graph, SIGNED, workflow_id="w")["approved"] is True
     store.answer("w", "approved", True)
     with pytest.raises(

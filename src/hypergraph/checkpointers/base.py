@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -44,6 +45,7 @@ from hypergraph.checkpointers.records import (
     FINISHED,
     Checkpoint,
     NewWorkflow,
+    Ownership,
     Payload,
     Signal,
     StepRecord,
@@ -1034,6 +1036,7 @@ class Checkpointer:
         by: str | None = None,
         question: str | None = None,
         graph: Any = None,
+        replace: bool = False,
     ) -> None:
         """Answer an open question without running anything; the next run of the workflow uses the answer.
 
@@ -1047,9 +1050,11 @@ class Checkpointer:
             graph: The graph of today, if it is known. The answer is then checked as a run does that: by the
                 code of its type, too, such as a validator. If the graph has `formerly`, the key may be a name
                 of today, as in `result.pause`, while the store keeps the recorded one.
+            replace: Take the place of an answer that was given with `answer`, and that no run has used yet.
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist.
+            WorkflowLockedError: an answer is to be replaced, and a process is running the workflow.
             WorkflowError: it does not ask this, has been answered already, or its deadline has passed.
             InvalidAnswerError: the value is not of the type that the question asks for, or cannot be stored.
             ValueError: the question needs several answers at once; see `answer_all`.
@@ -1068,7 +1073,7 @@ class Checkpointer:
             >>> runner.run(graph, workflow_id="offer")["approved"]
             True
         """
-        self.answer_all(workflow_id, {key: value}, by=by, question=question, graph=graph)
+        self.answer_all(workflow_id, {key: value}, by=by, question=question, graph=graph, replace=replace)
 
     def send(self, workflow_id: str, name: str, value: Any, *, by: str | None = None) -> None:
         """Send a value to a workflow; the next `receive` node of that name gets it.
@@ -1126,6 +1131,7 @@ class Checkpointer:
         by: str | None = None,
         question: str | None = None,
         graph: Any = None,
+        replace: bool = False,
     ) -> None:
         """Answer several open questions at once: all of the answers are kept, or none.
 
@@ -1138,6 +1144,7 @@ class Checkpointer:
             by: Who gives them; kept in the history.
             question: The `Question.id` if all of them belong to one question, as in `answer`.
             graph: The graph of today, if it is known, as in `answer`.
+            replace: Take the place of answers that no run has used yet, as in `answer`.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, interrupt
@@ -1152,8 +1159,31 @@ class Checkpointer:
         """
         if self.backend.read_workflow(workflow_id) is None:
             raise self._not_found(workflow_id)
+        with self._held(workflow_id, answers) if replace else nullcontext():
+            keep = partial(record_answers, self, workflow_id, by=by, question_id=question, replaces=replace)
+            self._keep_answers(workflow_id, answers, graph, keep)
+
+    @contextmanager
+    def _held(self, workflow_id: str, keys: Iterable[str]) -> Iterator[None]:
+        """Hold what asks, and the run around it: no run takes an answer while it is replaced."""
+        asking = {found.step.workflow_id for found in open_questions(self, workflow_id, keys)}
+        whole = outermost(workflow_id)
+        claims: list[Ownership] = []
+        try:
+            for each in [whole, *sorted(asking - {whole})]:
+                new = NewWorkflow(parent_id=None if each == whole else whole)  # it is there already
+                claims.append(self.backend.claim(each, new, self.encoding))
+            yield
+        finally:
+            for claim in claims:
+                self.backend.release(claim)
+
+    def _keep_answers(
+        self, workflow_id: str, answers: Mapping[str, Any], graph: Any, keep: Callable[..., None]
+    ) -> None:
+        """Keep answers by the names and the types of a graph, if it is known."""
         if graph is None:
-            record_answers(self, workflow_id, answers, by, question)
+            keep(answers)
             return
         path: list[str] = []
         found = self.workflow(workflow_id)
@@ -1164,7 +1194,7 @@ class Checkpointer:
         names = None if recorded.renaming is None else recorded.renaming.inside(path)
         given = answers if names is None else names.recorded_inputs(answers)
         try:
-            record_answers(self, workflow_id, given, by, question, code=(recorded, path))
+            keep(given, code=(recorded, path))
         except (HypergraphError, ValueError, TypeError) as error:
             if names is not None:
                 names.error(error)

@@ -279,8 +279,11 @@ def record_answers(
     *,
     is_checked: bool = False,
     code: tuple[Any, Sequence[str]] | None = None,
+    replaces: bool = False,
 ) -> None:
     """Keep answers to open questions, all of them or none; the same answer again changes nothing.
+
+    With `replaces` they take the place of answers that no run has used; the caller holds the workflow.
 
     With the id of a question, the answers count for that one alone. Those of a call that has the code are
     checked against it already: it may ask for another type than when the question was asked. `code` is the
@@ -317,7 +320,8 @@ def record_answers(
             )
         own, schemas = question.own(answers), {} if is_checked else question.pause.schemas or {}
         types = {} if code is None else _types(question, *code)
-        is_replaced = not is_checked and _is_unusable(question, types)
+        is_unusable = not is_checked and _is_unusable(question, types)
+        is_replaced = is_unusable or (replaces and _has_other(store, question, own))
         if question.step.answer is None or is_replaced:
             _refuse_late(workflow_id, question, given[0])
         for name, key in question.pause.response_keys.items():
@@ -325,13 +329,19 @@ def record_answers(
             converted(key, answers[key], types.get(name))
         if question.step.answer is None or is_replaced:
             answer = store.encoding.answer(question.step, own, by)
-            kept = answer.payload._replace(version=int(is_checked or is_replaced))
+            kept = answer.payload._replace(version=int(is_checked or is_unusable))
             written.append(answer._replace(payload=kept, replaces=is_replaced))
-        elif any(_is_unlike(store, question.step.answer.get(n), value) for n, value in own.items()):
+        elif _has_other(store, question, own):
             is_unsure = code is None and not is_checked and any(_is_of_class(schemas.get(n)) for n in own)
             raise answered(store, workflow_id, given[0], hint=_REFUSED if is_unsure else "")
     if written:
         store.backend.put_answers(written)
+
+
+def _has_other(store: "Checkpointer", question: Question, own: Mapping[str, Any]) -> bool:
+    """Say whether a question has another answer than the one that is given."""
+    known = question.step.answer
+    return known is not None and any(_is_unlike(store, known.get(n), value) for n, value in own.items())
 
 
 def _types(question: Question, graph: Any, path: Sequence[str]) -> Mapping[str, Any]:
@@ -522,20 +532,25 @@ def otherwise(store: "Checkpointer", workflow_id: str, key: str, asked_by: str) 
     else:
         at = max((s.superstep for s in store.steps(workflow_id, values=False) if _has(s, name)), default=None)
     way = f"fork the workflow before the question: fork_from={(asked_by, at - 1)!r}" if at else _ANEW
+    if _has_unused(store, workflow_id, path, name):
+        return (
+            "No run has used that one yet: to give this one in its place, "
+            f"store.answer({asked_by!r}, {key!r}, ..., replace=True)."
+        )
     inside = [number for number, part in enumerate(path, 1) if _ITEM.fullmatch(part)]
     item = child_at(store, workflow_id, path[: inside[-1]]) if inside else None
-    if item is None or _has_unused(store, workflow_id, path, name) or not _follows(store, workflow_id, path):
+    if item is None or not _follows(store, workflow_id, path):
         return f"To try this one, {way}."
     own, then = moved(item.id, workflow_id, asked_by), f", then run {asked_by!r}"
     return (
-        f"To try this one, {way}. To change the answer of this item alone, run {own!r} with it and "
-        f"new_turn=True{'' if item.parent_id == workflow_id else then}."
+        f"To change the answer of this item alone, run {own!r} with it and "
+        f"new_turn=True{'' if item.parent_id == workflow_id else then}. To try it in another run, {way}."
     )
 
 
 def _has_unused(store: "Checkpointer", workflow_id: str, path: Sequence[str], name: str) -> bool:
     """Say whether a question at the end of a path keeps an answer that no run has used: it takes no other."""
-    found = child_at(store, workflow_id, path)
+    found = child_at(store, workflow_id, path) if path else store.backend.read_workflow(workflow_id)
     asking = [] if found is None else _asking(store, found.id)
     return any(step.answer is not None and name in step.answer for step in asking)
 

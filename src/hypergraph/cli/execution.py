@@ -64,6 +64,12 @@ RUN_OPTIONS = (
         "E",
         choices=("raise", "continue"),
     ),
+    Option(
+        "--max-concurrency",
+        "how many nodes run at a time, items of maps included; of graphs with async nodes or questions",
+        "N",
+        positive,
+    ),
     Option("--budget", "stop once nodes have recorded this much, like cost=1.5", "NAME=AMOUNT", many=True),
     SERVICES,
 )
@@ -177,6 +183,7 @@ def new_order(
 def options_of(given: Any) -> dict[str, Any]:
     """Return the options of a runner that a call gives."""
     found: dict[str, Any] = {"entrypoint": given.entrypoint, "max_iterations": given.max_iterations}
+    found["max_concurrency"] = getattr(given, "max_concurrency", None)
     options = {name: value for name, value in found.items() if value is not None}
     for name in ("force", "new_turn", "code_change", "restart"):
         if getattr(given, name, None):
@@ -258,6 +265,12 @@ def _run(order: Order, store: Checkpointer | None) -> RunResult | MapResult:
     }
     options = {name: value for name, value in options.items() if value is not None}
     waits = graph.has_async_nodes or graph.has_interrupts
+    if not waits and "max_concurrency" in options:
+        raise Problem(
+            USAGE,
+            "--max-concurrency has no effect: the graph has neither async nodes nor questions, and its nodes "
+            "run one at a time",
+        )
     runner: Any = AsyncRunner(checkpointer=store) if waits else SyncRunner(checkpointer=store)
     start: Callable[..., Any] = runner.map if order.is_map else runner.run
     result: RunResult | MapResult = (

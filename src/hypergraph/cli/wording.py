@@ -20,6 +20,7 @@ _WORDS = {  # how messages for Python name an option, and its name here
 }
 # Patterns are not compiled at import, because most commands succeed.
 _CHOICES = r"\b(code_change|restart)=(['\"])(\w+)\2"
+_REPLACE = r"store\.answer\('(.*?)', '(.*?)', \.\.\., replace=True\)(?:\.$)?"
 _ONLY_PYTHON = r"\s*Pass on_internal_override=[^.]*\."
 _PLACE = r"fork_from=\((['\"])(.*?)\1, (\d+|None)\)"
 # The place of a fork alone, or the whole call. A full stop would look like a part of the command.
@@ -30,9 +31,14 @@ def _plain_fork(workflow_id: str, at: str | None) -> str:
     return suggested("fork", workflow_id, options=[] if at is None else ["--at", at])
 
 
+def _replacing(found: re.Match[str]) -> str:
+    return suggested("answer", found[1], f"{found[2]}=...", options=["--replace"])
+
+
 def as_command_line(message: str, fork: Callable[[str, str | None], str] = _plain_fork) -> str:
     """Return a message for a terminal; `fork` returns the command that forks a workflow at a superstep."""
     message = re.sub(_FORK, lambda found: fork(found[2], None if found[3] == "None" else found[3]), message)
+    message = re.sub(_REPLACE, _replacing, message)
     message = re.sub(_CHOICES, lambda found: f"--{found[1].replace('_', '-')} {found[3]}", message)
     for python, option in _WORDS.items():
         message = message.replace(python, option)

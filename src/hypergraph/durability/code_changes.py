@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -181,6 +181,11 @@ class Changes:
 
     def refuse_rerun(self, store: Checkpointer) -> None:
         """Raise GraphChangedError if a run inside leads to nodes that cannot run again."""
+        for run, why in self.not_to_rerun(store):
+            raise _no_rerun(run.stored, run.outdated, why)
+
+    def not_to_rerun(self, store: Checkpointer) -> Iterator[tuple[Changes, str]]:
+        """Yield the runs inside that lead to nodes that cannot run again, and why."""
         for runs in self.inside.values():
             for run in runs:
                 names = [name for name in run.stored.inputs if name in names_to_give(run.graph)]
@@ -188,8 +193,10 @@ class Changes:
                     admission = admit(run.graph, tuple(names), on_internal_override="ignore")
                 except (HypergraphError, ValueError):  # it takes other inputs by now, which come from outside
                     continue
-                refuse_rerun(store, admission, run.stored, run.outdated)
-                run.refuse_rerun(store)
+                why = not_to_rerun(store, admission, run.stored, run.outdated)
+                if why is not None:
+                    yield run, why
+                yield from run.not_to_rerun(store)
 
 
 def changes_in(
@@ -621,11 +628,26 @@ def refuse_rerun(
     """Raise GraphChangedError if changed code leads to nodes that cannot run again."""
     kept = not_to_rerun(store, admission, stored, outdated)
     if kept is not None:
-        raise GraphChangedError(
-            f"Workflow {stored.workflow.id!r} cannot run {', '.join(map(repr, outdated))} again: {kept}. "
-            'Use fork_from=... with an earlier superstep, another workflow_id, or code_change="keep".',
-            workflow_id=stored.workflow.id,
-        )
+        raise _no_rerun(stored, outdated, kept)
+
+
+def _no_rerun(stored: Stored, outdated: Collection[str], why: str) -> GraphChangedError:
+    return GraphChangedError(
+        f"Workflow {stored.workflow.id!r} cannot run {', '.join(map(repr, outdated))} again: {why}. "
+        'Use fork_from=... with an earlier superstep, another workflow_id, or code_change="keep".',
+        workflow_id=stored.workflow.id,
+    )
+
+
+def why_no_rerun_inside(store: Checkpointer, graph: Graph, stored: Stored) -> str | None:
+    """Return why runs inside of a workflow cannot run changed code again; None if they can.
+
+    Only graphs that have calls with repeatable=False are looked into: that takes all items of their maps.
+    """
+    if not any(node.nested_graph is not None and once_only(node) for node in graph.iter_nodes()):
+        return None
+    found = next(changes_in(store, graph, stored).not_to_rerun(store), None)
+    return None if found is None else f"in {found[0].stored.workflow.id!r} {found[1]}"
 
 
 def not_to_rerun(

@@ -37,6 +37,7 @@ from hypergraph.durability.answers import (
 from hypergraph.durability.code_changes import (
     Changes,
     changes_in_items,
+    not_to_rerun,
     refuse_changes,
     refuse_other_graph,
     refuse_other_version,
@@ -53,6 +54,7 @@ from hypergraph.durability.history import (
     inputs_in,
 )
 from hypergraph.durability.once_only import (
+    once_only,
     refuse_restart_of,
 )
 from hypergraph.durability.resume import (
@@ -258,6 +260,19 @@ class MapRecorder:
         found = changes_in_items(self.store, map_run.admission.graph, known, every=every)
         return {each.stored.workflow.item or 0: each for each in found}
 
+    def _why_no_rerun(self, map_run: MapRun, items: Sequence[Workflow]) -> str | None:
+        """Return why the items of a map cannot run changed code again; asked of what must not be repeated."""
+        graph = map_run.admission.graph
+        if not any(map(once_only, graph.iter_nodes())):
+            return None
+        numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
+        known = [item for item in items if item.item in numbers]
+        for each in changes_in_items(self.store, graph, known, every=True):
+            why = not_to_rerun(self.store, map_run.admission, each.stored, each.outdated)
+            if why is not None:
+                return f"in {each.stored.workflow.id!r} {why}"
+        return None
+
     def _check_changes(
         self,
         map_run: MapRun,
@@ -304,7 +319,7 @@ class MapRecorder:
         if policy == "error":
             refuse_changes(graph, workflow_id, paths)
         renewed = refuse_outworn(self.store, graph, workflow_id, left, given)
-        warn_of_kept(graph, workflow_id, paths)
+        warn_of_kept(graph, workflow_id, paths, self._why_no_rerun(map_run, items) if paths else None)
         warn_of_gone(graph, workflow_id, left)
         for news, questions in again.items():
             warn_of_questions(workflow_id, questions, news)

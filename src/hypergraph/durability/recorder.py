@@ -66,6 +66,7 @@ from hypergraph.durability.code_changes import (
     refuse_unanswered,
     reopened_nodes,
     warn_of_kept,
+    why_no_rerun_inside,
 )
 from hypergraph.durability.code_hashes import node_hashes, recorded_structure
 from hypergraph.durability.history import (
@@ -805,6 +806,7 @@ class WorkflowRecorder:
             refuse_changes(graph, stored.workflow.id, changes.paths())
         elif _is_outermost(run) and (kept := changes.paths(anew)):
             refused = not_to_rerun(self.store, run.admission, stored, changes.outdated)
+            refused = refused or why_no_rerun_inside(self.store, graph, stored)
             warn_of_kept(graph, stored.workflow.id, kept, refused)
         return []
 

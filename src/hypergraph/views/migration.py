@@ -30,6 +30,7 @@ class MigrationItem(TypedDict):
     changed: list[str]  # nodes whose code has changed, and whose recorded results are kept
     asks: list[str]  # nodes whose questions are open
     runs_next: list[str]  # nodes that a resume runs first
+    unresolved: list[str]  # calls with repeatable=False that began and left no result
 
 
 class MigrationView(TypedDict):
@@ -90,4 +91,5 @@ def _item(graph: Graph, run: Migrated) -> MigrationItem:
         "changed": jsonable(list(run.changed)),
         "asks": jsonable(list(run.asks)),
         "runs_next": jsonable(list(run.runs_next)),
+        "unresolved": jsonable(list(run.unresolved)),
     }

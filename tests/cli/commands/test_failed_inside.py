@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -236,3 +237,28 @@ def test_a_list_of_failed_and_partial_runs_names_those_with_failures_inside(said
     BAD.add(4)
     said("run", SHOP_HERE, "n=[2, 4]", "--id", "w")
     assert "1 other workflow with failures inside" in said("ls", "--status", "failed", "--status", "partial")
+
+
+RUNNING: list[int] = []
+MOST: list[int] = []
+
+
+async def wait_a_little(n: int) -> int:
+    RUNNING.append(n)
+    MOST.append(len(RUNNING))
+    await asyncio.sleep(0.01)
+    RUNNING.remove(n)
+    return n
+
+
+WAITING = Graph([FunctionNode(wait_a_little, "wait", "waited")], name="waiting")
+
+
+def test_the_nodes_that_run_at_a_time_are_limited(said: Said) -> None:
+    MOST.clear()
+    limit = ("--max-concurrency", "2")
+    said("run", f"{__name__}:WAITING", "n=[1, 2, 3, 4]", "--map-over", "n", "--id", "w", *limit)
+    assert max(MOST) == 2
+    assert "completed" in said("resume", "w", f"{__name__}:WAITING", *limit)
+    refused = said("run", SHOP_HERE, "n=[2]", *limit)
+    assert "--max-concurrency has no effect: the graph has neither async nodes nor questions" in refused

@@ -298,6 +298,20 @@ def test_a_watch_ends_when_the_process_at_work_is_killed(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+def test_a_watch_of_all_ends_when_no_process_is_left(tmp_path: Path) -> None:
+    database = tmp_path / "slow.db"
+    with at_work(database, 1) as run, watching(database) as watch:
+        assert watch.stdout is not None
+        assert "Active: 1 workflow" in watch.stdout.readline()
+        run.kill()
+        run.communicate()
+        out, _ = watch.communicate(timeout=300)
+    assert "active (owner process is gone)" in out
+    assert "nothing runs until a workflow is resumed" in out
+    assert watch.returncode == 1
+
+
+@pytest.mark.slow
 def test_workflows_at_work_are_listed(tmp_path: Path) -> None:
     database = tmp_path / "slow.db"
     with at_work(database, 1) as run:

@@ -36,6 +36,7 @@ answer_options = (
     _PAIRS,
     VALUES,
     Option("--by", "who gives the answers", "NAME"),
+    Option("--replace", "take the place of an answer that no run has used yet"),
     Option("--question", "the id of the question, from `show --json`: refuse to answer a later one", "ID"),
 )
 
@@ -51,7 +52,8 @@ def answer(call: Call) -> Reply:
         raise Problem(USAGE, "Missing argument: KEY=VALUE", f"It asks for: {', '.join(keys) or 'nothing'}")
     graph = _graph_of(store, workflow_id)
     try:
-        store.answer_all(workflow_id, given, by=call.options.by, question=call.options.question, graph=graph)
+        options = {"by": call.options.by, "question": call.options.question, "replace": call.options.replace}
+        store.answer_all(workflow_id, given, graph=graph, **options)
     except StoreError:
         raise
     except WorkflowError as error:

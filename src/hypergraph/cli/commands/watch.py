@@ -47,7 +47,7 @@ watch_options = (
 
 
 def watch(call: Call) -> Reply:
-    """Follow a workflow from its last steps until it ends, or list the active ones until interrupted."""
+    """Follow a workflow from its last steps until it ends, or list the active ones while processes run."""
     store = opened(call)
     if call.options.wf is None:
         return _list(store, call)
@@ -86,7 +86,18 @@ def _list(store: Checkpointer, call: Call) -> Reply:
             else:
                 print(as_text(_list_header(page), *([ls_table(page)] if page["items"] else [])), end="\n\n")
             sys.stdout.flush()
+        if page["items"] and not page["queued"] and all(item["alive"] is False for item in page["items"]):
+            return _left(page, call)
     return Reply({"items": []})
+
+
+def _left(page: WorkflowPage, call: Call) -> Reply:
+    """Return the end of a list in which no process is left that could change anything."""
+    if call.options.jsonl:
+        return Reply({"items": []}, code=1)
+    first = page["items"][0]
+    text = "The owner process of each is gone: nothing runs until a workflow is resumed."
+    return Reply(page, header=[text], next=[suggested("resume", first["id"])], code=1)
 
 
 def _active(store: Checkpointer) -> WorkflowPage:

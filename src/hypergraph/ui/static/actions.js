@@ -93,11 +93,12 @@ export function WorkflowActions({ workflow, superstep }) {
   const first = firstAction(workflow);
   const button = (/** @type {string} */ kind, /** @type {any} */ dialog, label = kind) =>
     html`<${ActionButton} label=${label} kind=${first === kind && kind !== "cancel" ? "primary" : ""} why=${whyNot(kind, workflow)} onClick=${() => openDialog(dialog, props)} />`;
+  const goesOn = workflow.status === "active" && workflow.alive === false && !workflow.parent; // beside its open question
   const canCancel = workflow.status === "active" || workflow.status === "paused";
   return html`<${Menu} workflow=${workflow} />
     ${canCancel ? button("cancel", CancelDialog) : null}
     ${button("fork", ForkDialog, workflow.steps ? `fork from superstep ${superstep}` : "fork")}
-    ${first === "resume" ? button("resume", ResumeDialog) : null}
+    ${first === "resume" || goesOn ? button("resume", ResumeDialog) : null}
     ${first === "answer" ? button("answer", AnswerDialog) : null}`;
 }
 
