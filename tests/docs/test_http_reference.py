@@ -7,7 +7,7 @@ import pytest
 
 from hypergraph.cli.commands.ui import ui_options
 from hypergraph.ui import process, server
-from hypergraph.ui.actions import ACTIONS
+from hypergraph.ui.actions import ACTIONS, REPEATS
 from hypergraph.ui.api import CLUSTER, LIMIT, QUERIES
 from hypergraph.ui.security import token_for
 from hypergraph.ui.server import API
@@ -46,6 +46,7 @@ def test_every_code_and_option_is_documented() -> None:
         AMBIGUOUS,
         REFUSED,
         STORE,
+        REPEATS,
         "read_only",
         "unauthorized",
         "busy",
