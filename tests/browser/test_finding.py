@@ -105,7 +105,7 @@ def test_errors_are_grouped_and_resumed_together(page: Page) -> None:
     group.get_by_role("button", name="resume these").click()
     page.get_by_role("dialog").get_by_role("button", name="Resume").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
-    expect(group.locator("td").first).to_have_text("2")  # it has failed once more
+    expect(group.locator("td").first).to_have_text("1 2 attempts")  # it has failed once more
 
 
 def test_failed_items_of_completed_runs_are_resumed_together(browser: Browser, tmp_path: Path) -> None:
@@ -123,13 +123,13 @@ def test_failed_items_of_completed_runs_are_resumed_together(browser: Browser, t
         group.get_by_role("button", name="resume these").click()
         page.get_by_role("dialog").get_by_role("button", name="Resume").click()
         expect(page.get_by_role("dialog")).to_have_count(0)
-        expect(group.locator("td").first).to_have_text("4")  # each has failed once more
+        expect(group.locator("td").first).to_have_text("2 4 attempts")  # each has failed once more
         open_workflow(page, "wf=one")
         page.get_by_role("button", name="resume", exact=True).click()
         page.get_by_role("dialog").get_by_role("button", name="Resume").click()
         page.get_by_role("link", name="All workflows").click()
         page.get_by_role("link", name="errors by reason").click()
-        expect(group.locator("td").first).to_have_text("5")
+        expect(group.locator("td").first).to_have_text("2 5 attempts")
 
 
 def test_a_view_is_saved_under_a_name(page: Page) -> None:

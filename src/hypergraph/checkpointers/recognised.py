@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from hypergraph.checkpointers.records import Payload
-from hypergraph.values.serializers import Serializer
+
+if TYPE_CHECKING:
+    from hypergraph.values.serializers import Serializer  # a list of runs needs none
 
 Form = tuple[int, int, int]
 
