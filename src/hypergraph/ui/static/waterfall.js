@@ -35,8 +35,9 @@ function startOf(row) {
   const start = known?.rows.start_ms[first];
   if (start === null || start === undefined) return null;
   const inside = row.kind === "step" && row.child && !known?.continues(row.row) ? runs.value.get(row.child) : undefined;
-  const begun = inside?.length ? (inside.rows.start_ms[0] ?? Infinity) + originMs({ run: row.child }) : Infinity;
-  return Math.min(start + originMs(row), begun); // a step is recorded after its end, and what is inside says when it began
+  const firstInside = inside?.length ? startOf({ kind: "step", run: row.child, row: 0, child: inside.childOf(0) }) : null;
+  // A step is recorded after its end, and what is inside, at any depth, says when it began.
+  return Math.min(start + originMs(row), firstInside ?? Infinity);
 }
 
 /** @param {any} call */
