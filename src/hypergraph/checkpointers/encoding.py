@@ -17,7 +17,6 @@ from hypergraph import values  # a serializer is loaded on first access
 from hypergraph.answers import stored_schema
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.deltas import LEAST, Added, Grown, Growth, Stands, applied, stands
-from hypergraph.checkpointers.recognised import Recognised, sums_of
 from hypergraph.checkpointers.records import (
     ANSWER,
     APART,
@@ -64,6 +63,7 @@ from hypergraph.values.undecodable import (
 )
 
 if TYPE_CHECKING:
+    from hypergraph.checkpointers.recognised import Recognised
     from hypergraph.values.serializers import Serializer
 
 THRESHOLD = 128 * 1024  # bytes above which a value goes to the artifact store, if there is one
@@ -474,7 +474,7 @@ class Encoding:
             is_whole = row.base is None and _PRINT not in row.format and _tag(row.format) == _name(serializer)
             if known is not None or not (is_exact and is_whole) or "lossy" in repr(serializer):
                 return
-            if self.recognised.form_of(value, serializer) == sums_of(self._raw(owner, row)):
+            if self.recognised.is_stored_as(self._raw(owner, row), value, serializer):
                 self.recognised.add(owner, row, value)
         except Exception:  # it cannot be stored, or not be read
             return

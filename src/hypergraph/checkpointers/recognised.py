@@ -27,9 +27,13 @@ class Recognised:
         """Return the sums of the bytes that a value is stored as. Raises TypeError if it cannot be stored."""
         kept, by, form = self._forms.get(id(value), (None, None, None))
         if form is None or kept is not value or by is not serializer:
-            form = sums_of(serializer.without_types().serialize(value))
+            form = _sums_of(serializer.without_types().serialize(value))
             self._forms[id(value)] = value, serializer, form  # its id stays its own while it is kept
         return form
+
+    def is_stored_as(self, raw: bytes, value: Any, serializer: Serializer) -> bool:
+        """Say whether a value would be stored as these bytes. Raises TypeError if it cannot be stored."""
+        return self.form_of(value, serializer) == _sums_of(raw)
 
     def forget_forms(self) -> None:
         """Forget what given values look like: nodes may change them from here on."""
@@ -44,7 +48,7 @@ class Recognised:
         return self.rows.get(_place(workflow_id, payload))
 
 
-def sums_of(raw: bytes) -> Form:
+def _sums_of(raw: bytes) -> Form:
     """Return what tells bytes from others."""
     return len(raw), crc32(raw), hash(raw)
 
