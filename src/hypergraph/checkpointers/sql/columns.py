@@ -6,7 +6,7 @@ alone: no record is built and no value is touched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache, wraps
 from types import NoneType
@@ -208,21 +208,6 @@ def mapping_of(found: Any, kind: type) -> Any:
     if type(found) is not dict or not set(map(type, found.values())) <= {kind}:
         raise ValueError(f"not a mapping to {kind.__name__}")
     return found
-
-
-def versions_text(brief: bool, taken: Mapping[str, int], made: Mapping[str, int]) -> str:
-    """Return versions as they are written: as JSON, or briefly without its ends and with a line for each."""
-    encoded = _encoder()((taken, made))
-    if brief:
-        encoded = encoded[2:-2].replace(b"},{", b"\n")  # JSON has no such character, so nothing is lost
-    return encoded.decode()
-
-
-@cache
-def _encoder() -> Callable[[Any], bytes]:
-    import msgspec  # several times faster than json, and not needed to read
-
-    return msgspec.json.Encoder().encode
 
 
 def versions_in(text: str) -> list[dict[str, int]]:
