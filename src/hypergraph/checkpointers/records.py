@@ -896,7 +896,7 @@ def _rows(workflows: WorkflowList) -> Iterator[Table]:
         return
     try:
         failed = failed_inside(workflows)
-    except Exception:  # printing is no place to fail
+    except Exception:  # a list that is printed must not raise
         failed = {}
     rows = [
         (

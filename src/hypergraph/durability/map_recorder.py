@@ -383,7 +383,7 @@ class MapRecorder:
         for item in items:
             if item.item is None or item.item >= len(map_run.items):
                 continue
-            known = map_run.admission.given  # what is bound may differ: it is no input
+            known = map_run.admission.given  # without bound values, which may differ
             given = {name: value for name, value in map_run.items[item.item].items() if name in known}
             stored = inputs_in(self.store, item, given)
             changed = stored.news(given)
