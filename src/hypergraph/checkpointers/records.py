@@ -620,6 +620,9 @@ class Commit(NamedTuple):
     reason: str | None = None  # with a status: of a run that ended between steps
 
 
+NOTHING_ELSE = tuple(Commit._field_defaults.values())[1:]  # in a commit of steps alone
+
+
 def each_of(
     commits: Sequence[Commit], write: Callable[[Commit], CheckpointError | None]
 ) -> list[CheckpointError | None]:

@@ -23,6 +23,7 @@ from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.deltas import Added, Grown, Growth
 from hypergraph.checkpointers.inner_steps import by_step
 from hypergraph.checkpointers.records import (
+    NOTHING_ELSE,
     Commit,
     EncodedStep,
     NewWorkflow,
@@ -127,7 +128,6 @@ def refuse_crash_loop(claim: Ownership, store: Checkpointer) -> None:
 _new_record = fast_constructor(StepRecord, checks=False)
 _fill = object.__setattr__  # of a record that is being made
 _new_commit: Callable[[tuple[Any, ...]], Commit] = partial(tuple.__new__, Commit)  # in half the time
-_NOTHING_ELSE = tuple(Commit._field_defaults.values())[1:]  # in a commit of steps alone
 _clock = time.perf_counter
 _EARLY = 0.005  # seconds for which a finished step may wait for others, to be committed together
 _LOOKS = 100  # for finished steps, before the thread that writes late waits to be called
@@ -771,7 +771,7 @@ class Journal:
             if type(found) is dict:
                 return Commit(self.claim, tuple(steps), **found)
             steps.append(found)  # type: ignore[arg-type]  # the other kind
-        return _new_commit((self.claim, tuple(steps), *_NOTHING_ELSE))
+        return _new_commit((self.claim, tuple(steps), *NOTHING_ELSE))
 
     def _write_out(self, *, wait: bool) -> bool:
         """Write commits in order; return False if that would have to wait for a locked store."""

@@ -17,6 +17,8 @@ from typing import Concatenate, ParamSpec, TypeVar
 from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.errors import BAD_ROW, translated
 from hypergraph.checkpointers.os_fork import watch
+from hypergraph.checkpointers.sql.columns import Row
+from hypergraph.checkpointers.sqlite import usual
 from hypergraph.checkpointers.sqlite.locks import LockFile
 from hypergraph.checkpointers.sqlite.migrations import migrate, missing_migrations
 from hypergraph.checkpointers.sqlite.reading import (
@@ -129,6 +131,37 @@ class Database:
         finally:
             self.lock.release()
         return result
+
+    def write_usual(self, claim: tuple[int, int], row: Row) -> bool:
+        """Write one usual commit under a claim, unless anything is in the way; return whether it is durable.
+
+        Where it is not, nothing was written, and `write` finds out why.
+
+        Raises:
+            CheckpointError: the file is no longer the one at this path.
+        """
+        if not self.lock.acquire(blocking=False):
+            return False
+        try:
+            if monotonic() - self._looked > _LOOK:
+                self.refresh()
+            connection = self._writer
+            if connection is None or connection.in_transaction or claim not in self.locks.held:
+                return False
+            if fault_points.hook is not None:
+                fault_points.point("write.begun")
+                fault_points.point("write.before_commit")
+            try:
+                connection.execute(usual.WRITE, row)
+            except _TROUBLE as error:
+                if connection.interrupted(error):
+                    raise KeyboardInterrupt from error
+                return False
+            if fault_points.hook is not None:
+                fault_points.point("write.after_commit")
+        finally:
+            self.lock.release()
+        return True
 
     def is_locked(self) -> bool:
         """Return whether another connection or thread is writing now."""
@@ -318,6 +351,9 @@ class Database:
                 migrate(connection, self.path)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA busy_timeout = 0")  # `write` waits, and can give up
+            connection.execute("PRAGMA temp_store = MEMORY")
+            for statement in usual.MAKE:
+                connection.execute(statement)
         except BaseException as error:
             connection.close()
             if connection.interrupted(error):

@@ -26,6 +26,7 @@ from hypergraph.checkpointers.sql.writes import copy_artifacts
 from hypergraph.checkpointers.sqlite.database import Database, Locked, database_at
 from hypergraph.checkpointers.sqlite.migrations import MIGRATIONS, number
 from hypergraph.checkpointers.sqlite.reading import Connection, inspector_at
+from hypergraph.checkpointers.sqlite.usual import usual_row
 from hypergraph.checkpointers.transactions import UserConnection
 from hypergraph.exceptions import CheckpointError
 from hypergraph.values.codecs import Codec, CodecChain
@@ -152,6 +153,9 @@ class SqliteBackend(SqlBackend):
         return True
 
     def _write(self, commit: Commit, *, wait: bool) -> None:
+        row = usual_row(commit)
+        if row is not None and self.database.write_usual((commit.claim.key, commit.claim.fence), row):
+            return
         self.database.write(
             partial(writes.commit, unit=commit, database=self.database),
             full=commit.full,
