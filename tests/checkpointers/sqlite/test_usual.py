@@ -42,9 +42,7 @@ def steps_and_values(path: Path) -> dict[str, list[Any]]:
         found = {}
         for table in ("steps", "vals"):
             names = [row[1] for row in connection.execute(f"PRAGMA table_xinfo({table})")]
-            wanted = [
-                n for n in names if n not in {"created_at", "ended", "took", "completed_at", "duration_ms"}
-            ]
+            wanted = [name for name in names if name not in times]
             columns = ", ".join(f"{name}, typeof({name})" for name in wanted)
             found[table] = connection.execute(f"SELECT {columns} FROM {table} ORDER BY 1, 3, 5, 7").fetchall()
             if table == "steps":
