@@ -62,9 +62,11 @@ def result_of(run: Run) -> RunResult:
         result.workflow_id = run.workflow_id
     if run.status is not RunStatus.COMPLETED:
         result.status, result.error = run.status, run.error
-        result.pauses, result.failure = tuple(open_questions(run)), run.failure
+        result.failure = run.failure
+        if run.asked or run.left_open or run.failed_inside:
+            result.pauses = tuple(open_questions(run))
         around = run.context.root.admission.graph.renaming if run.context.root is not None else names
-        if around is not None:
+        if around is not None and result.pauses:
             result.pauses = tuple(map(around.pause, result.pauses))
         if run.failure is not None:
             run.failure.result = result
