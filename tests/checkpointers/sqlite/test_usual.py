@@ -10,8 +10,8 @@ import pytest
 from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.checkpointers.records import Commit
-from hypergraph.checkpointers.sqlite import usual
 from hypergraph.checkpointers.sqlite.database import Database
+from hypergraph.checkpointers.sqlite.store import usual_row
 from hypergraph.exceptions import OwnershipLostError
 
 
@@ -79,10 +79,10 @@ def running(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SqliteCheckpoi
     kept: list[Commit] = []
     monkeypatch.setattr(
         "hypergraph.checkpointers.sqlite.store.usual_row",
-        lambda commit: kept.append(commit) or usual.usual_row(commit),
+        lambda commit: kept.append(commit) or usual_row(commit),
     )
     store = stored(path)
-    commit = next(commit for commit in kept if usual.usual_row(commit) is not None)
+    commit = next(commit for commit in kept if usual_row(commit) is not None)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DELETE FROM steps")
         connection.execute("DELETE FROM vals")

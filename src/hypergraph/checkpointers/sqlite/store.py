@@ -17,16 +17,15 @@ from hypergraph.checkpointers.artifacts.files import FileArtifactStore
 from hypergraph.checkpointers.encoding import Encoding, Redact
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention
-from hypergraph.checkpointers.records import Commit
+from hypergraph.checkpointers.records import NOTHING_ELSE, Commit
 from hypergraph.checkpointers.sql import writes
 from hypergraph.checkpointers.sql.backend import SqlBackend
-from hypergraph.checkpointers.sql.columns import NONSENSE, corrupt
+from hypergraph.checkpointers.sql.columns import EPOCH, MICROSECOND, NONSENSE, Row, corrupt
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
-from hypergraph.checkpointers.sql.writes import copy_artifacts
+from hypergraph.checkpointers.sql.writes import copy_artifacts, text, versions_text
 from hypergraph.checkpointers.sqlite.database import Database, Locked, database_at
 from hypergraph.checkpointers.sqlite.migrations import MIGRATIONS, number
 from hypergraph.checkpointers.sqlite.reading import Connection, inspector_at
-from hypergraph.checkpointers.sqlite.usual import usual_row
 from hypergraph.checkpointers.transactions import UserConnection
 from hypergraph.exceptions import CheckpointError
 from hypergraph.values.codecs import Codec, CodecChain
@@ -128,6 +127,36 @@ def _checked_timeout(given: Any) -> float:
 def artifacts_beside(path: str) -> FileArtifactStore:
     """Return the folder for large values beside a file."""
     return FileArtifactStore(path + "-artifacts", link=False)
+
+
+def usual_row(commit: Commit) -> Row | None:
+    """Return the parameters of `usual.WRITE` for a commit, None if that does not write all of it."""
+    claim, steps = commit[:2]
+    if len(steps) != 1 or commit[2:] != NOTHING_ELSE:
+        return None
+    record, payloads, seal, is_usual = steps[0]
+    if not is_usual or len(payloads) != 1 or seal is not None:
+        return None
+    name, version, kept, checksum, data, superstep, index, base, _ = payloads[0]
+    began, ended, duration = record.created_at, record.completed_at, record.duration_ms
+    return (
+        claim.key,
+        superstep,
+        record.node_name,
+        index,
+        (began - EPOCH) // MICROSECOND,
+        None if ended is None else (ended - began) // MICROSECOND,
+        None if duration is None else round(duration * 1e6),
+        record.visit,
+        versions_text(True, record.input_versions, record.output_versions),
+        name,
+        version,
+        text(kept),
+        checksum,
+        data,
+        base,
+        claim.fence,
+    )
 
 
 class SqliteBackend(SqlBackend):

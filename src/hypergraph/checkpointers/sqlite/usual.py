@@ -6,9 +6,7 @@ two inserts and commit take five statements, which cost a third more.
 
 from __future__ import annotations
 
-from hypergraph.checkpointers.records import NOTHING_ELSE, Commit
-from hypergraph.checkpointers.sql.columns import EPOCH, MICROSECOND, VALUE_COLUMNS, WRITTEN, Row
-from hypergraph.checkpointers.sql.writes import text, versions_text
+from hypergraph.checkpointers.sql.columns import VALUE_COLUMNS, WRITTEN
 from hypergraph.checkpointers.sqlite.migrations import OUTPUT
 
 _STEP = ("workflow", "superstep", "node", "idx", "created_at", "ended", "took", "visit", "versions")
@@ -31,33 +29,3 @@ MAKE = (
     END""",  # noqa: S608 - fixed names
 )
 WRITE = f"INSERT INTO usual VALUES ({', '.join('?' * len(_GIVEN))})"  # noqa: S608 - as above
-
-
-def usual_row(commit: Commit) -> Row | None:
-    """Return the parameters of WRITE for a commit, None if it has more in it than that writes."""
-    claim, steps = commit[:2]
-    if len(steps) != 1 or commit[2:] != NOTHING_ELSE:
-        return None
-    record, payloads, seal, is_usual = steps[0]
-    if not is_usual or len(payloads) != 1 or seal is not None:
-        return None
-    name, version, kept, checksum, data, superstep, index, base, _ = payloads[0]
-    began, ended, duration = record.created_at, record.completed_at, record.duration_ms
-    return (
-        claim.key,
-        superstep,
-        record.node_name,
-        index,
-        (began - EPOCH) // MICROSECOND,
-        None if ended is None else (ended - began) // MICROSECOND,
-        None if duration is None else round(duration * 1e6),
-        record.visit,
-        versions_text(True, record.input_versions, record.output_versions),
-        name,
-        version,
-        text(kept),
-        checksum,
-        data,
-        base,
-        claim.fence,
-    )
