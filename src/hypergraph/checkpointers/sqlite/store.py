@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -88,14 +87,14 @@ class SqliteCheckpointer(SqlCheckpointer):
         path = os.fspath(path)
         if not path:
             raise ValueError("SqliteCheckpointer needs the path of a file, or ':memory:' for a temporary one")
-        folder = None
-        if path == ":memory:":
-            path = os.path.join(folder := _temporary_folder(), "runs.db")
+        is_temporary = path == ":memory:"
+        if is_temporary:
+            path = os.path.join(_temporary_folder(), "runs.db")
         backend = SqliteBackend(database_at(path))
         if lock_timeout is not None:
             backend.database.timeout = _checked_timeout(lock_timeout)
-        if folder is not None:
-            weakref.finalize(backend.database, shutil.rmtree, folder, ignore_errors=True)
+        if is_temporary:
+            _remove_with(backend.database)
         beside = artifacts_beside(backend.database.path) if artifact_store is None else artifact_store
         super().__init__(
             backend,
@@ -115,6 +114,12 @@ def _temporary_folder() -> str:
     import tempfile  # most stores have a file of their own
 
     return tempfile.mkdtemp(prefix="hypergraph-")
+
+
+def _remove_with(database: Database) -> None:
+    import shutil  # as above
+
+    weakref.finalize(database, shutil.rmtree, os.path.dirname(database.path), ignore_errors=True)
 
 
 def _checked_timeout(given: Any) -> float:
