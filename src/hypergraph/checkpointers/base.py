@@ -658,7 +658,7 @@ class Checkpointer:
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
-        return self._known(workflow_id, self.backend.read_progress(workflow_id))
+        return self._known(workflow_id, self.backend.live.read_progress(workflow_id))
 
     def due_runs(self, graph: str | None = None) -> list[Workflow]:
         """Return what to run, oldest first: a deadline has passed, a timer is due or a signal was sent.

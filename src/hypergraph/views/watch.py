@@ -93,7 +93,7 @@ def running(store: Checkpointer, id: str) -> RunningView:
                 "length": found.length,
                 "kept": found.kept,
             }
-            for found in store.backend.read_streams(id)
+            for found in store.backend.live.read_streams(id)
         ],
     }
 
@@ -139,7 +139,7 @@ def require_stream(store: Checkpointer, workflow: Workflow, node: str) -> None:
     """Raise Problem if a workflow has neither such a node nor a stream of that name."""
     if "/" in node:  # a node of a nested graph, or of an item that has yet to begin
         return
-    streams = [found.node for found in store.backend.read_streams(workflow.id)]
+    streams = [found.node for found in store.backend.live.read_streams(workflow.id)]
     graph = readable_graph(workflow.graph)
     if graph is None or node in graph.nodes or node in streams:
         return
