@@ -151,14 +151,14 @@ def test_inputs_show_what_was_bound_and_defaults(on: On, store: Any) -> None:
     on.run(graph, {"a": 2}, workflow_id="w")
     assert store.inputs("w", "mix") == {"a": 2}
     assert store.inputs("w", "mix", graph=graph) == {"a": 2, "scale": 3, "offset": 7}
-    found = store.input_origins("w", "mix")
-    assert {name: (origin.source, origin.stored) for name, origin in found.items()} == {
+    found = store.provenance("w", step="mix")
+    assert {origin.name: (origin.source, origin.stored) for origin in found} == {
         "a": ("given", True),
         "scale": ("bound", False),
         "offset": ("default", False),
     }
-    found = store.input_origins("w", "last", graph=graph)
-    assert [(o.source, o.value, o.step and o.step.node_name) for o in found.values()] == [
+    found = store.provenance("w", step="last", graph=graph)
+    assert [(o.source, o.value, o.step and o.step.node_name) for o in found] == [
         ("step", 13, "mix"),
         ("default", 7, None),
     ]

@@ -11,8 +11,8 @@ others have a default that is made of these, and are overridden where a backend 
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
 from operator import attrgetter
@@ -390,13 +390,11 @@ class Backend(ABC):
             WorkflowLockedError: the workflow has an owner.
             WorkflowNotFoundError: the workflow does not exist.
         """
-        if self.read_workflow(workflow_id) is None:
+        found = self.read_workflow(workflow_id)
+        if found is None:
             raise unknown(workflow_id)
-        claim = self.claim(workflow_id, NewWorkflow(), Encoding())
-        try:
+        with self._held(found) as claim:
             self.write(Commit(claim, status=status))
-        finally:
-            self.release(claim)
 
     def settle_map(self, workflow_id: str, *, is_whole: bool = False) -> None:
         """Bring a map up to date after an item ran by itself: its status, and when it is due.
@@ -413,21 +411,27 @@ class Backend(ABC):
             awaits.update(item.awaits)
         if (status, due, awaits) == (found.status, found.due, found.awaits):
             return
-        with suppress(WorkflowLockedError):  # its own end brings it up to date
-            claim = self.claim(workflow_id, NewWorkflow(), Encoding())
-            try:
-                self.write(Commit(claim, status=status, due=due, awaits=awaits))
-            finally:
-                self.release(claim)
+        with suppress(WorkflowLockedError), self._held(found) as claim:  # else its own end does so
+            self.write(Commit(claim, status=status, due=due, awaits=awaits))
 
     def raise_fence(self, workflow_id: str, least: int | None = None) -> None:
         """Say that a workflow without owner has changed, or give it a fence of at least `least`."""
-        while (fence := self.read_fences([workflow_id]).get(workflow_id)) is not None:
-            if least is None or fence < least:
-                with suppress(WorkflowLockedError):
-                    self.release(self.claim(workflow_id, NewWorkflow(), Encoding()))
-            if least is None or fence >= least:
-                return
+        found, fence = self.read_workflow(workflow_id), self.read_fences([workflow_id]).get(workflow_id)
+        if found is None or fence is None:
+            return
+        with suppress(WorkflowLockedError):
+            for _ in range(1 if least is None else least - fence):
+                with self._held(found):  # each claim raises it by one
+                    pass
+
+    @contextmanager
+    def _held(self, found: Workflow) -> Iterator[Ownership]:
+        """Hold a workflow that exists."""
+        claim = self.claim(found.id, NewWorkflow(parent_id=found.parent_id), Encoding())
+        try:
+            yield claim
+        finally:
+            self.release(claim)
 
     def try_write(self, commit: Commit) -> bool:
         """Make one commit durable, as `write` does, but return False where it would have to wait."""

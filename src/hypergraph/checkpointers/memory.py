@@ -360,12 +360,6 @@ class MemoryBackend(Backend):
 
     # --- upkeep -------------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Do nothing: memory is always ready."""
-
-    def close(self) -> None:
-        """Do nothing: the workflows stay as long as the store."""
-
     def delete(self, workflow_ids: Iterable[str]) -> int:
         """Remove these workflows and their children; return how many went."""
         with self._lock:

@@ -8,6 +8,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
 from hypergraph.checkpointers.records import outermost
+from hypergraph.checkpointers.view import snapshot
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call
 from hypergraph.cli.output import located, suggested
@@ -111,4 +112,4 @@ def answer(
     Raises:
         Problem: the store or the workflow does not exist, or the query has no answer.
     """
-    return opened(call).snapshot(lambda view: query(view, _resolved(view, call.options.wf), *args, **kwargs))
+    return snapshot(opened(call), lambda view: query(view, _resolved(view, call.options.wf), *args, **kwargs))

@@ -14,6 +14,7 @@ from hypergraph.checkpointers import Checkpointer, StepStatus, WorkflowStatus
 from hypergraph.checkpointers.backend import START, StepOutline
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import NewWorkflow
+from hypergraph.checkpointers.view import snapshot
 from hypergraph.exceptions import WorkflowError
 from hypergraph.testing.conformance.samples import commit, opened, recorded, step
 
@@ -273,7 +274,7 @@ class OverviewTests:
                 writer.join()
             return before, view.state("w"), len(view.steps("w")), writer
 
-        before, after, steps, writer = store.snapshot(read)
+        before, after, steps, writer = snapshot(store, read)
         assert (before, after, steps) == ({"x": 1}, {"x": 1}, 1)
         assert isinstance(writer, threading.Thread)
         writer.join()
@@ -303,6 +304,10 @@ class OverviewTests:
         assert store.backend.read_fences([]) == {}
         store.backend.raise_fence("w")
         assert store.backend.read_fences(["w"]) == {"w": first.fence + 1}
+        store.backend.release(opened(store, "w/n", parent_id="w", node_name="n"))
+        before = store.backend.read_fences(["w/n"])["w/n"]
+        store.backend.raise_fence("w/n")
+        assert store.backend.read_fences(["w/n"]) == {"w/n": before + 1}
         store.backend.raise_fence("w", 1)  # it has a higher one
         store.backend.raise_fence("held")  # its owner must be able to write
         assert store.backend.read_fences(["w"]) == {"w": first.fence + 1}
