@@ -53,6 +53,12 @@ def leave(a: int) -> int:
     raise OSError(28, "No space left on device")
 
 
+@pytest.mark.parametrize("given", [{}, {"name": "x", "step": "mix"}], ids=["neither", "both"])
+def test_provenance_is_asked_of_a_value_or_of_a_step(store: Any, given: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="the name of a value, or step="):
+        store.provenance("w", **given)
+
+
 def test_plain_attributes_of_an_error_are_kept(on: On, store: Any) -> None:
     with pytest.raises(RefusedError):
         on.run(Graph([refuse]), {"a": 1}, workflow_id="w")

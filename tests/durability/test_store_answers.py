@@ -56,6 +56,12 @@ def keys(result: Any) -> list[str]:
     return [pause.response_key for pause in result.pauses]
 
 
+@pytest.mark.parametrize("given", [("approved",), ({"approved": True}, True)], ids=["no value", "two values"])
+def test_an_answer_is_a_key_with_a_value_or_a_dict(store: Checkpointer, given: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match="a key and a value, or a dict"):
+        store.answer("w", *given)
+
+
 def test_answers_of_a_store_are_used_by_the_next_run(durable: On, store: Checkpointer) -> None:
     office = Office()
     asked = durable.run(office.graph, GIVEN, workflow_id="w")

@@ -401,18 +401,23 @@ class Backend(ABC):
 
         `is_whole` says that every item has begun.
         """
-        found, items = self.read_workflow(workflow_id), self.children(workflow_id)
-        if found is None or found.status is WorkflowStatus.ACTIVE:
-            return
-        status = settled(found.status, [item.status for item in items], is_whole=is_whole)
-        due = min((item.due for item in items if item.due is not None), default=None)
-        awaits: Counter[str] = Counter()
-        for item in items:
-            awaits.update(item.awaits)
-        if (status, due, awaits) == (found.status, found.due, found.awaits):
-            return
-        with suppress(WorkflowLockedError), self._held(found) as claim:  # else its own end does so
-            self.write(Commit(claim, status=status, due=due, awaits=awaits))
+        written: Any = None
+        while (found := self.read_workflow(workflow_id)) is not None:
+            if found.status is WorkflowStatus.ACTIVE:
+                return  # its own end brings it up to date
+            items = self.children(workflow_id)
+            status = settled(found.status, [item.status for item in items], is_whole=is_whole)
+            due = min((item.due for item in items if item.due is not None), default=None)
+            awaits = Counter(name for item in items for name in Counter(item.awaits).elements())
+            wanted = status, due, awaits
+            if wanted in ((found.status, found.due, found.awaits), written):
+                return
+            try:
+                with self._held(found) as claim:
+                    self.write(Commit(claim, status=status, due=due, awaits=awaits))
+            except WorkflowLockedError:
+                return  # who holds it looks again: so do we, for an item that has ended meanwhile
+            written = wanted
 
     def raise_fence(self, workflow_id: str, least: int | None = None) -> None:
         """Say that a workflow without owner has changed, or give it a fence of at least `least`."""

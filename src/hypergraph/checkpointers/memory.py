@@ -300,12 +300,13 @@ class MemoryBackend(Backend):
         """Return all that is stored, maybe under one name: what was given, then what steps have made."""
         with self._lock:
             row = self._rows.get(workflow_id)
-            made = sorted(row.outputs(), key=lambda item: (item[0], item[1].idx)) if row else []
-            found = [*(row.given() if row else ()), *made]
+            given = [payload for _, payload in row.given()] if row else []
+            made = row.made() if row else []
+        found = [*given, *sorted(made, key=lambda payload: (payload.superstep, payload.idx))]
         return [
-            payload._replace(parts=())
-            for at, payload in found
-            if name in (None, payload.name) and (upto is None or at <= upto)
+            payload
+            for payload in found
+            if name in (None, payload.name) and (upto is None or payload.superstep <= upto)
         ]
 
     def read_summary(self, workflow_id: str) -> Payload | None:
@@ -662,6 +663,11 @@ class Row:
         for step in self.ordered():
             if step.record.status is StepStatus.COMPLETED:
                 yield from ((step.record.superstep, payload) for payload in step.payloads if payload.name)
+
+    def made(self) -> list[Payload]:
+        """Return the outputs of completed steps, without what they extend."""
+        done = (step for step in self.steps.values() if step.record.status is StepStatus.COMPLETED)
+        return [payload for step in done for payload in step.payloads if payload.name]
 
     def given(self) -> list[Dated]:
         """Return the inputs in the order in which they count."""
