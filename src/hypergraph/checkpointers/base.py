@@ -56,7 +56,7 @@ from hypergraph.checkpointers.records import (
     outermost,
 )
 from hypergraph.checkpointers.status import UNFINISHED, WorkflowStatus
-from hypergraph.checkpointers.view import snapshot, view_of
+from hypergraph.checkpointers.view import view_of
 from hypergraph.display import preview
 from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowError, WorkflowNotFoundError
 from hypergraph.records import InnerStep
@@ -145,6 +145,28 @@ class Checkpointer:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.backend.location!r})"
+
+    def snapshot(self, work: Callable[[Self], T]) -> T:
+        """Return what `work` returns, called with a view of this store that reads in one transaction.
+
+        All that the view reads is of one moment, whatever is written meanwhile.
+
+        Example:
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> store = MemoryCheckpointer()
+            >>> store.create_workflow("a")
+            >>> store.snapshot(lambda view: (view.state("a"), view.steps("a")))
+            ({}, [])
+        """
+        if self.encoding.chain.encrypts:
+            _ = self.encoding.store_id  # not inside of the transaction
+
+        def read(backend: Backend) -> T:
+            view = copy.copy(self)
+            view.backend = backend
+            return work(view)
+
+        return self.backend.snapshot(read)
 
     # --- opening and closing ------------------------------------------------------------------
 
@@ -346,7 +368,7 @@ class Checkpointer:
             history = History(view, workflow_id, superstep, steps=steps)
             return Checkpoint(history.values(), steps, history.next())
 
-        return snapshot(self, read)
+        return self.snapshot(read)
 
     @awaited(Checkpoint)
     async def get_checkpoint(self, workflow_id: str, *, superstep: int | None = None) -> Checkpoint:
@@ -461,7 +483,7 @@ class Checkpointer:
             record = step if isinstance(step, StepRecord) else history.step(step)
             return [] if record is None else list(history.origins_of(record, graph).values())
 
-        return snapshot(self, read)
+        return self.snapshot(read)
 
     def appended(self, workflow_id: str, name: str, *, superstep: int | None = None) -> list[Addition]:
         """Return the items of an appended list, each with the node and the step that added it.
@@ -485,8 +507,8 @@ class Checkpointer:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
         check_superstep(superstep)
-        return snapshot(
-            self, lambda view: view._known(workflow_id, additions(view, workflow_id, name, superstep))
+        return self.snapshot(
+            lambda view: view._known(workflow_id, additions(view, workflow_id, name, superstep))
         )
 
     def iterations(self, workflow_id: str, node: str) -> list[Iteration]:
@@ -506,7 +528,7 @@ class Checkpointer:
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
-        return snapshot(self, lambda view: History(view, workflow_id).iterations(node))
+        return self.snapshot(lambda view: History(view, workflow_id).iterations(node))
 
     def inner_steps(
         self, workflow_id: str, *, node: str | None = None, visit: int | None = None
@@ -711,7 +733,7 @@ class Checkpointer:
                 summary=summary,
             )
 
-        return snapshot(self, read)
+        return self.snapshot(read)
 
     # --- several workflows --------------------------------------------------------------------
 
@@ -803,11 +825,11 @@ class Checkpointer:
             >>> sorted(store.diff("sum", "other").changed)
             ['b', 'total']
         """
-        return snapshot(self, lambda view: checkpointers.compare(view, a, b))
+        return self.snapshot(lambda view: checkpointers.compare(view, a, b))
 
     def lineage(self, workflow_id: str) -> Lineage | None:
         """Return the tree of forks that the workflow is part of, None if the workflow does not exist."""
-        return snapshot(self, lambda view: checkpointers.family(view, workflow_id))
+        return self.snapshot(lambda view: checkpointers.family(view, workflow_id))
 
     def search(self, text: str, *, limit: int | None = 50) -> list[StepRecord]:
         """Return steps that contain every word of a text, in a name, an error or a value.
@@ -1189,7 +1211,7 @@ class Checkpointer:
             names = dict.fromkeys(name for row in rows for name in row)
             return {name: [row.get(name) for row in rows] for name in names}
 
-        return snapshot(self, read_all)
+        return self.snapshot(read_all)
 
     def _known(self, workflow_id: str, found: T) -> T:
         """Return an answer about a workflow. Raises WorkflowNotFoundError if it does not exist."""

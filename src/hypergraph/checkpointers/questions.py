@@ -13,7 +13,6 @@ from hypergraph.checkpointers.names import moved
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import Signal, StepRecord, Workflow
 from hypergraph.checkpointers.status import UNFINISHED, StepStatus, WorkflowStatus
-from hypergraph.checkpointers.view import snapshot
 from hypergraph.clock import now
 from hypergraph.display import did_you_mean, preview
 from hypergraph.exceptions import InvalidAnswerError, WorkflowError
@@ -193,7 +192,7 @@ def open_questions(
         wanted = None if keys is None else _heads(keys)
         return [] if workflow is None else list(_questions(view, workflow, (), wanted))
 
-    return snapshot(store, read)
+    return store.snapshot(read)
 
 
 def _heads(keys: Iterable[str]) -> set[str] | None:

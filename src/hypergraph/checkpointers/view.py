@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hypergraph.checkpointers.encoding import LazyState
 
 if TYPE_CHECKING:
-    from hypergraph.checkpointers.backend import Backend
     from hypergraph.checkpointers.base import Checkpointer
     from hypergraph.values.serializers import Serializer
 
 S = TypeVar("S", bound="Checkpointer")
-T = TypeVar("T")
 
 
 def view_of(
@@ -31,22 +28,6 @@ def view_of(
     view = copy.copy(store)
     view.encoding = store.encoding.varied(serializer, artifacts=artifacts, graph=graph)
     return view
-
-
-def snapshot(store: S, work: Callable[[S], T]) -> T:
-    """Return what `work` returns, called with a view of a store that reads in one transaction.
-
-    All that the view reads is of one moment, whatever is written meanwhile.
-    """
-    if store.encoding.chain.encrypts:
-        _ = store.encoding.store_id  # not inside of the transaction
-
-    def read(backend: Backend) -> T:
-        view = copy.copy(store)
-        view.backend = backend
-        return work(view)
-
-    return store.backend.snapshot(read)
 
 
 def lazy_state(store: Checkpointer, workflow_id: str, superstep: int | None = None) -> LazyState:

@@ -8,7 +8,6 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
 from hypergraph.checkpointers.records import outermost
-from hypergraph.checkpointers.view import snapshot
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call
 from hypergraph.cli.output import located, suggested
@@ -112,4 +111,4 @@ def answer(
     Raises:
         Problem: the store or the workflow does not exist, or the query has no answer.
     """
-    return snapshot(opened(call), lambda view: query(view, _resolved(view, call.options.wf), *args, **kwargs))
+    return opened(call).snapshot(lambda view: query(view, _resolved(view, call.options.wf), *args, **kwargs))

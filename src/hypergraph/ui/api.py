@@ -16,7 +16,6 @@ from starlette.responses import Response
 
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.query import FILTERS
-from hypergraph.checkpointers.view import snapshot
 from hypergraph.display import did_you_mean
 from hypergraph.exceptions import CheckpointError, WorkflowError
 from hypergraph.ui.actions import BUSY, REPEATS
@@ -148,7 +147,7 @@ class Query(NamedTuple):
         """Return the answer, read in one transaction. Raises Problem if there is none."""
         found = parsed(given, self.parameters, self.needed)
         id = [found.pop("id")] if "id" in found else []
-        return snapshot(store, lambda view: self.answer(view, *id, **found))
+        return store.snapshot(lambda view: self.answer(view, *id, **found))
 
 
 def parsed(

@@ -6,7 +6,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypedDict
 
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.checkpointers.view import snapshot
 from hypergraph.display import bounded, iso, jsonable
 from hypergraph.records import InnerStep
 from hypergraph.views.values import CHARACTERS, ITEMS, ValueView, describe, short_text
@@ -77,7 +76,7 @@ def call_text(step: InnerStep) -> str:
 
 def add_inner(store: Checkpointer, wf: str, steps: "Sequence[Step]") -> None:
     """Add to steps what their functions did with `ctx.step` and `ctx.record`, where they did."""
-    snapshot(store, lambda view: _add_inner(view, wf, steps))
+    store.snapshot(lambda view: _add_inner(view, wf, steps))
 
 
 def _add_inner(store: Checkpointer, wf: str, steps: "Sequence[Step]") -> None:

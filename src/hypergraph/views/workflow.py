@@ -14,7 +14,6 @@ from hypergraph.checkpointers import (
 )
 from hypergraph.checkpointers.backend import StepTally
 from hypergraph.checkpointers.overview import ITEMS, Overview, some_children
-from hypergraph.checkpointers.view import snapshot
 from hypergraph.display import iso, jsonable
 from hypergraph.structure import StoredGraph, readable_graph
 from hypergraph.views.lookup import missing_workflow, require_workflow
@@ -135,7 +134,7 @@ def workflow(store: Checkpointer, wf: str) -> WorkflowDetail:
     Raises:
         Problem: the workflow does not exist.
     """
-    return snapshot(store, lambda view: _detail(view, wf))
+    return store.snapshot(lambda view: _detail(view, wf))
 
 
 def _detail(store: Checkpointer, wf: str) -> WorkflowDetail:

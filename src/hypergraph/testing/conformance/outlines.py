@@ -14,7 +14,6 @@ from hypergraph.checkpointers import Checkpointer, StepStatus, WorkflowStatus
 from hypergraph.checkpointers.backend import START, StepOutline
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import NewWorkflow
-from hypergraph.checkpointers.view import snapshot
 from hypergraph.exceptions import WorkflowError
 from hypergraph.testing.conformance.samples import commit, opened, recorded, step
 
@@ -274,7 +273,7 @@ class OverviewTests:
                 writer.join()
             return before, view.state("w"), len(view.steps("w")), writer
 
-        before, after, steps, writer = snapshot(store, read)
+        before, after, steps, writer = store.snapshot(read)
         assert (before, after, steps) == ({"x": 1}, {"x": 1}, 1)
         assert isinstance(writer, threading.Thread)
         writer.join()
