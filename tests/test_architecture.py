@@ -66,7 +66,17 @@ ONE_CONCEPT = [  # files of one room that may import each other
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|Users|work|tmp|mnt|opt|srv)/\w|\b[A-Z]:\\+Users\b")
 
 # What views, commands and the page may import of the stores besides the public names of the package.
-STORE_HELPERS = {"query", "backend", "history", "course", "analysis", "overview", "records", "artifacts"}
+STORE_HELPERS = {
+    "query",
+    "backend",
+    "history",
+    "course",
+    "analysis",
+    "overview",
+    "records",
+    "artifacts",
+    "view",
+}
 STORE_INTERNALS = {  # the few modules that may know more
     "views/database.py": {"errors", "sql.connection", "sql.store", "sqlite.migrations", "sqlite.reading"},
     "views/export.py": {"sql.transfer"},

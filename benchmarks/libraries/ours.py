@@ -13,6 +13,7 @@ from benchmarks.growth import answer, bytes_of
 from benchmarks.measure import WIDTH, message, on_loop, plus_one, plus_one_async, scratch
 from hypergraph import END, AsyncRunner, FunctionNode, Graph, SyncRunner, node, route
 from hypergraph.checkpointers import SqliteCheckpointer
+from hypergraph.checkpointers.query import Query
 
 Work = Callable[[], Any]
 
@@ -151,7 +152,7 @@ def listing(size: int) -> Work:
 
 def listing_ids(size: int) -> Work:
     store = listed(size)
-    return lambda: len(store.workflow_ids(limit=50))
+    return lambda: len(store.backend.ids(Query(limit=50)))
 
 
 def chat() -> tuple[Work, Callable[[], int]]:

@@ -15,6 +15,7 @@ from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import NewWorkflow, Workflow
 from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.checkpointers.view import view_of
 from hypergraph.display import Block, Table, as_text, bounded, plural
 from hypergraph.durability.answers import refuse_outworn
 from hypergraph.durability.code_changes import (
@@ -206,7 +207,7 @@ def migrate(
         wanted = [each for each in found if graph.name is None or each.graph_name == graph.name]
     else:
         wanted = [_known(store, workflow_id) for workflow_id in ids]
-    move = _Move(store.view(graph=graph), graph, code_change, accept)
+    move = _Move(view_of(store, graph=graph), graph, code_change, accept)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         runs = tuple(move.looked_at(each) if dry_run else move.moved(each) for each in wanted)

@@ -175,8 +175,6 @@ def test_awaited_questions_about_unknown_ids_give_nothing_and_no_error(store: An
             await store.get_state("?"),
             await store.get_inputs("?", 0),
             await store.get_steps("?"),
-            await store.get_provenance("?", "x"),
-            await store.get_appended("?", "x"),
             await store.list_questions("?"),
             await store.get_checkpoint("?"),
             store.search("x"),
@@ -187,7 +185,7 @@ def test_awaited_questions_about_unknown_ids_give_nothing_and_no_error(store: An
             store.stats(),
         ]
 
-    assert ask(ask_all()) == [{}, {}, [], [], [], [], Checkpoint({}, []), [], [], None, None, None, {}]
+    assert ask(ask_all()) == [{}, {}, [], [], Checkpoint({}, []), [], [], None, None, None, {}]
 
 
 def test_awaited_questions_leave_the_event_loop_free() -> None:
@@ -239,7 +237,7 @@ def test_each_visit_of_a_loop_has_its_own_inputs_outputs_and_timing(loop: Any) -
 
 
 def test_provenance_goes_back_to_the_given_inputs(filled: Any) -> None:
-    origins = ask(filled.get_provenance("w", "answer"))
+    origins = filled.provenance("w", "answer")
     assert [(origin.name, origin.value) for origin in origins] == [
         ("answer", "yes"),
         ("prompt", "a b?"),
@@ -253,20 +251,20 @@ def test_provenance_goes_back_to_the_given_inputs(filled: Any) -> None:
 
 
 def test_provenance_at_a_superstep_is_that_of_the_value_then(loop: Any) -> None:
-    assert [origin.value for origin in ask(loop.get_provenance("w", "text"))] == ["xxxx", "xxx", "xx", "x"]
-    assert [origin.value for origin in ask(loop.get_provenance("w", "text", superstep=0))] == ["xx", "x"]
-    assert [origin.version for origin in ask(loop.get_provenance("w", "text", 1))] == [3, 2, 1]
+    assert [origin.value for origin in loop.provenance("w", "text")] == ["xxxx", "xxx", "xx", "x"]
+    assert [origin.value for origin in loop.provenance("w", "text", superstep=0)] == ["xx", "x"]
+    assert [origin.version for origin in loop.provenance("w", "text", 1)] == [3, 2, 1]
 
 
 def test_a_given_input_is_its_own_origin(filled: Any) -> None:
-    (origin,) = ask(filled.get_provenance("w", "query"))
+    (origin,) = filled.provenance("w", "query")
     assert (origin.value, origin.step, origin.sources) == ("why?", None, {})
 
 
 def test_failed_steps_make_no_values(store: Any) -> None:
     failed = step(0, "make", {"x": 1}, status=StepStatus.FAILED, output_versions={"x": 1})
     ask(fill(store, "w", [failed], "failed"))
-    assert ask(store.get_provenance("w", "x")) == []
+    assert store.provenance("w", "x") == []
     assert store.checkpoint("w").values == {}
 
 
@@ -277,7 +275,7 @@ def test_a_value_that_is_not_stored_is_left_out_of_inputs_and_named_in_provenanc
     ]
     ask(fill(store, "w", steps))
     assert ask(store.get_inputs("w", "read")) == {}
-    origins = ask(store.get_provenance("w", "text"))
+    origins = store.provenance("w", "text")
     assert [(origin.name, origin.stored) for origin in origins] == [("text", True), ("file", False)]
 
 
@@ -289,7 +287,7 @@ def test_steps_without_versions_count_the_values_of_a_name(store: Any) -> None:
     ]
     ask(fill(store, "w", steps))
     assert ask(store.get_inputs("w", "c")) == {"x": 2}
-    assert [origin.value for origin in ask(store.get_provenance("w", "y"))] == [3, 2, 1]
+    assert [origin.value for origin in store.provenance("w", "y")] == [3, 2, 1]
 
 
 # --- two workflows ------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def speak(file: str, *, dies: bool) -> str:
     def write(context: NodeContext) -> str:
         context.stream("one ")
         context.stream("two ")
-        while store.backend.read_streams("w")[0].length < 2:
+        while store.backend.live.read_streams("w")[0].length < 2:
             pass
         if dies:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -297,7 +297,7 @@ def test_an_agent_follows_a_failure_to_the_values_that_caused_it(
     before = elsewhere(ask, tmp_path, "get_state", "failing-workflow-123", superstep=bad.superstep - 1)
     seen = elsewhere(ask, tmp_path, "get_inputs", "failing-workflow-123", bad)
     assert seen == {"prompt": before["prompt"]}
-    origins = elsewhere(ask, tmp_path, "get_provenance", "failing-workflow-123", "prompt")
+    origins = elsewhere(ask, tmp_path, "provenance", "failing-workflow-123", "prompt")
     assert {origin.name for origin in origins} == {"prompt", "retrieved_docs", "embedding", "query"}
 
 

@@ -267,7 +267,7 @@ class TestData:
     def test_what_flowed_along_an_edge(self, durable: On, store: Checkpointer, bodies: Bodies) -> None:
         durable.run(pipeline(bodies, 2), {"v0": 10}, workflow_id="df-thread")
         assert read(store, "get_inputs", "df-thread", "s2") == {"v1": 11}
-        newest, *_ = read(store, "get_provenance", "df-thread", "v2")
+        newest, *_ = read(store, "provenance", "df-thread", "v2")
         assert (newest.step.node_name, newest.value) == ("s2", 12)
 
     def test_the_structure_of_the_graph(self, durable: On, store: Checkpointer, bodies: Bodies) -> None:

@@ -51,7 +51,7 @@ def price(durable: On, graph: Graph, given: list[Row], **options: Any) -> Any:
 
 
 def ids(store: Checkpointer) -> set[str]:
-    return set(store.workflow_ids(parent="prices", limit=None))
+    return {item.id for item in store.workflows(parent="prices", limit=None)}
 
 
 @pytest.mark.parametrize("size", [2, 3, 8])

@@ -179,9 +179,9 @@ def give(chance: random.Random, store: Checkpointer, workflow_id: str) -> dict[s
         if chance.random() < 0.4:
             for_call |= answers
         elif chance.random() < 0.5:
-            store.answer_all(workflow_id, answers)
+            store.answer(workflow_id, answers)
         else:
-            store.answer_all(question.step.workflow_id, question.own(answers))
+            store.answer(question.step.workflow_id, question.own(answers))
     return for_call
 
 

@@ -53,6 +53,12 @@ def leave(a: int) -> int:
     raise OSError(28, "No space left on device")
 
 
+@pytest.mark.parametrize("given", [{}, {"name": "x", "step": "mix"}], ids=["neither", "both"])
+def test_provenance_is_asked_of_a_value_or_of_a_step(store: Any, given: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="the name of a value, or step="):
+        store.provenance("w", **given)
+
+
 def test_plain_attributes_of_an_error_are_kept(on: On, store: Any) -> None:
     with pytest.raises(RefusedError):
         on.run(Graph([refuse]), {"a": 1}, workflow_id="w")
@@ -151,14 +157,14 @@ def test_inputs_show_what_was_bound_and_defaults(on: On, store: Any) -> None:
     on.run(graph, {"a": 2}, workflow_id="w")
     assert store.inputs("w", "mix") == {"a": 2}
     assert store.inputs("w", "mix", graph=graph) == {"a": 2, "scale": 3, "offset": 7}
-    found = store.input_origins("w", "mix")
-    assert {name: (origin.source, origin.stored) for name, origin in found.items()} == {
+    found = store.provenance("w", step="mix")
+    assert {origin.name: (origin.source, origin.stored) for origin in found} == {
         "a": ("given", True),
         "scale": ("bound", False),
         "offset": ("default", False),
     }
-    found = store.input_origins("w", "last", graph=graph)
-    assert [(o.source, o.value, o.step and o.step.node_name) for o in found.values()] == [
+    found = store.provenance("w", step="last", graph=graph)
+    assert [(o.source, o.value, o.step and o.step.node_name) for o in found] == [
         ("step", 13, "mix"),
         ("default", 7, None),
     ]

@@ -56,13 +56,19 @@ def keys(result: Any) -> list[str]:
     return [pause.response_key for pause in result.pauses]
 
 
+@pytest.mark.parametrize("given", [("approved",), ({"approved": True}, True)], ids=["no value", "two values"])
+def test_an_answer_is_a_key_with_a_value_or_a_dict(store: Checkpointer, given: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match="a key and a value, or a dict"):
+        store.answer("w", *given)
+
+
 def test_answers_of_a_store_are_used_by_the_next_run(durable: On, store: Checkpointer) -> None:
     office = Office()
     asked = durable.run(office.graph, GIVEN, workflow_id="w")
     assert [question.keys for question in store.questions("w")] == [tuple(SIGNED), ("approved",)]
     assert keys(asked) == ["signing.name", "approved"]
     store.answer("w", "approved", True, by="ann")
-    store.answer_all("w", SIGNED)
+    store.answer("w", SIGNED)
     answered = store.questions("w")
     assert [question.step.answer for question in answered] == [
         {"name": "ann", "date": "today"},
@@ -83,7 +89,7 @@ def test_a_nested_question_is_answered_from_every_workflow_around_it(
 ) -> None:
     office = Office()
     durable.run(office.graph, GIVEN, workflow_id="w")
-    store.answer_all("w/signing", {"name": "bob", "date": "now"})
+    store.answer("w/signing", {"name": "bob", "date": "now"})
     result = durable.run(office.graph, {"approved": False}, workflow_id="w")
     assert result["sent"] == "on tea: False bob"
 
@@ -115,7 +121,7 @@ def test_answers_that_fit_no_question_are_refused_and_nothing_is_kept(
 ) -> None:
     durable.run(Office().graph, GIVEN, workflow_id="w")
     with pytest.raises(error, match=says):
-        store.answer_all("w", answers)
+        store.answer("w", answers)
     assert [question.step.answer for question in store.questions("w")] == [None, None]
 
 
@@ -224,7 +230,7 @@ def test_an_answer_to_one_draft_is_never_used_for_another(durable: On, store: Ch
 def test_what_new_values_do_not_reach_stays_answered(durable: On, store: Checkpointer) -> None:
     office = Office()
     durable.run(office.graph, GIVEN, workflow_id="w")
-    store.answer_all("w", SIGNED)
+    store.answer("w", SIGNED)
     with pytest.warns(UserWarning, match=GIVEN_UP.format("'approved'", "topic")):
         result = durable.run(office.graph, {"topic": "milk"}, workflow_id="w")
     assert keys(result) == ["approved"]
@@ -234,7 +240,7 @@ def test_what_new_values_do_not_reach_stays_answered(durable: On, store: Checkpo
 def test_questions_of_a_nested_graph_are_given_up_with_it(durable: On, store: Checkpointer) -> None:
     office = Office()
     durable.run(office.graph, GIVEN, workflow_id="w")
-    store.answer_all("w", SIGNED)
+    store.answer("w", SIGNED)
     with pytest.warns(UserWarning, match=GIVEN_UP.format("'signing.name', 'signing.date'", "place")):
         durable.run(office.graph, {"place": "office"}, workflow_id="w")
     assert [q.step.workflow_id for q in store.questions("w")] == ["w", "w/signing#2"]
@@ -242,7 +248,7 @@ def test_questions_of_a_nested_graph_are_given_up_with_it(durable: On, store: Ch
     (old,) = store.steps("w/signing")
     assert (old.status, old.answer) == (StepStatus.STOPPED, {"name": "ann", "date": "today"})
     with pytest.raises(WorkflowError, match="does not ask"):
-        store.answer_all("w/signing", {"name": "bob", "date": "now"})
+        store.answer("w/signing", {"name": "bob", "date": "now"})
 
 
 @pytest.mark.parametrize("answer", [{"approved": True}, {"approved": True, **SIGNED}])

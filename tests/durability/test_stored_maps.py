@@ -90,7 +90,7 @@ def test_a_map_cannot_be_forked_and_its_items_can(durable: On, store: Checkpoint
         durable.run(GRAPH, x=8, fork_from=("a", None), workflow_id="fork")
     with pytest.raises(WorkflowError, match=r"'a' is a map.*checkpoint\('a/item-0'\)"):
         store.checkpoint("a")
-    assert store.workflow_ids() == ["a"]
+    assert [found.id for found in store.workflows()] == ["a"]
     assert durable.run(GRAPH, k=3, fork_from=("a/item-1", None), workflow_id="fork")["y"] == 6
 
 

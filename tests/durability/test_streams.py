@@ -235,13 +235,14 @@ def test_a_node_does_not_wait_for_a_store_that_is_locked(
     kept = SqliteCheckpointer(tmp_path / "w.db")
     kept.open()
     other, begun = sqlite3.connect(tmp_path / "w.db", isolation_level=None), threading.Event()
-    write_chunks = kept.backend.write_chunks
+    kind = type(kept.backend.live)
+    write_chunks = kind.write_chunks
 
     def note(*args: Any) -> None:
         begun.set()
         write_chunks(*args)
 
-    monkeypatch.setattr(kept.backend, "write_chunks", note)
+    monkeypatch.setattr(kind, "write_chunks", note)
 
     def speak(context: NodeContext) -> str:
         context.stream("a")

@@ -20,6 +20,7 @@ from hypergraph.answers import check, described, from_text, schema_of
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
 from hypergraph.checkpointers.questions import record_answers
 from hypergraph.checkpointers.records import EncodedAnswer
+from hypergraph.checkpointers.view import view_of
 from hypergraph.exceptions import WorkflowError
 from hypergraph.migration import migrate
 from hypergraph.values import register
@@ -227,9 +228,9 @@ def test_the_return_annotation_is_the_type_and_no_annotation_takes_anything(
     assert schemas["size"]["enum"] == ["s", "l"]
     assert "free" not in schemas
     with pytest.raises(InvalidAnswerError, match=r"'note' must be a text, not 3") as refused:
-        store.answer_all("w", {"size": "s", "note": 3, "free": object})
+        store.answer("w", {"size": "s", "note": 3, "free": object})
     assert (refused.value.key, refused.value.field) == ("note", "note")
-    store.answer_all("w", {"size": "s", "note": "x", "free": [1, None]})
+    store.answer("w", {"size": "s", "note": "x", "free": [1, None]})
     done = durable.run(graph, workflow_id="w")
     assert (done["size"], done["note"], done["free"]) == (Size.SMALL, "x", [1, None])
 
@@ -246,11 +247,11 @@ def test_answers_in_maps_and_nested_graphs_are_checked_too(durable: On, store: C
         durable.run(outer, {"answer": 3}, workflow_id="w")
     durable.map(inner, {"draft": ["a", "b"]}, map_over="draft", workflow_id="m")
     with pytest.raises(InvalidAnswerError, match=r"'item-1.answer' must be true or false"):
-        store.answer_all("m", {"item-0.answer": True, "item-1.answer": "yes"})
+        store.answer("m", {"item-0.answer": True, "item-1.answer": "yes"})
     with pytest.raises(InvalidAnswerError, match=r"'answer' must be true or false"):
         durable.map(inner, {"draft": ["a", "b"], "item-1.answer": 2}, map_over="draft", workflow_id="m")
     assert all(question.step.answer is None for question in store.questions("m"))
-    store.answer_all("m", {"item-0.answer": True, "item-1.answer": False})
+    store.answer("m", {"item-0.answer": True, "item-1.answer": False})
     done = durable.map(inner, {"draft": ["a", "b"]}, map_over="draft", workflow_id="m")
     assert [item["got"] for item in done] == [True, False]
 
@@ -482,7 +483,7 @@ def test_an_answer_whose_class_has_lost_a_field_is_refused_and_kept(shape: str) 
     assert "has no field 'note'" in (refused.reason or "")
     register(new, version=2, upgrade={1: lambda fields: {"amount": fields["amount"]}})
     run_as(durable, shape, asking(new))
-    assert taken(kept.view(graph=asking(new))) == [new(1)]
+    assert taken(view_of(kept, graph=asking(new))) == [new(1)]
 
 
 @pytest.mark.parametrize("is_nested", [False, True])

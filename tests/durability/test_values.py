@@ -18,6 +18,7 @@ from support.nasty import FEW_WAYS, NASTY, ONLY_PICKLED, UNSTORABLE, WAYS, Tagge
 
 from hypergraph import FunctionNode, Graph, SyncRunner
 from hypergraph.checkpointers import Checkpointer, JsonSerializer, Undecodable
+from hypergraph.checkpointers.view import view_of
 
 every_way = pytest.mark.parametrize("way", WAYS, ids="-".join)
 
@@ -195,7 +196,7 @@ def test_a_gap_hides_the_older_value_of_its_name(way: Any, tmp_path: Path) -> No
 
 
 def test_only_a_lossy_serializer_changes_a_value(tmp_path: Path) -> None:
-    store = kept(WAYS[-1], tmp_path).view(serializer=JsonSerializer(lossy=True))
+    store = view_of(kept(WAYS[-1], tmp_path), serializer=JsonSerializer(lossy=True))
     seen = Seen({"range": range(3)}, given=False)
     seen.run_halfway(store)
     assert store.state("w") == {"v0": "range(0, 3)"}

@@ -103,7 +103,7 @@ def one_case(reader: Any, data: bytes) -> None:
             shown = f"{store.workflow('w')}{store.workflows()}{step!r}{step.to_dict()}"
             assert "Known(" not in shown
             read(store, "search", "made")
-            read(store, "get_provenance", "w", "made")
+            read(store, "provenance", "w", "made")
             try:
                 used = SyncRunner(checkpointer=store).run(GRAPH, workflow_id="w")["used"]
             except ValueUnreadableError as error:  # of an unknown or changed class: refused, not made again

@@ -134,7 +134,7 @@ def test_a_batch_without_its_place_is_named_as_damage(path: Path, column: str, v
 def test_a_stream_without_its_place_is_named_as_damage(path: Path, column: str, value: Any) -> None:
     store = changed(path, f"UPDATE streams SET {column} = ?", value)
     with pytest.raises(StoreCorruptError, match="damaged row"):
-        store.backend.read_streams("talk")
+        store.backend.live.read_streams("talk")
     store.close()
 
 

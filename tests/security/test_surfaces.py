@@ -172,7 +172,7 @@ def test_what_is_no_filter_is_refused(store: Checkpointer, filters: dict[str, An
         ("get_state", (INJECTION,)),
         ("get_steps", (INJECTION,)),
         ("get_inputs", ("a", INJECTION)),
-        ("get_provenance", ("a", INJECTION)),
+        ("provenance", ("a", INJECTION)),
         ("iterations", ("a", INJECTION)),
         ("lineage", (INJECTION,)),
         ("search", (INJECTION,)),

@@ -32,6 +32,7 @@ from hypergraph.checkpointers import (
     ZlibCodec,
     ZstdCodec,
 )
+from hypergraph.checkpointers.view import view_of
 from hypergraph.values.classes import register
 from support.stored import store_at
 
@@ -333,4 +334,4 @@ def kept(way: tuple[str, str, str], folder: Path, **options: Any) -> Checkpointe
         made = MemoryCheckpointer(**options)
     else:
         made = store_at(folder / "w.db", codec=CODECS[codecs], **options)
-    return made.view(serializer=SERIALIZERS[serializer])
+    return view_of(made, serializer=SERIALIZERS[serializer])

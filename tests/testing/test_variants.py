@@ -19,6 +19,7 @@ from hypergraph import (
 )
 from hypergraph.checkpointers import CheckpointPolicy, MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.checkpointers.records import Turn
+from hypergraph.checkpointers.view import view_of
 from hypergraph.exceptions import WorkflowNotFoundError
 from hypergraph.testing import NotRecordedError, compare_variants, recorded
 
@@ -276,7 +277,7 @@ def test_every_superstep_of_every_turn_leads_to_the_same_end() -> None:
 def test_a_run_that_does_not_execute_the_step_is_not_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     store = chat()
     monkeypatch.setattr(
-        store.view(graph=AGENT).backend, "read_turns", lambda workflow_id: [Turn(0, frozenset(("said",)))]
+        view_of(store, graph=AGENT).backend, "read_turns", lambda workflow_id: [Turn(0, frozenset(("said",)))]
     )
     found = compare_variants(store, ["w"], "listen", {"x": {}}, lambda result: 1, graph=AGENT)
     assert (found.runs[0].score, found.runs[0].problem) == (None, "listen did not run again")

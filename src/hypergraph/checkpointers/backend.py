@@ -4,18 +4,21 @@ A backend keeps records and encoded values; it knows no serializer. Verbs that r
 handed the `Encoding` of the store. All verbs are synchronous and may be called from any thread. Reading an
 unknown id gives nothing, never an error. Trouble with the place itself is a CheckpointError.
 
-Twenty-six verbs are abstract. Those below "with a default" are answered from them, and overridden where a
-backend has a shorter way.
+A backend writes the eighteen abstract members of `Backend`, which come first, and the eight of `Live`. All
+others have a default that is made of these, and are overridden where a backend has a shorter way.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
+from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
     Ahead,
@@ -32,16 +35,20 @@ from hypergraph.checkpointers.records import (
     Usage,
     Workflow,
     each_of,
+    latest,
     no_copy,
+    since_whole,
+    taken,
+    turns_of,
+    unknown,
 )
 from hypergraph.checkpointers.sql.columns import micros
-from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
-from hypergraph.exceptions import CheckpointError
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus, settled
+from hypergraph.exceptions import CheckpointError, WorkflowLockedError
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.background import Writer
-    from hypergraph.checkpointers.encoding import Encoding
-    from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress, StreamOutline
+    from hypergraph.checkpointers.live import Live
     from hypergraph.checkpointers.policy import CheckpointPolicy
 
 T = TypeVar("T")
@@ -120,6 +127,15 @@ class Contents(NamedTuple):
     errors: list[tuple[str, str | None, str]]  # node, type and message
 
 
+class Beside(NamedTuple):
+    """What is kept of a workflow beside its steps."""
+
+    inner: Sequence[tuple[str, Payload]] = ()  # see `Backend.read_inner`
+    signals: Sequence[EncodedSignal] = ()  # see `Backend.read_signals`
+    announced: Sequence[tuple[int, str]] = ()  # see `Backend.read_announced`
+    usage: Sequence[Usage] = ()  # see `Backend.read_usage`
+
+
 class ItemOutline(NamedTuple):
     """The columns of one item of a map that a list shows."""
 
@@ -143,44 +159,15 @@ position_of: Callable[[StepRecord], Position] = attrgetter("superstep", "index")
 
 
 class Backend(ABC):
-    """A place where workflows are kept."""
+    """A place where workflows are kept: its `kind`, and eighteen abstract members."""
 
     kind: ClassVar[str]  # as in "sqlite"
-    writer: "Writer | None" = None  # writes in the background, once a run asks for that
-    transactional: ClassVar[bool] = False  # whether users can write in the transaction of a step
-    commit_seconds: float = 0.0  # the time that the last fully synced commit took
 
-    @property
-    def location(self) -> str:
-        """The file, or the address without its password; empty for memory."""
-        return ""
-
-    def store_id(self) -> bytes:
-        """Return the id that an encrypted store binds its values to; empty for memory."""
-        return b""
-
-    # --- opening and closing ------------------------------------------------------------------
-
-    @abstractmethod
-    def open(self) -> None:
-        """Prepare the place now instead of on first use."""
-
-    def recover(self) -> bool:
-        """Finish what a crashed program left half done, before a program that writes reads anything.
-
-        Return whether that was needed. Raises CheckpointError when that fails.
-        """
-        return False
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close files and connections; a later call opens them again."""
-
-    # --- writing as the owner of a workflow ---------------------------------------------------
+    # --- to be written: changing ----------------------------------------------------------------
 
     @abstractmethod
     def claim(
-        self, workflow_id: str, new: NewWorkflow, encoding: "Encoding", *, force: bool = False
+        self, workflow_id: str, new: NewWorkflow, encoding: Encoding, *, force: bool = False
     ) -> Ownership:
         """Take the workflow, creating it ACTIVE if there is none.
 
@@ -199,40 +186,12 @@ class Backend(ABC):
             OwnershipLostError: the claim is not the newest, or a step is recorded already.
         """
 
-    def try_write(self, commit: Commit) -> bool:
-        """Make one commit durable, as `write` does, but return False where it would have to wait."""
-        self.write(commit)
-        return True
-
-    def transact(
-        self, claim: Ownership, node: str, call: Callable[[Any], tuple[Commit, T]]
-    ) -> tuple[Commit, T]:
-        """Return what `call` returns: a commit that is written in the transaction of the call, and a result.
-
-        It is called with a connection of the driver, inside of the transaction. What it raises ends the
-        transaction, and is raised. Only a backend in a database has transactions.
-
-        Raises:
-            OwnershipLostError: the claim is not the newest, or a step is recorded already.
-        """
-        raise NotImplementedError(f"{self.kind} has no transactions")
-
-    def is_locked(self) -> bool:
-        """Return whether a read or write would have to wait now, for a lock or for the answer of a server."""
-        return False
-
     @abstractmethod
     def release(self, claim: Claim) -> None:
         """Give the workflow back; a claim that another process has taken over is left alone."""
 
-    # --- writing without a claim --------------------------------------------------------------
-
     @abstractmethod
-    def create(self, workflow_id: str, new: NewWorkflow, encoding: "Encoding") -> None:
-        """Add an ACTIVE workflow without an owner. Raises CheckpointError if the id exists."""
-
-    @abstractmethod
-    def put_step(self, step: EncodedStep, encoding: "Encoding") -> None:
+    def put_step(self, step: EncodedStep, encoding: Encoding) -> None:
         """Record a step, in place of one of the same superstep and node; an unknown workflow is created.
 
         Raises:
@@ -268,26 +227,6 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
-        """Change the status.
-
-        Raises:
-            WorkflowLockedError: the workflow has an owner.
-            WorkflowNotFoundError: the workflow does not exist.
-        """
-
-    @abstractmethod
-    def settle_map(self, workflow_id: str, *, is_whole: bool = False) -> None:
-        """Bring a map up to date after an item ran by itself: its status, and when it is due.
-
-        `is_whole` says that every item has begun.
-        """
-
-    @abstractmethod
-    def raise_fence(self, workflow_id: str, least: int | None = None) -> None:
-        """Say that a workflow without owner has changed, or give it a fence of at least `least`."""
-
-    @abstractmethod
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Set tags, also of a workflow with an owner, remove those under None, and return the result.
 
@@ -306,73 +245,19 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def trim(self, workflow_id: str, encoding: "Encoding", *, before: int) -> None:
+    def trim(self, workflow_id: str, encoding: Encoding, *, before: int) -> None:
         """Drop values that no state at or after superstep `before` contains; the records stay."""
 
-    def retain(self, workflow_id: str, policy: "CheckpointPolicy", encoding: "Encoding") -> None:
-        """Drop the values of a workflow that the retention policy does not keep."""
-        if policy.retention != "full":
-            last = self.last_superstep(workflow_id) or 0
-            self.trim(workflow_id, encoding, before=last + 1 - (policy.window or 1))
-
-    # --- what running nodes show --------------------------------------------------------------
-
+    @property
     @abstractmethod
-    def open_stream(self, claim: Ownership, node: str) -> int:
-        """Begin a stream of a node, after a mark if it had one before; return the offset of its first chunk.
+    def live(self) -> "Live":
+        """What running nodes show: a part with verbs of its own."""
 
-        Chunks of streams that ended long enough ago are dropped. All methods that write here raise
-        OwnershipLostError when the claim is not the newest.
-        """
-
-    @abstractmethod
-    def write_chunks(self, claim: Ownership, node: str, batches: "Sequence[ChunkBatch]", limit: int) -> None:
-        """Add chunks to a stream; the oldest are dropped where it is longer than `limit` bytes."""
-
-    @abstractmethod
-    def end_stream(self, claim: Ownership, node: str, until: datetime) -> None:
-        """Say until when the chunks of a stream are kept."""
-
-    @abstractmethod
-    def read_chunks(self, workflow_id: str, node: str, offset: int, limit: int) -> "ChunkPage | None":
-        """Return up to `limit` batches from an offset on, None if the node has no stream."""
-
-    @abstractmethod
-    def write_progress(self, claim: Ownership, rows: "Sequence[Progress]") -> None:
-        """Keep how far nodes are, in place of what they said before."""
-
-    @abstractmethod
-    def clear_progress(self, claim: Ownership, node: str) -> None:
-        """Forget how far a node was."""
-
-    @abstractmethod
-    def read_progress(self, workflow_id: str) -> "list[Progress]":
-        """Return how far the running nodes of a workflow are, and of the runs below it."""
-
-    @abstractmethod
-    def read_streams(self, workflow_id: str) -> "list[StreamOutline]":
-        """Return the streams of a workflow and of the runs below it, by workflow and node."""
-
-    # --- reading ------------------------------------------------------------------------------
+    # --- to be written: reading -----------------------------------------------------------------
 
     @abstractmethod
     def snapshot(self, work: Callable[[Self], T]) -> T:
         """Return what `work` returns, called with a view of this backend that reads in one transaction."""
-
-    def ahead(self, workflow_id: str) -> Ahead | None:
-        """Return what was read of a workflow before it begins, together with others; None if it was not."""
-        return None
-
-    @abstractmethod
-    def read_workflow(self, workflow_id: str) -> Workflow | None:
-        """Return the workflow, None if there is none."""
-
-    @abstractmethod
-    def read_fences(self, workflow_ids: Iterable[str]) -> dict[str, int]:
-        """Return the fences of the newest claims; workflows that are held, or do not exist, are left out.
-
-        A claim whose fence is the next one finds what was read at this moment: nothing was written since.
-        """
 
     @abstractmethod
     def find(self, query: Query) -> Page:
@@ -386,7 +271,7 @@ class Backend(ABC):
     def read_steps(
         self,
         workflow_id: str,
-        encoding: "Encoding",
+        encoding: Encoding,
         *,
         upto: int | None = None,
         node: str | None = None,
@@ -402,63 +287,228 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def read_outlines(
-        self, workflow_id: str, *, after: Position = START, limit: int | None = None
-    ) -> list[StepOutline]:
-        """Return the outlines of the next `limit` steps `after` a position, by superstep and index."""
-
-    @abstractmethod
-    def read_outputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
-        """Return the latest encoded value of each output of completed steps up to superstep `upto`."""
-
-    @abstractmethod
-    def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
-        """Return the latest encoded value of each input given at or before superstep `upto`."""
-
-    @abstractmethod
-    def read_versions(self, workflow_id: str, name: str, *, upto: int | None = None) -> list[Payload]:
-        """Return all that is stored under a name up to superstep `upto`, without what it extends.
+    def read_versions(
+        self, workflow_id: str, name: str | None = None, *, upto: int | None = None
+    ) -> list[Payload]:
+        """Return all that is stored up to superstep `upto`, maybe under one name, without what it extends.
 
         What was given comes first, then what completed steps have made, in order of superstep and index.
         """
 
     @abstractmethod
-    def read_turns(self, workflow_id: str, *, after: int = -1) -> list[Turn]:
-        """Return when inputs entered, and which, in order; those after a superstep, else there is a first."""
+    def read_beside(self, workflow_id: str) -> Beside:
+        """Return all that is kept beside the steps: what is inside of them, sent, announced and used."""
 
     @abstractmethod
     def read_owners(self, workflow_ids: Iterable[str]) -> dict[str, Owner]:
         """Return the processes that hold claims on these workflows; those without an owner are left out."""
 
     @abstractmethod
-    def read_inner(
-        self, workflow_id: str, *, node: str | None = None, visit: int | None = None
-    ) -> list[tuple[str, Payload]]:
-        """Return the encoded inner steps, of one node or visit or of all, each with the name of its node.
+    def read_fences(self, workflow_ids: Iterable[str]) -> dict[str, int]:
+        """Return the fences of the newest claims; workflows that are held, or do not exist, are left out.
 
-        They come in the order in which they began. The version of a payload is the visit of the node.
+        A claim whose fence is the next one finds what was read at this moment: nothing was written since.
         """
 
-    @abstractmethod
-    def read_signals(self, workflow_id: str) -> list[EncodedSignal]:
-        """Return what was sent to a workflow, received or not, by name and in order."""
+    # --- with a default: the place --------------------------------------------------------------
 
-    @abstractmethod
-    def read_announced(self, workflow_id: str) -> list[tuple[int, str]]:
-        """Return the steps that were announced and have no record, as superstep and node, in order."""
+    writer: "Writer | None" = None  # writes in the background, once a run asks for that
+    transactional: ClassVar[bool] = False  # whether users can write in the transaction of a step
+    commit_seconds: float = 0.0  # the time that the last fully synced commit took
 
-    @abstractmethod
-    def read_usage(self, workflow_id: str) -> list[Usage]:
-        """Return what the nodes of a workflow have recorded; what it has copied from another is not there."""
+    @property
+    def location(self) -> str:
+        """The file, or the address without its password; empty for memory."""
+        return ""
 
-    # --- with a default -----------------------------------------------------------------------
+    def store_id(self) -> bytes:
+        """Return the id that an encrypted store binds its values to; empty for memory."""
+        return b""
 
-    def count_inner(self, workflow_id: str) -> dict[tuple[int, str], int]:
-        """Return how many inner steps each node has, by superstep and node; those without are left out."""
-        found: dict[tuple[int, str], int] = {}
-        for node, payload in self.read_inner(workflow_id):
-            found[payload.superstep, node] = found.get((payload.superstep, node), 0) + 1
-        return found
+    def open(self) -> None:
+        """Prepare the place now instead of on first use; by default it needs nothing."""
+        return
+
+    def close(self) -> None:
+        """Close files and connections; a later call opens them again. By default there are none."""
+        return
+
+    def recover(self) -> bool:
+        """Finish what a crashed program left half done, before a program that writes reads anything.
+
+        Return whether that was needed. Raises CheckpointError when that fails.
+        """
+        return False
+
+    def is_locked(self) -> bool:
+        """Return whether a read or write would have to wait now, for a lock or for the answer of a server."""
+        return False
+
+    def watch(self) -> Callable[[], Any]:
+        """Return a cheap function whose result differs from the last one whenever something was written.
+
+        It is called from one thread at a time.
+        """
+        return self.change_markers
+
+    def change_markers(self, limit: int = 100) -> dict[str, Any]:
+        """Return a marker of each of the newest and the active workflows, at most `limit` of either."""
+        newest, _, _ = self.find(Query(top_level=False, limit=limit))
+        active, _, _ = self.find(Query(statuses=frozenset({WorkflowStatus.ACTIVE}), limit=limit))
+        return {
+            found.id: (found.status.value, found.step_count, found.completed_at, dict(found.tags))
+            for found in (*newest, *active)
+        }
+
+    def artifact_references(self) -> list[str]:
+        """Return the references to artifacts that stored values hold, as texts."""
+        return []
+
+    def backup(self, path: str, encoding: Encoding) -> None:
+        """Write a consistent copy of all workflows to a new SQLite file.
+
+        Raises:
+            CheckpointError: the file exists, or this kind of backend has no backup.
+        """
+        raise no_copy(path)
+
+    # --- with a default: changing ---------------------------------------------------------------
+
+    def create(self, workflow_id: str, new: NewWorkflow, encoding: Encoding) -> None:
+        """Add an ACTIVE workflow without an owner. Raises CheckpointError if the id exists."""
+        if self.read_workflow(workflow_id) is None:
+            claim = self.claim(workflow_id, new, encoding)
+            self.release(claim)
+            if claim.existing is None:
+                return
+        raise taken(workflow_id)
+
+    def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
+        """Change the status.
+
+        Raises:
+            WorkflowLockedError: the workflow has an owner.
+            WorkflowNotFoundError: the workflow does not exist.
+        """
+        found = self.read_workflow(workflow_id)
+        if found is None:
+            raise unknown(workflow_id)
+        with self._held(found) as claim:
+            self.write(Commit(claim, status=status))
+
+    def settle_map(self, workflow_id: str, *, is_whole: bool = False) -> None:
+        """Bring a map up to date after an item ran by itself: its status, and when it is due.
+
+        `is_whole` says that every item has begun.
+        """
+        written: Any = None
+        while (found := self.read_workflow(workflow_id)) is not None:
+            if found.status is WorkflowStatus.ACTIVE:
+                return  # its own end brings it up to date
+            items = self.children(workflow_id)
+            status = settled(found.status, [item.status for item in items], is_whole=is_whole)
+            due = min((item.due for item in items if item.due is not None), default=None)
+            awaits = Counter(name for item in items for name in Counter(item.awaits).elements())
+            wanted = status, due, awaits
+            if wanted in ((found.status, found.due, found.awaits), written):
+                return
+            try:
+                with self._held(found) as claim:
+                    self.write(Commit(claim, status=status, due=due, awaits=awaits))
+            except WorkflowLockedError:
+                return  # who holds it looks again: so do we, for an item that has ended meanwhile
+            written = wanted
+
+    def raise_fence(self, workflow_id: str, least: int | None = None) -> None:
+        """Say that a workflow without owner has changed, or give it a fence of at least `least`."""
+        found, fence = self.read_workflow(workflow_id), self.read_fences([workflow_id]).get(workflow_id)
+        if found is None or fence is None:
+            return
+        with suppress(WorkflowLockedError):
+            for _ in range(1 if least is None else least - fence):
+                with self._held(found):  # each claim raises it by one
+                    pass
+
+    @contextmanager
+    def _held(self, found: Workflow) -> Iterator[Ownership]:
+        """Hold a workflow that exists."""
+        claim = self.claim(found.id, NewWorkflow(parent_id=found.parent_id), Encoding())
+        try:
+            yield claim
+        finally:
+            self.release(claim)
+
+    def try_write(self, commit: Commit) -> bool:
+        """Make one commit durable, as `write` does, but return False where it would have to wait."""
+        self.write(commit)
+        return True
+
+    def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
+        """Make commits durable together, each on its own; return the error of each, None for success.
+
+        After one that failed, the others of the same claim fail with it.
+        """
+
+        def outcome(commit: Commit) -> CheckpointError | None:
+            try:
+                self.write(commit)
+            except CheckpointError as error:
+                return error
+            return None
+
+        return each_of(commits, outcome)
+
+    def transact(
+        self, claim: Ownership, node: str, call: Callable[[Any], tuple[Commit, T]]
+    ) -> tuple[Commit, T]:
+        """Return what `call` returns: a commit that is written in the transaction of the call, and a result.
+
+        It is called with a connection of the driver, inside of the transaction. What it raises ends the
+        transaction, and is raised. Only a backend in a database has transactions.
+
+        Raises:
+            OwnershipLostError: the claim is not the newest, or a step is recorded already.
+        """
+        raise NotImplementedError(f"{self.kind} has no transactions")
+
+    def retain(self, workflow_id: str, policy: "CheckpointPolicy", encoding: Encoding) -> None:
+        """Drop the values of a workflow that the retention policy does not keep."""
+        if policy.retention != "full":
+            last = self.last_superstep(workflow_id) or 0
+            self.trim(workflow_id, encoding, before=last + 1 - (policy.window or 1))
+
+    # --- with a default: workflows --------------------------------------------------------------
+
+    def read_workflow(self, workflow_id: str) -> Workflow | None:
+        """Return the workflow, None if there is none."""
+        found, _, _ = self.find(Query(ids=frozenset({workflow_id}), top_level=False, limit=1))
+        return found[0] if found else None
+
+    def children(self, workflow_id: str) -> list[Workflow]:
+        """Return the workflows below this one, oldest first."""
+        return self.find(Query(parent=workflow_id, limit=None))[0][::-1]
+
+    def read_items(self, workflow_id: str) -> list[ItemOutline]:
+        """Return the items of a map, in their order."""
+        return sorted(
+            ItemOutline(child.item, child.id, child.status.value, child.duration_ms)
+            for child in self.children(workflow_id)
+            if child.item is not None
+        )
+
+    def ids(self, query: Query) -> list[str]:
+        """Return the ids of the workflows that `find` returns."""
+        return [workflow.id for workflow in self.find(query)[0]]
+
+    def find_ids(self, prefix: str, *, parent: str | None = None, limit: int = 20) -> list[str]:
+        """Return up to `limit` ids that begin with a text: of children of `parent`, or without a parent."""
+        found, _, _ = self.find(Query(parent=parent, limit=None))
+        return sorted(workflow.id for workflow in found if workflow.id.startswith(prefix))[:limit]
+
+    def summaries(self, query: Query) -> tuple[list[dict[str, Any]], int, str | None]:
+        """Return the result of `find` with the fields of each workflow instead of the workflow."""
+        found, total, cursor = self.find(query)
+        return [{name: getattr(workflow, name) for name in _FIELDS} for workflow in found], total, cursor
 
     def count_failed(self, workflow_ids: Iterable[str]) -> dict[str, int]:
         """Return how many items of maps failed below workflows, or, without any, how many nested runs.
@@ -505,52 +555,42 @@ class Backend(ABC):
         """Return values and errors of many runs at once, None where that is not shorter than one by one."""
         return None
 
-    def write_all(self, commits: Sequence[Commit]) -> list[CheckpointError | None]:
-        """Make commits durable together, each on its own; return the error of each, None for success.
-
-        After one that failed, the others of the same claim fail with it.
-        """
-
-        def outcome(commit: Commit) -> CheckpointError | None:
-            try:
-                self.write(commit)
-            except CheckpointError as error:
-                return error
-            return None
-
-        return each_of(commits, outcome)
-
-    def children(self, workflow_id: str) -> list[Workflow]:
-        """Return the workflows below this one, oldest first."""
-        return self.find(Query(parent=workflow_id, limit=None))[0][::-1]
-
-    def read_newest(self, workflow_id: str) -> list[Payload]:
-        """Return the latest encoded value of each output, as far as it costs nothing with what it extends."""
-        return self.read_outputs(workflow_id)
-
-    def linked(self, workflow_id: str, payload: Payload) -> Payload:
-        """Return one of the payloads that `read_newest` gave with what it extends."""
-        return payload
-
-    def read_summary(self, workflow_id: str) -> Payload | None:
-        """Return the encoded summary that was written last, None if there is none.
-
-        A backend may drop a summary at any time, and must when `put_step` changes the history.
-        """
+    def ahead(self, workflow_id: str) -> Ahead | None:
+        """Return what was read of a workflow before it begins, together with others; None if it was not."""
         return None
 
+    # --- with a default: the steps of one workflow ----------------------------------------------
+
+    def read_outlines(
+        self, workflow_id: str, *, after: Position = START, limit: int | None = None
+    ) -> list[StepOutline]:
+        """Return the outlines of the next `limit` steps `after` a position, by superstep and index."""
+        found = self.read_steps(workflow_id, Encoding(), after=after, limit=limit, values=False)
+        return [StepOutline.of(step) for step in found]
+
     def read_steps_at(
-        self, workflow_id: str, encoding: "Encoding", places: Iterable[tuple[int, str]]
+        self, workflow_id: str, encoding: Encoding, places: Iterable[tuple[int, str]]
     ) -> list[StepRecord]:
         """Return the steps of these supersteps and nodes that there are, without their values."""
         wanted = set(places)
         found = self.read_steps(workflow_id, encoding, values=False)
         return [step for step in found if (step.superstep, step.node_name) in wanted]
 
-    def read_output(self, workflow_id: str, name: str) -> Payload | None:
-        """Return the latest encoded value of one output, with the chain that it extends."""
-        found = self.read_outputs(workflow_id)
-        return next((payload for payload in found if payload.name == name), None)
+    def read_following(self, workflow_id: str, superstep: int) -> list[str]:
+        """Return the nodes of the first superstep after this one that has any, in order of their index."""
+        later = self.read_outlines(workflow_id, after=(superstep, _FAR))
+        return [step.node for step in later if step.superstep == later[0].superstep]
+
+    def last_superstep(self, workflow_id: str) -> int | None:
+        """Return the highest superstep that has a step, None if there is none."""
+        return max((tally.superstep for tally in self.tally_steps(workflow_id)), default=None)
+
+    def last_visit(self, workflow_id: str, node: str) -> int:
+        """Return how often a node has completed, by its last completed step; 0 if it has not."""
+        done = [
+            s.visit for s in self.read_outlines(workflow_id) if s.node == node and s.status == "completed"
+        ]
+        return max(done, default=0)
 
     def tally_steps(self, workflow_id: str) -> list[StepTally]:
         """Return the number of steps by node, status and cached, in order of their first index."""
@@ -581,68 +621,83 @@ class Backend(ABC):
         ]
         return sorted(found, key=lambda tally: (tally.first, tally.node, tally.status.value))
 
-    def last_visit(self, workflow_id: str, node: str) -> int:
-        """Return how often a node has completed, by its last completed step; 0 if it has not."""
-        done = [
-            s.visit for s in self.read_outlines(workflow_id) if s.node == node and s.status == "completed"
+    def read_summary(self, workflow_id: str) -> Payload | None:
+        """Return the encoded summary that was written last, None if there is none.
+
+        A backend may drop a summary at any time, and must when `put_step` changes the history.
+        """
+        return None
+
+    def read_inner(
+        self, workflow_id: str, *, node: str | None = None, visit: int | None = None
+    ) -> list[tuple[str, Payload]]:
+        """Return the encoded inner steps, of one node or visit or of all, each with the name of its node.
+
+        They come in the order in which they began. The version of a payload is the visit of the node.
+        """
+        return [
+            (name, payload)
+            for name, payload in self.read_beside(workflow_id).inner
+            if node in (None, name) and visit in (None, payload.version)
         ]
-        return max(done, default=0)
 
-    def last_superstep(self, workflow_id: str) -> int | None:
-        """Return the highest superstep that has a step, None if there is none."""
-        return max((tally.superstep for tally in self.tally_steps(workflow_id)), default=None)
+    def count_inner(self, workflow_id: str) -> dict[tuple[int, str], int]:
+        """Return how many inner steps each node has, by superstep and node; those without are left out."""
+        found: dict[tuple[int, str], int] = {}
+        for node, payload in self.read_inner(workflow_id):
+            found[payload.superstep, node] = found.get((payload.superstep, node), 0) + 1
+        return found
 
-    def read_following(self, workflow_id: str, superstep: int) -> list[str]:
-        """Return the nodes of the first superstep after this one that has any, in order of their index."""
-        later = self.read_outlines(workflow_id, after=(superstep, _FAR))
-        return [step.node for step in later if step.superstep == later[0].superstep]
+    def read_signals(self, workflow_id: str) -> list[EncodedSignal]:
+        """Return what was sent to a workflow, received or not, by name and in order."""
+        return list(self.read_beside(workflow_id).signals)
 
-    def read_items(self, workflow_id: str) -> list[ItemOutline]:
-        """Return the items of a map, in their order."""
-        return sorted(
-            ItemOutline(child.item, child.id, child.status.value, child.duration_ms)
-            for child in self.children(workflow_id)
-            if child.item is not None
-        )
+    def read_announced(self, workflow_id: str) -> list[tuple[int, str]]:
+        """Return the steps that were announced and have no record, as superstep and node, in order."""
+        return list(self.read_beside(workflow_id).announced)
 
-    def find_ids(self, prefix: str, *, parent: str | None = None, limit: int = 20) -> list[str]:
-        """Return up to `limit` ids that begin with a text: of children of `parent`, or without a parent."""
-        found, _, _ = self.find(Query(parent=parent, limit=None))
-        return sorted(workflow.id for workflow in found if workflow.id.startswith(prefix))[:limit]
+    def read_usage(self, workflow_id: str) -> list[Usage]:
+        """Return what the nodes of a workflow have recorded; what it has copied from another is not there."""
+        return list(self.read_beside(workflow_id).usage)
 
-    def ids(self, query: Query) -> list[str]:
-        """Return the ids of the workflows that `find` returns."""
-        return [workflow.id for workflow in self.find(query)[0]]
+    # --- with a default: the values of one workflow ---------------------------------------------
 
-    def summaries(self, query: Query) -> tuple[list[dict[str, Any]], int, str | None]:
-        """Return the result of `find` with the fields of each workflow instead of the workflow."""
-        found, total, cursor = self.find(query)
-        return [{name: getattr(workflow, name) for name in _FIELDS} for workflow in found], total, cursor
+    def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
+        """Return the latest encoded value of each input given at or before superstep `upto`."""
+        return latest(each for each in self.read_versions(workflow_id, upto=upto) if each.idx < 0)
 
-    def change_markers(self, limit: int = 100) -> dict[str, Any]:
-        """Return a marker of each of the newest and the active workflows, at most `limit` of either."""
-        newest, _, _ = self.find(Query(top_level=False, limit=limit))
-        active, _, _ = self.find(Query(statuses=frozenset({WorkflowStatus.ACTIVE}), limit=limit))
-        return {
-            found.id: (found.status.value, found.step_count, found.completed_at, dict(found.tags))
-            for found in (*newest, *active)
-        }
+    def read_outputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
+        """Return the latest encoded value of each output of completed steps up to superstep `upto`."""
+        return [self.linked(workflow_id, each) for each in self._newest(workflow_id, upto=upto)]
 
-    def watch(self) -> Callable[[], Any]:
-        """Return a cheap function whose result differs from the last one whenever something was written.
+    def read_output(self, workflow_id: str, name: str) -> Payload | None:
+        """Return the latest encoded value of one output, with the chain that it extends."""
+        found = self._newest(workflow_id, name)
+        return self.linked(workflow_id, found[0]) if found else None
 
-        It is called from one thread at a time.
-        """
-        return self.change_markers
+    def _newest(self, workflow_id: str, name: str | None = None, *, upto: int | None = None) -> list[Payload]:
+        """Return the latest value of each output, or of one, without what it extends."""
+        made = [each for each in self.read_versions(workflow_id, name, upto=upto) if each.idx >= 0]
+        return latest(sorted(made, key=attrgetter("idx")))
 
-    def artifact_references(self) -> list[str]:
-        """Return the references to artifacts that stored values hold, as texts."""
-        return []
+    def read_newest(self, workflow_id: str) -> list[Payload]:
+        """Return the latest encoded value of each output, as far as it costs nothing with what it extends."""
+        return self._newest(workflow_id)
 
-    def backup(self, path: str, encoding: "Encoding") -> None:
-        """Write a consistent copy of all workflows to a new SQLite file.
+    def linked(self, workflow_id: str, payload: Payload) -> Payload:
+        """Return one of the payloads that `read_newest` gave with what it extends."""
+        if payload.base is None or payload.parts:
+            return payload
+        here = payload.superstep, payload.idx
+        found = self.read_versions(workflow_id, payload.name, upto=payload.superstep)
+        found = [each for each in found if each.superstep >= payload.base]
+        if payload.is_added:  # to a list, which may have begun with what was given
+            before = [each for each in found if each.idx < 0 or (each.superstep, each.idx) < here]
+            return payload._replace(parts=tuple(before))
+        made = [each for each in found if each.idx >= 0 and each.superstep < payload.superstep]
+        return payload._replace(parts=since_whole(made))
 
-        Raises:
-            CheckpointError: the file exists, or this kind of backend has no backup.
-        """
-        raise no_copy(path)
+    def read_turns(self, workflow_id: str, *, after: int = -1) -> list[Turn]:
+        """Return when inputs entered, and which, in order; those after a superstep, else there is a first."""
+        given = [each for each in self.read_versions(workflow_id) if each.idx < 0]
+        return turns_of([(each.superstep, each.name) for each in given if each.superstep > after], after)

@@ -56,6 +56,7 @@ from hypergraph.checkpointers.records import (
     outermost,
 )
 from hypergraph.checkpointers.status import UNFINISHED, WorkflowStatus
+from hypergraph.checkpointers.view import view_of
 from hypergraph.display import preview
 from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowError, WorkflowNotFoundError
 from hypergraph.records import InnerStep
@@ -145,22 +146,6 @@ class Checkpointer:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.backend.location!r})"
 
-    # --- views of the same store --------------------------------------------------------------
-
-    def view(
-        self, *, serializer: Serializer | None = None, artifacts: bool = True, graph: Any = None
-    ) -> Self:
-        """Return a view of the same store, with other ways to read and write values.
-
-        Args:
-            serializer: Turns values into bytes instead of the store's own.
-            artifacts: False fetches no large values.
-            graph: A graph whose classes the view reads and writes.
-        """
-        view = copy.copy(self)
-        view.encoding = self.encoding.varied(serializer, artifacts=artifacts, graph=graph)
-        return view
-
     def snapshot(self, work: Callable[[Self], T]) -> T:
         """Return what `work` returns, called with a view of this store that reads in one transaction.
 
@@ -173,17 +158,14 @@ class Checkpointer:
             >>> store.snapshot(lambda view: (view.state("a"), view.steps("a")))
             ({}, [])
         """
+        if self.encoding.chain.encrypts:
+            _ = self.encoding.store_id  # not inside of the transaction
 
         def read(backend: Backend) -> T:
             view = copy.copy(self)
             view.backend = backend
             return work(view)
 
-        return self._as_of_one_moment(read)
-
-    def _as_of_one_moment(self, read: Callable[[Backend], T]) -> T:
-        if self.encoding.chain.encrypts:
-            _ = self.encoding.store_id  # not inside of the transaction
         return self.backend.snapshot(read)
 
     # --- opening and closing ------------------------------------------------------------------
@@ -234,8 +216,7 @@ class Checkpointer:
     @awaited(Workflow)
     async def get_workflow(self, workflow_id: str) -> Workflow | None:
         """Return one workflow, None if there is none; `print` shows its steps."""
-        found = await in_thread(self.backend.read_workflow, workflow_id)
-        return found and self._printable(found)
+        return await _or(None, self.workflow, workflow_id)
 
     def state(self, workflow_id: str, *, superstep: int | None = None) -> dict[str, Any]:
         """Return the values of completed steps, up to and including a superstep, by default all.
@@ -400,7 +381,7 @@ class Checkpointer:
         """Return the exact inputs that a step saw, by default what the workflow was given.
 
         Values that are not stored are left out: bound values and defaults, which come from the `graph` if
-        there is one, and what retention has dropped. `input_origins` says where each came from. Inputs of a
+        there is one, and what retention has dropped. `provenance` says where each came from. Inputs of a
         map are lists with one value per item, in the order of their numbers.
 
         Args:
@@ -431,8 +412,8 @@ class Checkpointer:
         if step is None:  # a map keeps values for its items that are large, and in each of them
             found = self._of_items(workflow_id, read) or read(self, workflow_id)
             return self._known(workflow_id, found)
-        origins = self.input_origins(workflow_id, step, graph=graph)
-        return {name: origin.value for name, origin in origins.items() if origin.stored}
+        origins = self.provenance(workflow_id, step=step, graph=graph)
+        return {origin.name: origin.value for origin in origins if origin.stored}
 
     @awaited(dict)
     async def get_inputs(
@@ -447,16 +428,31 @@ class Checkpointer:
         """
         return await _or({}, self.inputs, workflow_id, step, graph=graph)
 
-    def input_origins(
-        self, workflow_id: str, step: int | str | StepRecord, *, graph: Any = None
-    ) -> dict[str, Origin]:
-        """Return where each input of a step came from: a step, the caller, the graph or a default.
+    def provenance(
+        self,
+        workflow_id: str,
+        name: str | None = None,
+        superstep: int | None = None,
+        *,
+        step: int | str | StepRecord | None = None,
+        graph: Any = None,
+    ) -> list[Origin]:
+        """Return the descent of a value, newest first, inputs last; or where each input of a step came from.
+
+        The descent of a value begins with the value itself; then comes all that it was made of. A list that
+        nodes append to was made by every step that has added to it: each has an origin of its own, with what
+        it `added`. What a gate took, an answer for example, belongs to what it has chosen.
+
+        The inputs of a step come in the order of its parameters. Each is from another step, from the caller,
+        from the graph, or a default.
 
         Args:
             workflow_id: The workflow.
-            step: A record, an index, or the name of a node, which means its last step.
-            graph: The graph of the workflow, for bound values and defaults as they are now: a store does not
-                keep them.
+            name: The name of a value.
+            superstep: Its value after this superstep, by default the last.
+            step: Instead of a name: a record, an index, or the name of a node, which means its last step.
+            graph: The graph of the workflow, for the bound values and defaults of a step as they are now: a
+                store does not keep them.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, node
@@ -466,45 +462,28 @@ class Checkpointer:
             ...     return f"{model}: {question}?"
             >>> store, graph = MemoryCheckpointer(), Graph([ask]).bind(model="small")
             >>> _ = SyncRunner(checkpointer=store).run(graph, question="why", workflow_id="w")
-            >>> found = store.input_origins("w", "ask", graph=graph).values()
+            >>> [(origin.name, origin.source) for origin in store.provenance("w", "text")]
+            [('text', 'step'), ('question', 'given')]
+            >>> found = store.provenance("w", step="ask", graph=graph)
             >>> [(origin.name, origin.source, origin.value) for origin in found]
             [('question', 'given', 'why'), ('model', 'bound', 'small'), ('tries', 'default', 3)]
-        """
-
-        def read(view: Self) -> dict[str, Origin]:
-            history = History(view, workflow_id)
-            record = step if isinstance(step, StepRecord) else history.step(step)
-            return history.origins_of(record, graph) if record is not None else {}
-
-        return self.snapshot(read)
-
-    def provenance(self, workflow_id: str, name: str, superstep: int | None = None) -> list[Origin]:
-        """Return the descent of a value: itself, then all it was made of, newest first, inputs last.
-
-        A list that nodes append to was made by every step that has added to it: each has an origin of its
-        own, with what it `added`. What a gate took, an answer for example, belongs to what it has chosen.
-
-        Example:
-            >>> from hypergraph import Graph, SyncRunner, node
-            >>> from hypergraph.checkpointers import MemoryCheckpointer
-            >>> @node(output_name="total")
-            ... def add(a: int, b: int) -> int:
-            ...     return a + b
-            >>> store = MemoryCheckpointer()
-            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
-            >>> [(origin.name, origin.source) for origin in store.provenance("sum", "total")]
-            [('total', 'step'), ('b', 'given'), ('a', 'given')]
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
+            TypeError: there is neither a name nor a step, or both.
         """
         check_superstep(superstep)
-        return self.snapshot(lambda view: History(view, workflow_id, superstep).descent(name))
+        if (name is None) is (step is None):
+            raise TypeError('provenance takes the name of a value, or step="node" for the inputs of a step')
 
-    @awaited(list)
-    async def get_provenance(self, workflow_id: str, name: str, superstep: int | None = None) -> list[Origin]:
-        """Return the descent of a value, newest first, inputs last; [] for an unknown id."""
-        return await _or([], self.provenance, workflow_id, name, superstep)
+        def read(view: Self) -> list[Origin]:
+            history = History(view, workflow_id, superstep)
+            if step is None:
+                return history.descent(str(name))
+            record = step if isinstance(step, StepRecord) else history.step(step)
+            return [] if record is None else list(history.origins_of(record, graph).values())
+
+        return self.snapshot(read)
 
     def appended(self, workflow_id: str, name: str, *, superstep: int | None = None) -> list[Addition]:
         """Return the items of an appended list, each with the node and the step that added it.
@@ -531,13 +510,6 @@ class Checkpointer:
         return self.snapshot(
             lambda view: view._known(workflow_id, additions(view, workflow_id, name, superstep))
         )
-
-    @awaited(list)
-    async def get_appended(
-        self, workflow_id: str, name: str, *, superstep: int | None = None
-    ) -> list[Addition]:
-        """Return the items of an appended list after a superstep; [] for an unknown id."""
-        return await _or([], self.appended, workflow_id, name, superstep=superstep)
 
     def iterations(self, workflow_id: str, node: str) -> list[Iteration]:
         """Return each visit of a node with its inputs, outputs and timing.
@@ -658,7 +630,7 @@ class Checkpointer:
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
-        return self._known(workflow_id, self.backend.read_progress(workflow_id))
+        return self._known(workflow_id, self.backend.live.read_progress(workflow_id))
 
     def due_runs(self, graph: str | None = None) -> list[Workflow]:
         """Return what to run, oldest first: a deadline has passed, a timer is due or a signal was sent.
@@ -710,7 +682,8 @@ class Checkpointer:
                 given={payload.name: payload for payload in inputs} if encoding.redact else {},
             )
 
-        def read(backend: Backend) -> StoredHistory | None:
+        def read(view: Self) -> StoredHistory | None:
+            backend = view.backend
             workflow = backend.read_workflow(workflow_id)
             if workflow is None:
                 return None
@@ -760,7 +733,7 @@ class Checkpointer:
                 summary=summary,
             )
 
-        return self._as_of_one_moment(read)
+        return self.snapshot(read)
 
     # --- several workflows --------------------------------------------------------------------
 
@@ -822,74 +795,17 @@ class Checkpointer:
         found, total, following = self.backend.find(query)
         return WorkflowList(map(self._printable, found), total=total, next_cursor=following)
 
-    def workflow_ids(self, **filters: Unpack[Filters]) -> list[str]:
-        """List the ids of workflows, newest first, which takes a fraction of the time of `workflows`.
-
-        Args:
-            filters: As for `workflows`; `limit` is 100 unless it is given.
-
-        Example:
-            >>> from hypergraph import Graph, SyncRunner, node
-            >>> from hypergraph.checkpointers import MemoryCheckpointer
-            >>> @node(output_name="total")
-            ... def add(a: int, b: int) -> int:
-            ...     return a + b
-            >>> store = MemoryCheckpointer()
-            >>> _ = SyncRunner(checkpointer=store).run(Graph([add], name="sums"), a=1, b=2, workflow_id="sum")
-            >>> store.workflow_ids(status="completed", graph="sums")
-            ['sum']
-
-        Raises:
-            ValueError: a filter cannot be understood.
-        """
-        return self.backend.ids(parse(**filters))
-
     @awaited(WorkflowList)
-    async def list_workflows(
-        self,
-        *,
-        status: Status | Iterable[Status] | None = None,
-        graph: str | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        parent: str | None = None,
-        tag: str | Mapping[str, str] | Iterable[str] | None = None,
-        where: str | None = None,
-        due: bool = False,
-        limit: int | None = 100,
-        cursor: str | None = None,
-    ) -> WorkflowList:
+    async def list_workflows(self, **filters: Unpack[Filters]) -> WorkflowList:
         """List workflows, newest first; every filter narrows the choice.
 
         Args:
-            status: One status or several.
-            graph: Runs of the graph with this name.
-            since: A datetime, an ISO date, or a time ago like "2h".
-            until: Likewise.
-            parent: The children of this workflow, such as the items of a map; without it, workflows that
-                have no parent.
-            tag: "key=value", several of these, or a dict.
-            where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
-            due: Only those that are due: a deadline has passed, a timer has fired or a signal was sent.
-            limit: At most this many, by default 100: `total` says how many there are. None for all.
-            cursor: The `next_cursor` of the page before.
+            filters: As for `workflows`.
 
         Raises:
             ValueError: a filter cannot be understood.
         """
-        return await in_thread(
-            self.workflows,
-            status=status,
-            graph=graph,
-            since=since,
-            until=until,
-            parent=parent,
-            tag=tag,
-            where=where,
-            due=due,
-            limit=limit,
-            cursor=cursor,
-        )
+        return await in_thread(self.workflows, **filters)
 
     def diff(self, a: str, b: str) -> Difference | None:
         """Return the first step where two workflows part, and the differences of paths, times and values.
@@ -936,7 +852,7 @@ class Checkpointer:
         """
         if not isinstance(text, str):
             raise TypeError(f"search takes a text, got {preview(text)}")
-        return checkpointers.mentions(self.view(artifacts=False), text, checked_limit(limit))
+        return checkpointers.mentions(view_of(self, artifacts=False), text, checked_limit(limit))
 
     def stats(
         self, *, graph: str | None = None, node: str | None = None, since: Moment | None = None
@@ -1030,20 +946,24 @@ class Checkpointer:
     def answer(
         self,
         workflow_id: str,
-        key: str,
-        value: Any,
+        key: str | Mapping[str, Any],
+        value: Any = ...,
         *,
         by: str | None = None,
         question: str | None = None,
         graph: Any = None,
         replace: bool = False,
     ) -> None:
-        """Answer an open question without running anything; the next run of the workflow uses the answer.
+        """Answer open questions without running anything; the next run of the workflow uses the answers.
+
+        Of several answers, as a dict, all are kept, or none. An answer that was given before, and is the
+        same, is accepted and changes nothing.
 
         Args:
             workflow_id: The workflow, or the nested graph or item that asks.
             key: The `response_key` of the question: from a map "item-3.approved", from the item "approved".
-            value: The answer.
+                Or a dict with several answers by their keys.
+            value: The answer; left out after a dict.
             by: Who gives it; kept in the history.
             question: The `Question.id` of what is answered. A node that asks again, in the next round or
                 turn, asks under the same key; with the id, a late answer is refused.
@@ -1057,8 +977,8 @@ class Checkpointer:
             WorkflowLockedError: an answer is to be replaced, and a process is running the workflow.
             WorkflowError: it does not ask this, has been answered already, or its deadline has passed.
             InvalidAnswerError: the value is not of the type that the question asks for, or cannot be stored.
-            ValueError: the question needs several answers at once; see `answer_all`.
-            TypeError: `by` is not a text.
+            ValueError: the question needs several answers at once.
+            TypeError: there is a key without a value, or a dict with one; or `by` is not a text.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, interrupt
@@ -1069,11 +989,18 @@ class Checkpointer:
             >>> graph = Graph([approve.with_name("approve")])
             >>> runner.run(graph, draft="tea", workflow_id="offer").pause.response_key
             'approved'
-            >>> store.answer("offer", "approved", True, by="ann")
+            >>> store.answer("offer", "approved", True, by="ann")  # or: {"approved": True}
             >>> runner.run(graph, workflow_id="offer")["approved"]
             True
         """
-        self.answer_all(workflow_id, {key: value}, by=by, question=question, graph=graph, replace=replace)
+        if isinstance(key, Mapping) is not (value is ...):
+            raise TypeError("answer takes a key and a value, or a dict of answers by their keys")
+        answers = key if isinstance(key, Mapping) else {key: value}
+        if self.backend.read_workflow(workflow_id) is None:
+            raise self._not_found(workflow_id)
+        with self._held(workflow_id, answers) if replace else nullcontext():
+            keep = partial(record_answers, self, workflow_id, by=by, question_id=question, replaces=replace)
+            self._keep_answers(workflow_id, answers, graph, keep)
 
     def send(self, workflow_id: str, name: str, value: Any, *, by: str | None = None) -> None:
         """Send a value to a workflow; the next `receive` node of that name gets it.
@@ -1122,46 +1049,6 @@ class Checkpointer:
             for payload, taker in self.backend.read_signals(workflow_id)
         ]
         return self._known(workflow_id, found)
-
-    def answer_all(
-        self,
-        workflow_id: str,
-        answers: Mapping[str, Any],
-        *,
-        by: str | None = None,
-        question: str | None = None,
-        graph: Any = None,
-        replace: bool = False,
-    ) -> None:
-        """Answer several open questions at once: all of the answers are kept, or none.
-
-        An answer that was given before, and is the same, is accepted and changes nothing. Raises what
-        `answer` raises.
-
-        Args:
-            workflow_id: The workflow, or the nested graph or item that asks.
-            answers: The answers, by the `response_key` of each question.
-            by: Who gives them; kept in the history.
-            question: The `Question.id` if all of them belong to one question, as in `answer`.
-            graph: The graph of today, if it is known, as in `answer`.
-            replace: Take the place of answers that no run has used yet, as in `answer`.
-
-        Example:
-            >>> from hypergraph import Graph, SyncRunner, interrupt
-            >>> from hypergraph.checkpointers import MemoryCheckpointer
-            >>> approve = interrupt("approved")(lambda draft: None).with_name("approve")
-            >>> store, graph = MemoryCheckpointer(), Graph([approve])
-            >>> runner = SyncRunner(checkpointer=store)
-            >>> _ = runner.run(graph, draft="tea", workflow_id="offer")
-            >>> store.answer_all("offer", {"approved": True}, by="ann")
-            >>> runner.run(graph, workflow_id="offer")["approved"]
-            True
-        """
-        if self.backend.read_workflow(workflow_id) is None:
-            raise self._not_found(workflow_id)
-        with self._held(workflow_id, answers) if replace else nullcontext():
-            keep = partial(record_answers, self, workflow_id, by=by, question_id=question, replaces=replace)
-            self._keep_answers(workflow_id, answers, graph, keep)
 
     @contextmanager
     def _held(self, workflow_id: str, keys: Iterable[str]) -> Iterator[None]:
@@ -1296,11 +1183,6 @@ class Checkpointer:
         self.backend.backup(fspath(path), self.encoding)
 
     # ------------------------------------------------------------------------------------------
-
-    def lazy_state(self, workflow_id: str, superstep: int | None = None) -> LazyState:
-        """Return the values of completed steps up to a superstep; each is decoded on demand."""
-        found = self.backend.read_outputs(workflow_id, upto=superstep)
-        return LazyState(found, self.encoding, workflow_id)
 
     def _printable(self, workflow: Workflow) -> Workflow:
         """Return the workflow with loaders for what it prints: its steps, or its items if it is a map."""

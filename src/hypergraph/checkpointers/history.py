@@ -11,6 +11,7 @@ from hypergraph.checkpointers.deltas import stands
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import Payload, StepRecord
 from hypergraph.checkpointers.status import StepStatus
+from hypergraph.checkpointers.view import lazy_state
 from hypergraph.display import jsonable
 from hypergraph.records import InnerStep
 from hypergraph.structure import readable_graph
@@ -98,7 +99,7 @@ class Addition:
 
 def additions(store: "Checkpointer", workflow_id: str, name: str, superstep: int | None) -> list[Addition]:
     """Return the items of an appended list with the steps that added them; see `Checkpointer.appended`."""
-    state = store.lazy_state(workflow_id, superstep)
+    state = lazy_state(store, workflow_id, superstep)
     if name not in state:
         return []
     found = state.segments(name)
@@ -121,7 +122,7 @@ def added_by(store: "Checkpointer", step: StepRecord, name: str) -> "Added | Non
 
     Items of unknown classes are `Undecodable`, as in a list that is not appended to.
     """
-    state = store.lazy_state(step.workflow_id, step.superstep)
+    state = lazy_state(store, step.workflow_id, step.superstep)
     return state.added(name, step.index) if name in state else None
 
 

@@ -1,14 +1,15 @@
 """What a running node shows to other processes: streams of chunks by offset, and its progress."""
 
 import time
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from hypergraph.checkpointers.questions import child_at
-from hypergraph.checkpointers.records import STREAM, Payload, Place, outermost
+from hypergraph.checkpointers.records import STREAM, Ownership, Payload, Place, outermost
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.values.undecodable import Undecodable
 
@@ -76,6 +77,48 @@ class Progress(NamedTuple):
         if self.total is None:
             return None
         return 1.0 if self.total == 0 else min(self.done / self.total, 1.0)
+
+
+class Live(ABC):
+    """Where a backend keeps what running nodes show, as `backend.live`; all eight verbs are abstract.
+
+    Those that write raise OwnershipLostError when the claim is not the newest.
+    """
+
+    @abstractmethod
+    def open_stream(self, claim: Ownership, node: str) -> int:
+        """Begin a stream of a node, after a mark if it had one before; return the offset of its first chunk.
+
+        Chunks of streams that ended long enough ago are dropped.
+        """
+
+    @abstractmethod
+    def write_chunks(self, claim: Ownership, node: str, batches: Sequence[ChunkBatch], limit: int) -> None:
+        """Add chunks to a stream; the oldest are dropped where it is longer than `limit` bytes."""
+
+    @abstractmethod
+    def end_stream(self, claim: Ownership, node: str, until: datetime) -> None:
+        """Say until when the chunks of a stream are kept."""
+
+    @abstractmethod
+    def read_chunks(self, workflow_id: str, node: str, offset: int, limit: int) -> ChunkPage | None:
+        """Return up to `limit` batches from an offset on, None if the node has no stream."""
+
+    @abstractmethod
+    def read_streams(self, workflow_id: str) -> list[StreamOutline]:
+        """Return the streams of a workflow and of the runs below it, by workflow and node."""
+
+    @abstractmethod
+    def write_progress(self, claim: Ownership, rows: Sequence[Progress]) -> None:
+        """Keep how far nodes are, in place of what they said before."""
+
+    @abstractmethod
+    def clear_progress(self, claim: Ownership, node: str) -> None:
+        """Forget how far a node was."""
+
+    @abstractmethod
+    def read_progress(self, workflow_id: str) -> list[Progress]:
+        """Return how far the running nodes of a workflow are, and of the runs below it."""
 
 
 def batch_of(store: "Checkpointer", place: tuple[str, str], first: int, chunks: list[bytes]) -> ChunkBatch:
@@ -196,7 +239,7 @@ def _next_offset(chunk: StreamChunk) -> int:
 
 
 def _read(store: "Checkpointer", workflow_id: str, node: str, offset: int) -> Iterator[StreamChunk]:
-    page = store.backend.read_chunks(workflow_id, node, offset, _BATCHES)
+    page = store.backend.live.read_chunks(workflow_id, node, offset, _BATCHES)
     if page is None:
         return
     if page.kept > offset:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -14,10 +13,19 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
-from hypergraph.checkpointers.backend import START, Backend, Owner, Page, Position, StepOutline, position_of
+from hypergraph.checkpointers.backend import (
+    START,
+    Backend,
+    Beside,
+    Owner,
+    Page,
+    Position,
+    StepOutline,
+    position_of,
+)
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.encoding import Encoding
-from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress, StreamOutline
+from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Live, Progress, StreamOutline
 from hypergraph.checkpointers.names import changed, check_workflow_id, moved
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Query, ordered_by
@@ -35,22 +43,20 @@ from hypergraph.checkpointers.records import (
     Ownership,
     Payload,
     StepRecord,
-    Turn,
     Usage,
     Workflow,
     fast_replace,
     is_over,
+    latest,
     locked,
     not_asking,
     owned,
     recorded_already,
-    taken,
     taken_over,
-    turns_of,
     unknown,
 )
 from hypergraph.checkpointers.sqlite.locks import HOST
-from hypergraph.checkpointers.status import StepStatus, WorkflowStatus, settled
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.clock import now
 from hypergraph.display import plural
 from hypergraph.values.graphs import Graphs
@@ -103,6 +109,12 @@ class MemoryBackend(Backend):
         self._rows: dict[str, Row] = {}
         self._keys = iter(range(1, 2**62))
         self._lock = threading.RLock()
+        self._live = MemoryLive(self._rows, self._lock)
+
+    @property
+    def live(self) -> MemoryLive:
+        """What running nodes show."""
+        return self._live
 
     # --- writing ------------------------------------------------------------------------------
 
@@ -121,13 +133,12 @@ class MemoryBackend(Backend):
                 row.refuse_if_owned()
             row.fence += 1
             row.owner_since = now()
-            running = tuple(self.read_announced(workflow_id))
-            return Ownership(workflow_id, row.fence, existing, row.key, False, running)
+            return Ownership(workflow_id, row.fence, existing, row.key, False, tuple(row.announced()))
 
     def write(self, commit: Commit) -> None:
         """Make one commit part of the store; see `Backend.write`."""
         with self._lock:
-            row = self._owned(commit.claim)
+            row = _owned(self._rows, commit.claim)
             steps: dict[tuple[int, str], EncodedStep] = {}
             for step in commit.steps:
                 there = steps.get(place(step)) or row.steps.get(place(step))
@@ -155,49 +166,6 @@ class MemoryBackend(Backend):
             if row is not None and (row.key, row.fence) == (owned(claim).key, claim.fence):
                 row.owner_since = None
                 self._keep_limit()
-
-    def create(self, workflow_id: str, new: NewWorkflow, encoding: Encoding) -> None:
-        """Add an ACTIVE workflow without an owner."""
-        payloads = encoding.inputs(workflow_id, new.inputs)
-        with self._lock:
-            if workflow_id in self._rows:
-                raise taken(workflow_id)
-            self._add(workflow_id, new, payloads)
-
-    def set_status(self, workflow_id: str, status: WorkflowStatus) -> None:
-        """Change the status of a workflow without an owner."""
-        with self._lock:
-            row = self._rows.get(workflow_id)
-            if row is None:
-                raise unknown(workflow_id)
-            row.refuse_if_owned()
-            row.set_status(status)
-            row.fence += 1
-            self._keep_limit()
-
-    def raise_fence(self, workflow_id: str, least: int | None = None) -> None:
-        """Say that a workflow without owner has changed, or give it a fence of at least `least`."""
-        with self._lock:
-            row = self._rows.get(workflow_id)
-            if row is not None and row.owner_since is None:
-                row.fence = row.fence + 1 if least is None else max(row.fence, least)
-
-    def settle_map(self, workflow_id: str, *, is_whole: bool = False) -> None:
-        """Bring a map up to date after one of its items ran by itself."""
-        with self._lock:
-            row = self._rows.get(workflow_id)
-            if row is None or row.owner_since is not None or row.workflow.status is WorkflowStatus.ACTIVE:
-                return
-            items = [each.workflow for each in self._rows.values() if each.workflow.parent_id == workflow_id]
-            before, ended = row.workflow.status, row.workflow.completed_at
-            status = settled(before, [item.status for item in items], is_whole=is_whole)
-            due = min((item.due for item in items if item.due is not None), default=None)
-            awaits: Counter[str] = Counter()
-            for item in items:
-                awaits.update(item.awaits)
-            row.set_status(status, due, awaits)
-            if status is before:
-                row.workflow = replace(row.workflow, completed_at=ended)
 
     def set_tags(self, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
         """Set tags of a workflow, remove those under None, and return what it has then."""
@@ -249,18 +217,6 @@ class MemoryBackend(Backend):
                             return row.workflow.id, sent.payload
             return None
 
-    def read_signals(self, workflow_id: str) -> list[EncodedSignal]:
-        """Return what was sent to a workflow, by name and in order."""
-        with self._lock:
-            row = self._rows.get(workflow_id)
-            return [] if row is None else [sent for _, sent in sorted(row.signals.items())]
-
-    def read_announced(self, workflow_id: str) -> list[tuple[int, str]]:
-        """Return the steps that were announced and have no record, as superstep and node, in order."""
-        with self._lock:
-            row = self._rows.get(workflow_id)
-            return [] if row is None else sorted(row.intents - row.steps.keys())
-
     def put_step(self, step: EncodedStep, encoding: Encoding) -> None:
         """Record a step of a workflow without an owner, in place of one of the same superstep and node."""
         with self._lock:
@@ -270,73 +226,6 @@ class MemoryBackend(Backend):
             row.refuse_if_owned()
             row.put(bare(step), encoding)
             row.fence += 1
-
-    # --- what running nodes show --------------------------------------------------------------
-
-    def open_stream(self, claim: Ownership, node: str) -> int:
-        """Begin a stream of a node; return the offset of its first chunk."""
-        with self._lock:
-            row, moment = self._owned(claim), now()
-            for stream in (stream for each in self._rows.values() for stream in each.streams.values()):
-                if stream.until is not None and stream.until < moment:
-                    stream.batches, stream.kept, stream.until = [], stream.next, None
-            if node not in row.streams:
-                row.streams[node] = MemoryStream()
-                return 0
-            stream = row.streams[node]
-            stream.batches.append(ChunkBatch(stream.next, 1, None))
-            stream.next, stream.until = stream.next + 1, None
-            return stream.next
-
-    def write_chunks(self, claim: Ownership, node: str, batches: Sequence[ChunkBatch], limit: int) -> None:
-        """Add chunks to a stream, within a limit of bytes."""
-        with self._lock:
-            self._owned(claim).streams[node].add(batches, limit)
-
-    def end_stream(self, claim: Ownership, node: str, until: datetime) -> None:
-        """Say until when the chunks of a stream are kept."""
-        with self._lock:
-            self._owned(claim).streams[node].until = until
-
-    def read_chunks(self, workflow_id: str, node: str, offset: int, limit: int) -> ChunkPage | None:
-        """Return the next batches of a stream."""
-        with self._lock:
-            row = self._rows.get(workflow_id)
-            stream = None if row is None else row.streams.get(node)
-            if stream is None:
-                return None
-            found = [batch for batch in stream.batches if batch.first + batch.length > offset]
-            return ChunkPage(stream.kept, found[:limit])
-
-    def write_progress(self, claim: Ownership, rows: Sequence[Progress]) -> None:
-        """Keep how far nodes are."""
-        with self._lock:
-            self._owned(claim).progress.update({row.node: row for row in rows})
-
-    def clear_progress(self, claim: Ownership, node: str) -> None:
-        """Forget how far a node was."""
-        with self._lock:
-            self._owned(claim).progress.pop(node, None)
-
-    def read_progress(self, workflow_id: str) -> list[Progress]:
-        """Return how far the running nodes of a workflow are, and of the runs below it."""
-        with self._lock:
-            rows = [
-                row
-                for row in self._rows.values()
-                if row.workflow.id == workflow_id or row.workflow.id.startswith(f"{workflow_id}/")
-            ]
-            return sorted((each for row in rows for each in row.progress.values()), key=lambda p: p.at)
-
-    def read_streams(self, workflow_id: str) -> list[StreamOutline]:
-        """Return the streams of a workflow and of the runs below it."""
-        with self._lock:
-            return sorted(
-                StreamOutline(row.workflow.id, node, stream.next, stream.kept)
-                for row in self._rows.values()
-                if row.workflow.id == workflow_id or row.workflow.id.startswith(f"{workflow_id}/")
-                for node, stream in row.streams.items()
-            )
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -405,36 +294,20 @@ class MemoryBackend(Backend):
         kept = sorted((step for step in kept if position_of(step) > after), key=position_of)
         return [StepOutline.of(step) for step in kept[:limit]]
 
-    def read_outputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
-        """Return the latest encoded value of each output of completed steps."""
+    def read_versions(
+        self, workflow_id: str, name: str | None = None, *, upto: int | None = None
+    ) -> list[Payload]:
+        """Return all that is stored, maybe under one name: what was given, then what steps have made."""
         with self._lock:
             row = self._rows.get(workflow_id)
-            return latest(row.outputs() if row else (), upto)
-
-    def read_inputs(self, workflow_id: str, *, upto: int | None = None) -> list[Payload]:
-        """Return the latest encoded value of each input."""
-        with self._lock:
-            row = self._rows.get(workflow_id)
-            return latest(row.given() if row else (), upto)
-
-    def read_versions(self, workflow_id: str, name: str, *, upto: int | None = None) -> list[Payload]:
-        """Return all that is stored under a name: what was given, then what steps have made."""
-        with self._lock:
-            row = self._rows.get(workflow_id)
-            made = sorted(row.outputs(), key=lambda item: (item[0], item[1].idx)) if row else []
-            found = [*(row.given() if row else ()), *made]
+            given = [payload for _, payload in row.given()] if row else []
+            made = row.made() if row else []
+        found = [*given, *sorted(made, key=lambda payload: (payload.superstep, payload.idx))]
         return [
-            payload._replace(parts=())
-            for at, payload in found
-            if payload.name == name and (upto is None or at <= upto)
+            payload
+            for payload in found
+            if name in (None, payload.name) and (upto is None or payload.superstep <= upto)
         ]
-
-    def read_turns(self, workflow_id: str, *, after: int = -1) -> list[Turn]:
-        """Return when inputs entered, and which, in order."""
-        with self._lock:
-            row = self._rows.get(workflow_id)
-            given = [(at, payload.name) for at, payload in (row.given() if row else ()) if at > after]
-            return turns_of(given, after)
 
     def read_summary(self, workflow_id: str) -> Payload | None:
         """Return the encoded summary that was written last."""
@@ -442,25 +315,15 @@ class MemoryBackend(Backend):
             row = self._rows.get(workflow_id)
             return None if row is None else row.summary
 
-    def read_inner(
-        self, workflow_id: str, *, node: str | None = None, visit: int | None = None
-    ) -> list[tuple[str, Payload]]:
-        """Return the encoded inner steps, each with the name of its node."""
+    def read_beside(self, workflow_id: str) -> Beside:
+        """Return what is kept beside the steps."""
         with self._lock:
             row = self._rows.get(workflow_id)
-            kept = list(row.inner.values()) if row else []
-        chosen = [
-            (name, payload)
-            for name, payload in kept
-            if node in (None, name) and visit in (None, payload.version)
-        ]
-        return sorted(chosen, key=lambda found: (found[1].superstep, found[0], found[1].idx))
-
-    def read_usage(self, workflow_id: str) -> list[Usage]:
-        """Return what the nodes of a workflow have recorded."""
-        with self._lock:
-            row = self._rows.get(workflow_id)
-            return sorted(row.usage.values()) if row else []
+            if row is None:
+                return Beside()
+            inner = sorted(row.inner.values(), key=lambda found: (found[1].superstep, found[0], found[1].idx))
+            signals = [sent for _, sent in sorted(row.signals.items())]
+            return Beside(inner, signals, row.announced(), sorted(row.usage.values()))
 
     def find(self, query: Query) -> Page:
         """Return the workflows asked for, newest first, the number of all, and the next cursor."""
@@ -482,9 +345,7 @@ class MemoryBackend(Backend):
 
     def _records_below(self, workflow_id: str) -> list[StepRecord]:
         """Return the records of a workflow and of the runs below it."""
-        inside = f"{workflow_id}/"
-        rows = [row for key, row in self._rows.items() if key == workflow_id or key.startswith(inside)]
-        return [record for row in rows for record in row.records()]
+        return [record for row in _family(self._rows, workflow_id) for record in row.records()]
 
     def _is_signalled(self, workflow: Workflow) -> bool:
         """Say whether a signal is kept that nodes of a workflow, or of its items, wait for."""
@@ -499,12 +360,6 @@ class MemoryBackend(Backend):
         )
 
     # --- upkeep -------------------------------------------------------------------------------
-
-    def open(self) -> None:
-        """Do nothing: memory is always ready."""
-
-    def close(self) -> None:
-        """Do nothing: the workflows stay as long as the store."""
 
     def delete(self, workflow_ids: Iterable[str]) -> int:
         """Remove these workflows and their children; return how many went."""
@@ -543,12 +398,6 @@ class MemoryBackend(Backend):
         self._keep_limit()
         return row
 
-    def _owned(self, claim: Ownership) -> Row:
-        row = self._rows.get(claim.workflow_id)
-        if row is None or row.owner_since is None or (row.key, row.fence) != (claim.key, claim.fence):
-            raise taken_over(claim.workflow_id)
-        return row
-
     def _keep_limit(self) -> None:
         if self._limit is None or len(self._rows) <= self._limit:
             return
@@ -557,6 +406,87 @@ class MemoryBackend(Backend):
                 return
             if row.finished and row.workflow.id in self._rows:
                 self.delete([row.workflow.id])
+
+
+class MemoryLive(Live):
+    """What running nodes show, in the rows of a backend in memory."""
+
+    def __init__(self, rows: dict[str, Row], lock: threading.RLock) -> None:
+        self._rows, self._lock = rows, lock  # those of the backend
+
+    def open_stream(self, claim: Ownership, node: str) -> int:
+        """Begin a stream of a node; return the offset of its first chunk."""
+        with self._lock:
+            row, moment = _owned(self._rows, claim), now()
+            for stream in (stream for each in self._rows.values() for stream in each.streams.values()):
+                if stream.until is not None and stream.until < moment:
+                    stream.batches, stream.kept, stream.until = [], stream.next, None
+            if node not in row.streams:
+                row.streams[node] = MemoryStream()
+                return 0
+            stream = row.streams[node]
+            stream.batches.append(ChunkBatch(stream.next, 1, None))
+            stream.next, stream.until = stream.next + 1, None
+            return stream.next
+
+    def write_chunks(self, claim: Ownership, node: str, batches: Sequence[ChunkBatch], limit: int) -> None:
+        """Add chunks to a stream, within a limit of bytes."""
+        with self._lock:
+            _owned(self._rows, claim).streams[node].add(batches, limit)
+
+    def end_stream(self, claim: Ownership, node: str, until: datetime) -> None:
+        """Say until when the chunks of a stream are kept."""
+        with self._lock:
+            _owned(self._rows, claim).streams[node].until = until
+
+    def read_chunks(self, workflow_id: str, node: str, offset: int, limit: int) -> ChunkPage | None:
+        """Return the next batches of a stream."""
+        with self._lock:
+            row = self._rows.get(workflow_id)
+            stream = None if row is None else row.streams.get(node)
+            if stream is None:
+                return None
+            found = [batch for batch in stream.batches if batch.first + batch.length > offset]
+            return ChunkPage(stream.kept, found[:limit])
+
+    def write_progress(self, claim: Ownership, rows: Sequence[Progress]) -> None:
+        """Keep how far nodes are."""
+        with self._lock:
+            _owned(self._rows, claim).progress.update({row.node: row for row in rows})
+
+    def clear_progress(self, claim: Ownership, node: str) -> None:
+        """Forget how far a node was."""
+        with self._lock:
+            _owned(self._rows, claim).progress.pop(node, None)
+
+    def read_progress(self, workflow_id: str) -> list[Progress]:
+        """Return how far the running nodes of a workflow are, and of the runs below it."""
+        with self._lock:
+            shown = [each for row in _family(self._rows, workflow_id) for each in row.progress.values()]
+        return sorted(shown, key=lambda each: each.at)
+
+    def read_streams(self, workflow_id: str) -> list[StreamOutline]:
+        """Return the streams of a workflow and of the runs below it."""
+        with self._lock:
+            return sorted(
+                StreamOutline(row.workflow.id, node, stream.next, stream.kept)
+                for row in _family(self._rows, workflow_id)
+                for node, stream in row.streams.items()
+            )
+
+
+def _family(rows: Mapping[str, Row], workflow_id: str) -> list[Row]:
+    """Return the row of a workflow, and those of the runs below it."""
+    inside = f"{workflow_id}/"
+    return [row for key, row in rows.items() if key == workflow_id or key.startswith(inside)]
+
+
+def _owned(rows: Mapping[str, Row], claim: Ownership) -> Row:
+    """Return the row of a claim. Raises OwnershipLostError if it is not the newest."""
+    row = rows.get(claim.workflow_id)
+    if row is None or row.owner_since is None or (row.key, row.fence) != (claim.key, claim.fence):
+        raise taken_over(claim.workflow_id)
+    return row
 
 
 Place = tuple[int, str]  # the superstep and node of a step
@@ -713,6 +643,10 @@ class Row:
         self.steps[place(step)] = step
         self.summary = None
 
+    def announced(self) -> list[Place]:
+        """Return the steps that were announced and have no record, in order."""
+        return sorted(self.intents - self.steps.keys())
+
     def records(self) -> list[StepRecord]:
         """Return the records without what is encoded, in order of their index."""
         return sorted((step.record for step in self.steps.values()), key=lambda record: record.index)
@@ -730,6 +664,11 @@ class Row:
             if step.record.status is StepStatus.COMPLETED:
                 yield from ((step.record.superstep, payload) for payload in step.payloads if payload.name)
 
+    def made(self) -> list[Payload]:
+        """Return the outputs of completed steps, without what they extend."""
+        done = (step for step in self.steps.values() if step.record.status is StepStatus.COMPLETED)
+        return [payload for step in done for payload in step.payloads if payload.name]
+
     def given(self) -> list[Dated]:
         """Return the inputs in the order in which they count."""
         return sorted(self.inputs, key=lambda item: (item[0], item[1].version))
@@ -739,7 +678,7 @@ class Row:
         at_last = [payload for at, payload in self.outputs() if at == before]
         needed = {
             _at(part): part if part.is_added else _whole(part, self.workflow.id, encoding)
-            for payload in (*latest(self.outputs(), before), *at_last)
+            for payload in (*_upto(self.outputs(), before), *at_last)
             for part in (*(payload.parts if payload.is_added else ()), payload)
         }
         for at, step in list(self.steps.items()):
@@ -755,7 +694,7 @@ class Row:
             at: (node, _kept(payload, {}, payload.superstep < min(before, done.get(node, -1) + 1)))
             for at, (node, payload) in self.inner.items()
         }
-        given = {_at(payload): payload for payload in latest(self.given(), before)} | needed
+        given = {_at(payload): payload for payload in _upto(self.given(), before)} | needed
         self.inputs = [(at, _kept(payload, given, at < before)) for at, payload in self.inputs]
 
 
@@ -777,18 +716,9 @@ def bare(step: EncodedStep) -> EncodedStep:
     return step._replace(record=_changed_step(step.record, values=values, pause=None, answer=None, lost={}))
 
 
-def latest(dated: Iterable[Dated], upto: int | None) -> list[Payload]:
-    """Return the last payload of each name up to and including a superstep.
-
-    Of what was added to a list it is that of the last superstep: a step may begin after one of a later one.
-    """
-    found: dict[str, Payload] = {}
-    for at, item in dated:
-        before = found.get(item.name)
-        is_older = before is not None and before.is_added and item.is_added and before.superstep > at
-        if not is_older and (upto is None or at <= upto):
-            found[item.name] = item
-    return list(found.values())
+def _upto(dated: Iterable[Dated], last: int) -> list[Payload]:
+    """Return the latest payload of each name up to and including a superstep."""
+    return latest(payload for at, payload in dated if at <= last)
 
 
 def _with_chains(steps: Iterable[EncodedStep], inputs: Iterable[Dated]) -> Iterator[EncodedStep]:

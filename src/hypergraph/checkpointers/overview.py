@@ -11,6 +11,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import Question
 from hypergraph.checkpointers.records import Signal, StepRecord, Usage, Workflow
 from hypergraph.checkpointers.status import UNFINISHED, StepStatus, WorkflowStatus
+from hypergraph.checkpointers.view import view_of
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
@@ -53,7 +54,7 @@ class Overview:
 
 def overview_of(store: "Checkpointer", workflow_id: str, *, steps: int = 20) -> Overview | None:
     """Return a workflow at a glance with its first `steps` steps, None if there is none, of one moment."""
-    return store.view(artifacts=False).snapshot(lambda view: _overview(view, workflow_id, steps))
+    return view_of(store, artifacts=False).snapshot(lambda view: _overview(view, workflow_id, steps))
 
 
 def _overview(store: "Checkpointer", workflow_id: str, steps: int) -> Overview | None:

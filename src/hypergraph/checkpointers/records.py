@@ -401,6 +401,20 @@ class Payload(NamedTuple):
         return self.base is not None and stands(self.format) is not None
 
 
+def latest(payloads: Iterable[Payload]) -> list[Payload]:
+    """Return the last payload of each name.
+
+    Of what was added to a list it is that of the last superstep: a step may begin after one of a later one.
+    """
+    found: dict[str, Payload] = {}
+    for payload in payloads:
+        before = found.get(payload.name)
+        is_older = before is not None and before.is_added and before.superstep > payload.superstep
+        if not (is_older and payload.is_added):
+            found[payload.name] = payload
+    return list(found.values())
+
+
 class StoredHistory(NamedTuple):
     """All that a resume needs of a workflow, as of one moment."""
 

@@ -98,7 +98,7 @@ class Live:
         with self.writing:
             if stream.visit != visit:  # another thread of the node may have been first
                 self._write_chunks(stream)
-                stream.next = self.store.backend.open_stream(self.claim, stream.node)
+                stream.next = self.store.backend.live.open_stream(self.claim, stream.node)
             with self.lock:
                 stream.visit = visit
                 stream.add(raw)
@@ -117,7 +117,7 @@ class Live:
             until = now() + timedelta(seconds=self.store.policy.stream_seconds)
             for stream in [each for each in self.streams.values() if each.name == name]:
                 self._write(self._write_chunks, stream)
-                self._write(self.store.backend.end_stream, self.claim, stream.node, until)
+                self._write(self.store.backend.live.end_stream, self.claim, stream.node, until)
                 stream.visit = None
             with self.lock:
                 shown = [node for node, step in self.shown.items() if step == name]
@@ -125,7 +125,7 @@ class Live:
                     self.progress.pop(node, None)
                     del self.shown[node]
             for node in shown:
-                self._write(self.store.backend.clear_progress, self.claim, node)
+                self._write(self.store.backend.live.clear_progress, self.claim, node)
 
     def flush(self) -> bool:
         """Write what waits, progress not too often; return whether something is left."""
@@ -136,7 +136,7 @@ class Live:
                 with self.lock:
                     rows, self.progress = list(self.progress.values()), {}
                 self.written_at = time.monotonic()
-                self._write(self.store.backend.write_progress, self.claim, rows)
+                self._write(self.store.backend.live.write_progress, self.claim, rows)
             return bool(self.progress) and self.error is None
 
     def close(self) -> None:
@@ -158,7 +158,7 @@ class Live:
         ]
         if batches:
             limit = self.store.policy.stream_limit
-            self.store.backend.write_chunks(self.claim, stream.node, batches, limit)
+            self.store.backend.live.write_chunks(self.claim, stream.node, batches, limit)
 
     def _write(self, write: Callable[..., None], *args: Any) -> None:
         try:

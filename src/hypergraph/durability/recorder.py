@@ -34,6 +34,7 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.references import Reference
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.checkpointers.view import view_of
 from hypergraph.display import did_you_mean
 from hypergraph.durability import fork
 from hypergraph.durability.answers import (
@@ -182,7 +183,7 @@ class WorkflowRecorder:
                 f"Node {name!r} has transaction=True, and {store!r} has no transactions that a node could "
                 "write in. Use a SqliteCheckpointer or a PostgresCheckpointer."
             )
-        self.store = store.view(graph=graph)
+        self.store = view_of(store, graph=graph)
         self.store.encoding.recognised = Recognised()
         self.options = options
         self.writer = Writer.of(store.backend) if store.policy.durability == "async" else None

@@ -15,6 +15,7 @@ from hypergraph.checkpointers.history import History, added_by
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord
 from hypergraph.checkpointers.status import StepStatus
+from hypergraph.checkpointers.view import view_of
 from hypergraph.display import did_you_mean, plural, preview
 from hypergraph.engine.plan import graph_inside
 from hypergraph.exceptions import GraphConfigError, HypergraphError, WorkflowNotFoundError
@@ -73,7 +74,7 @@ def recorded(
         raise TypeError(f"recorded() takes a Graph and a store, got {got(graph)}")
     if not isinstance(store, Checkpointer):
         store = SqliteCheckpointer(store)
-    view = store.view(graph=graph)
+    view = view_of(store, graph=graph)
     wanted = [nodes] if isinstance(nodes, str) else list(nodes)
     found = {path: _function_at(graph, path) for path in wanted}
     calls: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {path: [] for path in wanted}

@@ -19,6 +19,7 @@ from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Workflow
 from hypergraph.checkpointers.sql.columns import NONSENSE, corrupt
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.checkpointers.view import view_of
 from hypergraph.display import Block, Table, as_text, did_you_mean, first_line, plural
 from hypergraph.durability.code_changes import changed_nodes, refuse_other_graph, refuse_other_rules
 from hypergraph.durability.history import Replay, Stored, stored_in
@@ -190,7 +191,7 @@ def replay(
         raise TypeError(f"replay() takes a store and a Graph, got {got(graph)}")
     if not isinstance(store, Checkpointer):
         store = SqliteCheckpointer(store)
-    walk = Walk(store.view(graph=graph), _checked(graph, execute))
+    walk = Walk(view_of(store, graph=graph), _checked(graph, execute))
     runs: list[Replayed] = []
     left_out = 0
     if ids is None:

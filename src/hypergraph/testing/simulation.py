@@ -67,8 +67,8 @@ _ERRORS = 5  # kinds of errors that a report lists
 _WRITES = (
     *("claim", "write", "try_write", "write_all", "transact", "release", "create", "put_step", "put_answers"),
     *("set_status", "settle_map", "set_tags", "delete", "trim", "retain", "recover"),
-    *("open_stream", "write_chunks", "end_stream", "write_progress", "clear_progress"),
 )
+_SHOWS = ("open_stream", "write_chunks", "end_stream", "write_progress", "clear_progress")
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 _OWN = ("hypergraph.", "asyncio.", "logging", "threading", "concurrent.")  # what they call is controlled
 _CONNECTION = "opens a network connection", "replace its client: services=..., or graph.replace(...)"
@@ -510,8 +510,10 @@ class _Trial:
         self.trace: Any = None  # what watches the lines of nodes, where a process can die at one
         self.traced_before: Any = None  # what watched them before, as a debugger does
         self.runner = _SimulatedRunner(self)
-        for name in _WRITES:
-            setattr(self.store.backend, name, self._mortal(getattr(self.store.backend, name)))
+        backend = self.store.backend
+        for place, names in ((backend, _WRITES), (backend.live, _SHOWS)):
+            for name in names:
+                setattr(place, name, self._mortal(getattr(place, name)))
 
     def _mortal(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def written(*args: Any, **keywords: Any) -> Any:

@@ -15,6 +15,7 @@ from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteChe
 from hypergraph.checkpointers.history import added_by
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.checkpointers.view import view_of
 from hypergraph.display import Block, Table, as_html, as_text, did_you_mean, first_line, plural, preview
 from hypergraph.durability.code_hashes import node_hashes
 from hypergraph.engine.kernel import HALTED, NOT_KNOWN
@@ -184,7 +185,7 @@ def compare_variants(
     plans = _plans(graph, from_step, variants)
     if not wanted:
         raise ValueError("ids must name at least one stored run")
-    view = store.view(graph=graph)
+    view = view_of(store, graph=graph)
     for workflow_id in wanted:
         if view.backend.read_workflow(workflow_id) is None:
             raise WorkflowNotFoundError(f"Workflow {workflow_id!r} is not in {store!r}")

@@ -17,6 +17,7 @@ from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workf
 from hypergraph.checkpointers.course import Turns
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import NOT_FETCHED, Payload
+from hypergraph.checkpointers.view import lazy_state, view_of
 from hypergraph.clock import now
 from hypergraph.display import escape_html, escape_json, iso, jsonable, plural
 from hypergraph.ui.assets import FOLDER, asset
@@ -143,7 +144,7 @@ def packed(store: Checkpointer, workflow_id: str) -> Document:
     Raises:
         Problem: the workflow does not exist.
     """
-    return _Packing(store.view(artifacts=False), require_workflow(store, workflow_id)).document()
+    return _Packing(view_of(store, artifacts=False), require_workflow(store, workflow_id)).document()
 
 
 class _Packing:
@@ -295,7 +296,7 @@ class _Table:
         for payload in self.store.backend.read_outputs(self.run.id):
             room, upto = _ADDED, payload.superstep if payload.is_added else -1
             while upto >= 0 and room > 0:
-                state = self.store.lazy_state(self.run.id, upto)
+                state = lazy_state(self.store, self.run.id, upto)
                 held = state.segments(payload.name) if payload.name in state else None
                 if held is None or not held.added:
                     break

@@ -21,6 +21,7 @@ from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
 from hypergraph.checkpointers.analysis import all_inputs, texts_in
 from hypergraph.checkpointers.backend import Contents
 from hypergraph.checkpointers.query import Query, parse
+from hypergraph.checkpointers.view import view_of
 from hypergraph.display import jsonable
 from hypergraph.exceptions import CheckpointError, StoreCorruptError
 from hypergraph.views.problems import USAGE, Problem
@@ -87,7 +88,7 @@ class SearchIndex:
     """Texts of the runs of one store."""
 
     def __init__(self, store: Checkpointer) -> None:
-        self._store = store.view(artifacts=False)
+        self._store = view_of(store, artifacts=False)
         self._lock = threading.Lock()  # of the database and of what is known
         self._database: sqlite3.Connection | None = None
         self._known: dict[str, _Known] = {}

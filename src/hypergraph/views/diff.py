@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from hypergraph.checkpointers import Checkpointer, StepRecord, Workflow
 from hypergraph.checkpointers.analysis import Divergence, first_divergence, inner_pairs, same
 from hypergraph.checkpointers.records import Payload
+from hypergraph.checkpointers.view import view_of
 from hypergraph.display import bounded, jsonable, preview
 from hypergraph.views.lookup import last_superstep, require_workflow
 from hypergraph.views.problems import USAGE, Problem
@@ -276,7 +277,7 @@ def diff(store: Checkpointer, a: str, b: str) -> DiffView:
         Problem: a workflow does not exist.
     """
     ours, theirs = require_workflow(store, a), require_workflow(store, b)
-    store = store.view(artifacts=False)
+    store = view_of(store, artifacts=False)
     steps_a, steps_b = (store.steps(each.id, values=False) for each in (ours, theirs))
     first, compared = _first(store, (ours, theirs), (steps_a, steps_b))
     path = _pairs(store, steps_a, steps_b, first.position if first else 0)
@@ -314,7 +315,7 @@ def changes(store: Checkpointer, wf: str, first: int, second: int) -> ChangesVie
         last_superstep(store, workflow.id, superstep)
     if first >= second:
         raise Problem(USAGE, f"Superstep {second} does not come after superstep {first}")
-    store = store.view(artifacts=False)
+    store = view_of(store, artifacts=False)
     between = store.steps(workflow.id, after=(first, 2**62), limit=_STEPS + 1, superstep=second, values=False)
     items, left_out = changed_values(State(store, wf, first), State(store, wf, second))
     return {

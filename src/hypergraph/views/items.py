@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.backend import ItemOutline
+from hypergraph.checkpointers.view import view_of
 from hypergraph.display import jsonable
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import USAGE, Problem
@@ -93,7 +94,7 @@ def _after(cursor: str | None) -> tuple[int, int]:
 
 def _labels(store: Checkpointer, page: Iterable[ItemOutline], first: Iterable[ItemOutline]) -> dict[str, str]:
     """Return for each item the inputs by which it differs from the others."""
-    skimming = store.view(artifacts=False)
+    skimming = view_of(store, artifacts=False)
     given = {line.id: store.backend.read_inputs(line.id) for line in (*page, *first)}
     seen: dict[str, set[tuple[str, int, bytes | None]]] = {}
     for payloads in given.values():

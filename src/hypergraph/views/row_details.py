@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
 from hypergraph.checkpointers.query import Query, parse
+from hypergraph.checkpointers.view import view_of
 from hypergraph.display import bounded, first_line, jsonable
 from hypergraph.views.errors import failures
 from hypergraph.views.problems import USAGE, Problem
@@ -64,7 +65,7 @@ def row_details(store: Checkpointer, id: Sequence[str]) -> RowDetailsPage:
     """
     if len(id) > _MOST:
         raise Problem(USAGE, f"At most {_MOST} ids can be asked for at once")
-    store = store.view(artifacts=False)
+    store = view_of(store, artifacts=False)
     found = [store.backend.read_workflow(workflow_id) for workflow_id in id]
     used = store.backend.total_usage([workflow.id for workflow in found if workflow is not None])
     items = [_details_of(store, workflow, used) for workflow in found if workflow is not None]

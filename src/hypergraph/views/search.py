@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.checkpointers.analysis import mentions
 from hypergraph.checkpointers.query import parse
+from hypergraph.checkpointers.view import view_of
 from hypergraph.display import jsonable
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.step import Step, shown_step
@@ -37,7 +38,7 @@ def search(store: Checkpointer, text: str, *, limit: int = 20, cursor: str | Non
         raise Problem(USAGE, f"Invalid cursor: {cursor!r}")
     begin = int(cursor or 0)
     end = begin + max(1, limit)
-    found = mentions(store.view(artifacts=False), text, end + 1)
+    found = mentions(view_of(store, artifacts=False), text, end + 1)
     return {
         "schema": "hypergraph.search/1",
         "text": jsonable(text),
@@ -58,7 +59,7 @@ def mentioning(store: Checkpointer, text: str, *, limit: int = 50, **filters: An
         query = parse(limit=limit, **filters)
     except ValueError as error:
         raise Problem(USAGE, str(error)) from error
-    ids = (step.workflow_id for step in mentions(store.view(artifacts=False), text, limit * _STEPS))
+    ids = (step.workflow_id for step in mentions(view_of(store, artifacts=False), text, limit * _STEPS))
     if query.parent is None:
         ids = (workflow_id.split("/")[0] for workflow_id in ids)
     order = {workflow_id: place for place, workflow_id in enumerate(dict.fromkeys(ids))}

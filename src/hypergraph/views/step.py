@@ -8,6 +8,7 @@ from hypergraph.answers import described
 from hypergraph.checkpointers import Checkpointer, Question, StepRecord, StepStatus
 from hypergraph.checkpointers.history import Addition, History, additions
 from hypergraph.checkpointers.records import NOT_FETCHED, Payload
+from hypergraph.checkpointers.view import view_of
 from hypergraph.display import bounded, closest, iso, jsonable
 from hypergraph.records import PauseInfo
 from hypergraph.values.undecodable import Undecodable
@@ -183,7 +184,7 @@ def step(
         Problem: the workflow or the step does not exist.
     """
     step_count = require_workflow(store, wf).step_count
-    found = store.view(artifacts=False).step(wf, index)
+    found = view_of(store, artifacts=False).step(wf, index)
     if found is None:
         count = step_count
         known = f"It has {count} steps, see hypergraph steps" if count else "It has no steps"
@@ -191,7 +192,7 @@ def step(
         raise Problem(NOT_FOUND, f"Workflow {wf!r} has no step {index}", hint)
     limits: Limits = {"limit": limit, "characters": characters}
     shown = shown_step(found, failure=True)
-    add_inner(store.view(artifacts=False), wf, [shown])
+    add_inner(view_of(store, artifacts=False), wf, [shown])
     return {
         **shown,
         "schema": "hypergraph.step/1",
@@ -254,7 +255,7 @@ def pause_view(pause: PauseInfo, limits: Limits | None = None) -> PauseView:
 
 
 def _outputs(store: Checkpointer, found: StepRecord, limits: Limits) -> list[StepValue]:
-    values, wf, plain = found.values or {}, found.workflow_id, store.view(artifacts=False)
+    values, wf, plain = found.values or {}, found.workflow_id, view_of(store, artifacts=False)
     payloads = {
         payload.name: payload
         for payload in store.backend.read_outputs(wf, upto=found.superstep)
@@ -282,7 +283,7 @@ def _inputs(store: Checkpointer, found: StepRecord, limits: Limits) -> list[Step
     for name, version in found.input_versions.items():
         payload = candidates.get((name, version))
         if payload is None:
-            history = history or History(store.view(artifacts=False), wf, before)
+            history = history or History(view_of(store, artifacts=False), wf, before)
             taken.append(_from_history(history, found, name, version, limits))
             continue
         problem = None if is_at_hand(payload) else payload.format[1:] if payload.data is None else NOT_FETCHED

@@ -12,6 +12,7 @@ from typing import TypedDict
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus
 from hypergraph.checkpointers.backend import Position, StepOutline, position_of
 from hypergraph.checkpointers.query import Query, milliseconds
+from hypergraph.checkpointers.view import view_of
 from hypergraph.display import did_you_mean, iso, jsonable
 from hypergraph.views.inner import add_inner
 from hypergraph.views.lookup import cursor_after, map_size, position_in, require_workflow
@@ -78,7 +79,7 @@ def steps(
         kept, ended = kept[:limit], len(kept) <= limit
     is_all = not tests and superstep is None
     rows = [_row(store, record, values) for record in kept]
-    add_inner(store.view(artifacts=False), wf, rows)
+    add_inner(view_of(store, artifacts=False), wf, rows)
     return {
         "schema": "hypergraph.steps/1",
         "workflow": jsonable(wf),

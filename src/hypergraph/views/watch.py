@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from hypergraph.checkpointers import Checkpointer, Progress, StreamChunk, Workflow
 from hypergraph.checkpointers.backend import START, Position, position_of
 from hypergraph.checkpointers.records import outermost
+from hypergraph.checkpointers.view import view_of
 from hypergraph.display import closest, jsonable
 from hypergraph.structure import readable_graph
 from hypergraph.views.inner import InnerStepView, unfinished
@@ -85,7 +86,7 @@ def running(store: Checkpointer, id: str) -> RunningView:
         "schema": "hypergraph.running/1",
         "workflow": jsonable(id),
         "progress": [progress_view(found) for found in store.progress(id)] if active else [],
-        "inner": unfinished(store.view(artifacts=False), id) if active else [],
+        "inner": unfinished(view_of(store, artifacts=False), id) if active else [],
         "streams": [
             {
                 "workflow": jsonable(found.workflow_id),
@@ -93,7 +94,7 @@ def running(store: Checkpointer, id: str) -> RunningView:
                 "length": found.length,
                 "kept": found.kept,
             }
-            for found in store.backend.read_streams(id)
+            for found in store.backend.live.read_streams(id)
         ],
     }
 
@@ -139,7 +140,7 @@ def require_stream(store: Checkpointer, workflow: Workflow, node: str) -> None:
     """Raise Problem if a workflow has neither such a node nor a stream of that name."""
     if "/" in node:  # a node of a nested graph, or of an item that has yet to begin
         return
-    streams = [found.node for found in store.backend.read_streams(workflow.id)]
+    streams = [found.node for found in store.backend.live.read_streams(workflow.id)]
     graph = readable_graph(workflow.graph)
     if graph is None or node in graph.nodes or node in streams:
         return
@@ -171,7 +172,7 @@ class Follower:
         found = require_workflow(store, wf)
         self.status = found.status.value
         earlier = found.step_count - _LATEST - 1  # the index of the last one that is not reported
-        before = store.view(artifacts=False).step(wf, earlier) if earlier >= 0 else None
+        before = view_of(store, artifacts=False).step(wf, earlier) if earlier >= 0 else None
         self._after: Position = position_of(before) if before is not None else START
 
     @property

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow
 from hypergraph.checkpointers.history import History
+from hypergraph.checkpointers.view import view_of
 from hypergraph.display import closest, jsonable, typed_error
 from hypergraph.structure import StoredGraph, readable_graph
 from hypergraph.views.inner import call_text, has_value
@@ -105,7 +106,7 @@ def why(
     """
     workflow = require_workflow(store, wf)
     last_superstep(store, workflow.id, at)
-    descent = _Descent(store.view(artifacts=False), workflow, at)
+    descent = _Descent(view_of(store, artifacts=False), workflow, at)
     version = descent.history.newest(key)
     if version is None:
         if hint := map_hint(store, workflow.id, "why", key):

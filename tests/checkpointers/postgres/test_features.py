@@ -142,12 +142,12 @@ def test_inputs_say_where_they_came_from(store: Any) -> None:
     graph = Graph([mix, last]).bind(scale=3)
     SyncRunner(checkpointer=store).run(graph, a=2, workflow_id="w")
     assert store.inputs("w", "mix", graph=graph) == {"a": 2, "scale": 3}
-    found = store.input_origins("w", "mix")
-    assert {name: (origin.source, origin.stored) for name, origin in found.items()} == {
+    found = store.provenance("w", step="mix")
+    assert {origin.name: (origin.source, origin.stored) for origin in found} == {
         "a": ("given", True),
         "scale": ("bound", False),
     }
-    (origin,) = store.input_origins("w", "last").values()
+    (origin,) = store.provenance("w", step="last")
     assert (origin.source, origin.value, origin.step.node_name) == ("step", 6, "mix")
 
 

@@ -14,6 +14,7 @@ from hypergraph.checkpointers import fault_points
 from hypergraph.checkpointers.backend import (
     START,
     Backend,
+    Beside,
     Contents,
     ItemOutline,
     NodeSurvey,
@@ -24,7 +25,6 @@ from hypergraph.checkpointers.backend import (
     StepTally,
 )
 from hypergraph.checkpointers.encoding import Encoding
-from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress, StreamOutline
 from hypergraph.checkpointers.names import check_workflow_id
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import (
@@ -44,9 +44,10 @@ from hypergraph.checkpointers.records import (
     owned,
     taken_over,
 )
-from hypergraph.checkpointers.sql import live, queries, reads, writes
+from hypergraph.checkpointers.sql import queries, reads, writes
 from hypergraph.checkpointers.sql.columns import EPOCH, NONSENSE, corrupt, or_corrupt, time_of
 from hypergraph.checkpointers.sql.connection import Connection, Database
+from hypergraph.checkpointers.sql.live import SqlLive
 from hypergraph.checkpointers.sql.writes import recode, reseal
 from hypergraph.checkpointers.sqlite.migrations import INPUT, OUTPUT
 from hypergraph.checkpointers.status import WorkflowStatus
@@ -104,6 +105,11 @@ class SqlBackend(Backend):
             return self.database.read(read, *args, **kwargs)
         except NONSENSE as error:
             raise corrupt(error) from error
+
+    @property
+    def live(self) -> SqlLive:
+        """What running nodes show."""
+        return SqlLive(self.database, self._read)
 
     def _ask(self, read: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what a function reads by keys with one statement, which needs no transaction."""
@@ -229,8 +235,10 @@ class SqlBackend(Backend):
         """Return the latest encoded value of each input; one seek per name."""
         return self._read(reads.payloads, workflow_id, INPUT, upto)
 
-    def read_versions(self, workflow_id: str, name: str, *, upto: int | None = None) -> list[Payload]:
-        """Return all that is stored under a name: what was given, then what steps have made."""
+    def read_versions(
+        self, workflow_id: str, name: str | None = None, *, upto: int | None = None
+    ) -> list[Payload]:
+        """Return all that is stored, maybe under one name: what was given, then what steps have made."""
         return self._read(reads.versions, workflow_id, name, upto)
 
     def read_turns(self, workflow_id: str, *, after: int = -1) -> list[Turn]:
@@ -242,6 +250,11 @@ class SqlBackend(Backend):
     ) -> list[tuple[str, Payload]]:
         """Return the encoded inner steps, each with the name of its node."""
         return self._read(reads.inner, workflow_id, node, visit)
+
+    def read_beside(self, workflow_id: str) -> Beside:
+        """Return all that is kept beside the steps."""
+        inner, signals = self.read_inner(workflow_id), self.read_signals(workflow_id)
+        return Beside(inner, signals, self.read_announced(workflow_id), self.read_usage(workflow_id))
 
     def count_inner(self, workflow_id: str) -> dict[tuple[int, str], int]:
         """Return how many inner steps each node has; see `Backend.count_inner`."""
@@ -469,41 +482,6 @@ class SqlBackend(Backend):
         """Record a step of a workflow without an owner, in place of one of the same superstep and node."""
         put, database = writes.put, self.database
         database.write(lambda connection: put(connection, database, step, encoding))
-
-    # --- what running nodes show --------------------------------------------------------------
-
-    def open_stream(self, claim: Ownership, node: str) -> int:
-        """Begin a stream of a node; return the offset of its first chunk."""
-        database = self.database
-        return database.write(lambda connection: live.open_stream(connection, claim, node, database.now()))
-
-    def write_chunks(self, claim: Ownership, node: str, batches: Sequence[ChunkBatch], limit: int) -> None:
-        """Add chunks to a stream, within a limit of bytes."""
-        self.database.write(lambda connection: live.write_chunks(connection, claim, node, batches, limit))
-
-    def end_stream(self, claim: Ownership, node: str, until: datetime) -> None:
-        """Say until when the chunks of a stream are kept."""
-        self.database.write(lambda connection: live.end_stream(connection, claim, node, until))
-
-    def read_chunks(self, workflow_id: str, node: str, offset: int, limit: int) -> ChunkPage | None:
-        """Return the next batches of a stream."""
-        return self._read(live.read_chunks, workflow_id, node, offset, limit)
-
-    def write_progress(self, claim: Ownership, rows: Sequence[Progress]) -> None:
-        """Keep how far nodes are."""
-        self.database.write(lambda connection: live.write_progress(connection, claim, rows))
-
-    def clear_progress(self, claim: Ownership, node: str) -> None:
-        """Forget how far a node was."""
-        self.database.write(lambda connection: live.clear_progress(connection, claim, node))
-
-    def read_progress(self, workflow_id: str) -> list[Progress]:
-        """Return how far the running nodes of a workflow are, and of the runs below it."""
-        return self._read(live.read_progress, workflow_id)
-
-    def read_streams(self, workflow_id: str) -> list[StreamOutline]:
-        """Return the streams of a workflow and of the runs below it."""
-        return self._read(live.read_streams, workflow_id)
 
     # --- maintenance --------------------------------------------------------------------------
 

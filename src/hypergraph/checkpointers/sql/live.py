@@ -1,17 +1,21 @@
-"""Streams and progress in the tables: each function inside of one transaction."""
+"""Streams and progress in the tables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from operator import index
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Progress, StreamOutline
+from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Live, Progress, StreamOutline
 from hypergraph.checkpointers.records import STREAM, Ownership, Payload, taken_over
 from hypergraph.checkpointers.sql import reads
 from hypergraph.checkpointers.sql.columns import EPOCH, check_number, micros, or_corrupt, time_of
-from hypergraph.checkpointers.sql.connection import Connection
+from hypergraph.checkpointers.sql.connection import Connection, Database
 from hypergraph.checkpointers.sql.writes import text
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _EXPIRED = 20  # streams that are emptied at a time
 _MOST = 1_000_000  # chunks of a batch: each has a byte at least
@@ -19,7 +23,56 @@ _BELOW = "(workflows.id = ? OR (workflows.id > ? AND workflows.id < ?))"  # a wo
 _HERE = "workflow = ? AND node = ?"
 
 
-def open_stream(connection: Connection, claim: Ownership, node: str, now: datetime) -> int:
+class Reading(Protocol):
+    """Calls a function with a connection, which may be that of a snapshot."""
+
+    def __call__(
+        self, read: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+
+
+class SqlLive(Live):
+    """What running nodes show, in tables of a database; each function below is one transaction."""
+
+    def __init__(self, database: Database, read: Reading) -> None:
+        self._database = database
+        self._read = read
+
+    def open_stream(self, claim: Ownership, node: str) -> int:
+        """Begin a stream of a node; return the offset of its first chunk."""
+        database = self._database
+        return database.write(lambda connection: _open_stream(connection, claim, node, database.now()))
+
+    def write_chunks(self, claim: Ownership, node: str, batches: Sequence[ChunkBatch], limit: int) -> None:
+        """Add chunks to a stream, within a limit of bytes."""
+        self._database.write(lambda connection: _write_chunks(connection, claim, node, batches, limit))
+
+    def end_stream(self, claim: Ownership, node: str, until: datetime) -> None:
+        """Say until when the chunks of a stream are kept."""
+        self._database.write(lambda connection: _end_stream(connection, claim, node, until))
+
+    def read_chunks(self, workflow_id: str, node: str, offset: int, limit: int) -> ChunkPage | None:
+        """Return the next batches of a stream."""
+        return self._read(_read_chunks, workflow_id, node, offset, limit)
+
+    def write_progress(self, claim: Ownership, rows: Sequence[Progress]) -> None:
+        """Keep how far nodes are."""
+        self._database.write(lambda connection: _write_progress(connection, claim, rows))
+
+    def clear_progress(self, claim: Ownership, node: str) -> None:
+        """Forget how far a node was."""
+        self._database.write(lambda connection: _clear_progress(connection, claim, node))
+
+    def read_progress(self, workflow_id: str) -> list[Progress]:
+        """Return how far the running nodes of a workflow are, and of the runs below it."""
+        return self._read(_read_progress, workflow_id)
+
+    def read_streams(self, workflow_id: str) -> list[StreamOutline]:
+        """Return the streams of a workflow and of the runs below it."""
+        return self._read(_read_streams, workflow_id)
+
+
+def _open_stream(connection: Connection, claim: Ownership, node: str, now: datetime) -> int:
     """Begin a stream, after a mark if the node had one before; return the offset of its first chunk."""
     connection.make("streams")
     _check(connection, claim)
@@ -34,7 +87,7 @@ def open_stream(connection: Connection, claim: Ownership, node: str, now: dateti
     return int(row[0]) + 1
 
 
-def write_chunks(
+def _write_chunks(
     connection: Connection, claim: Ownership, node: str, batches: Sequence[ChunkBatch], limit: int
 ) -> None:
     """Add chunks to a stream; the oldest go where it is longer than the limit in bytes."""
@@ -74,7 +127,7 @@ def _shorten(connection: Connection, place: tuple[int, str], surplus: int) -> No
         )
 
 
-def end_stream(connection: Connection, claim: Ownership, node: str, until: datetime) -> None:
+def _end_stream(connection: Connection, claim: Ownership, node: str, until: datetime) -> None:
     """Say until when the chunks of a stream that has ended are kept."""
     _check(connection, claim)
     connection.execute(f"UPDATE streams SET until = ? WHERE {_HERE}", (micros(until), claim.key, node))  # noqa: S608 - as above
@@ -88,7 +141,7 @@ def _expire(connection: Connection, now: datetime) -> None:
 
 
 @or_corrupt
-def read_chunks(
+def _read_chunks(
     connection: Connection, workflow_id: str, node: str, offset: int, limit: int
 ) -> ChunkPage | None:
     """Return the next batches from an offset on, None if the node has no stream."""
@@ -122,7 +175,7 @@ def _batch(first: int, count: int, kind: str, checksum: int, data: bytes | None)
 
 
 @or_corrupt
-def read_streams(connection: Connection, workflow_id: str) -> list[StreamOutline]:
+def _read_streams(connection: Connection, workflow_id: str) -> list[StreamOutline]:
     """Return the streams of a workflow and of the runs below it."""
     if not connection.has("streams"):
         return []
@@ -137,7 +190,7 @@ def read_streams(connection: Connection, workflow_id: str) -> list[StreamOutline
     return [StreamOutline(*row) for row in rows]
 
 
-def write_progress(connection: Connection, claim: Ownership, rows: Sequence[Progress]) -> None:
+def _write_progress(connection: Connection, claim: Ownership, rows: Sequence[Progress]) -> None:
     """Keep how far nodes are, in place of what was said before."""
     connection.make("progress")
     _check(connection, claim)
@@ -149,7 +202,7 @@ def write_progress(connection: Connection, claim: Ownership, rows: Sequence[Prog
         )
 
 
-def clear_progress(connection: Connection, claim: Ownership, node: str) -> None:
+def _clear_progress(connection: Connection, claim: Ownership, node: str) -> None:
     """Forget how far a node was."""
     _check(connection, claim)
     if connection.has("progress"):
@@ -157,7 +210,7 @@ def clear_progress(connection: Connection, claim: Ownership, node: str) -> None:
 
 
 @or_corrupt
-def read_progress(connection: Connection, workflow_id: str) -> list[Progress]:
+def _read_progress(connection: Connection, workflow_id: str) -> list[Progress]:
     """Return the progress of a workflow and of the runs below it."""
     if not connection.has("progress"):
         return []

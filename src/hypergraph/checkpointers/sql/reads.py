@@ -143,7 +143,7 @@ SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v
 ORDER BY v.superstep DESC, v.idx DESC LIMIT 1
 """  # noqa: S608 - fixed names
 _VERSIONS = f"""
-SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name = :name
+SELECT {PAYLOAD} FROM vals AS v WHERE v.workflow = :key AND v.kind = :kind AND v.name {{named}}
 AND v.superstep <= :upto ORDER BY v.superstep, v.idx
 """  # noqa: S608 - fixed names
 _SUMMARY = f"""
@@ -508,14 +508,15 @@ def extending(connection: Connection, key: int, name: str, superstep: int) -> li
     return [linked(connection, key, OUTPUT, _payload(row)) for row in rows]
 
 
-def versions(connection: Connection, workflow_id: str, name: str, upto: int | None) -> list[Payload]:
-    """Return all payloads of a name without what they extend: what was given, then what steps have made."""
+def versions(connection: Connection, workflow_id: str, name: str | None, upto: int | None) -> list[Payload]:
+    """Return all payloads, maybe of one name, without what they extend: what was given comes first."""
+    statement = _VERSIONS.format(named="<> ''" if name is None else "= :name")
     key = key_of(connection, workflow_id)
     where = {"key": key, "name": name, "upto": _LAST if upto is None else upto}
     return [
         payload_of(kind, row)
         for kind in (() if key is None else (INPUT, OUTPUT))
-        for row in connection.execute(_of_kind(_VERSIONS, kind), where).fetchall()
+        for row in connection.execute(_of_kind(statement, kind), where).fetchall()
     ]
 
 

@@ -53,7 +53,7 @@ def answer(call: Call) -> Reply:
     graph = _graph_of(store, workflow_id)
     try:
         options = {"by": call.options.by, "question": call.options.question, "replace": call.options.replace}
-        store.answer_all(workflow_id, given, graph=graph, **options)
+        store.answer(workflow_id, given, graph=graph, **options)
     except StoreError:
         raise
     except WorkflowError as error:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from hypergraph.checkpointers import Checkpointer, StepStatus, WorkflowStatus
 from hypergraph.checkpointers.overview import Overview
+from hypergraph.checkpointers.view import view_of
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, owned_status, quoted, suggested, when
@@ -79,7 +80,7 @@ def _read(
     store: Checkpointer, wf: str
 ) -> tuple[Overview, list[Step], list[InnerStepView], dict[str, ValueView], list[AskedView], str]:
     read = overview(store, wf, steps=ROWS)
-    steps, plain = [*map(shown_step, read.steps)], store.view(artifacts=False)
+    steps, plain = [*map(shown_step, read.steps)], view_of(store, artifacts=False)
     add_inner(plain, wf, steps)
     said, questions = conversations(store, wf, limit=_SAID), asked(store, read.workflow)
     may_lack = read.workflow.status in (WorkflowStatus.COMPLETED, WorkflowStatus.PAUSED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers.view import lazy_state
 from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import Branch, suggested, tree_lines
@@ -48,7 +49,7 @@ def _inside(store: Checkpointer, view: WhyView, items: Items) -> str | None:
     for item in view["items"]:
         ids = items.get(item["child"] or "")
         if ids:
-            known = item["name"] in store.lazy_state(ids[0])  # else it has another name there
+            known = item["name"] in lazy_state(store, ids[0])  # else it has another name there
             return suggested("why", ids[0], item["name"]) if known else suggested("show", item["child"])
     child = view["items"][0]["child"]
     return None if child is None else suggested("show", child)

@@ -11,6 +11,7 @@ from typing import Any
 from hypergraph import Graph
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Undecodable
 from hypergraph.checkpointers.records import Payload
+from hypergraph.checkpointers.view import view_of
 
 RUN, MAP, SCHEDULED = "hypergraph.run", "hypergraph.map", "hypergraph.scheduled"
 GROUP = "hypergraph_group"  # unlike the others: what lists "hypergraph.%" shows the items of a group instead
@@ -143,4 +144,4 @@ def decode_values(store: Checkpointer, graph: Graph | None, call: Call) -> dict[
 
 def typed_store(store: Checkpointer, graph: Graph | None) -> Checkpointer:
     """Return the store, set to decode values as the classes that the annotations of a graph name."""
-    return store if graph is None else store.view(graph=graph)
+    return store if graph is None else view_of(store, graph=graph)

@@ -68,7 +68,7 @@ class EditTools:
         """Answer open questions of a workflow, its nested runs and items. Nothing runs before a resume."""
         store, wf = self._source.known(workflow_id)
         try:
-            store.answer_all(wf, answers, by=by, question=question)
+            store.answer(wf, answers, by=by, question=question)
         except (ValueError, TypeError) as error:
             raise Problem(USAGE, str(error)) from error
         return workflow(store, wf)

@@ -46,12 +46,14 @@ class InnerTests:
 
     def test_streams_of_a_workflow_and_those_below_it_are_listed(self, store: Checkpointer) -> None:
         claim, child, other = opened(store), opened(store, "w/n", parent_id="w"), opened(store, "w-2")
-        store.backend.open_stream(claim, "write")
-        store.backend.write_chunks(claim, "write", [batch_of(store, ("w", "write"), 0, [b"a", b"b"])], 1000)
-        store.backend.open_stream(child, "speak")
-        store.backend.open_stream(other, "write")
-        assert store.backend.read_streams("w") == [("w", "write", 2, 0), ("w/n", "speak", 0, 0)]
-        assert store.backend.read_streams("unknown") == []
+        store.backend.live.open_stream(claim, "write")
+        store.backend.live.write_chunks(
+            claim, "write", [batch_of(store, ("w", "write"), 0, [b"a", b"b"])], 1000
+        )
+        store.backend.live.open_stream(child, "speak")
+        store.backend.live.open_stream(other, "write")
+        assert store.backend.live.read_streams("w") == [("w", "write", 2, 0), ("w/n", "speak", 0, 0)]
+        assert store.backend.live.read_streams("unknown") == []
 
     def test_an_inner_step_at_the_same_place_is_replaced(self, store: Checkpointer) -> None:
         claim = opened(store)

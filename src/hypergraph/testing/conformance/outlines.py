@@ -303,6 +303,10 @@ class OverviewTests:
         assert store.backend.read_fences([]) == {}
         store.backend.raise_fence("w")
         assert store.backend.read_fences(["w"]) == {"w": first.fence + 1}
+        store.backend.release(opened(store, "w/n", parent_id="w", node_name="n"))
+        before = store.backend.read_fences(["w/n"])["w/n"]
+        store.backend.raise_fence("w/n")
+        assert store.backend.read_fences(["w/n"]) == {"w/n": before + 1}
         store.backend.raise_fence("w", 1)  # it has a higher one
         store.backend.raise_fence("held")  # its owner must be able to write
         assert store.backend.read_fences(["w"]) == {"w": first.fence + 1}

@@ -13,6 +13,7 @@ from hypergraph.checkpointers import (
     Undecodable,
 )
 from hypergraph.checkpointers.backend import START
+from hypergraph.checkpointers.view import view_of
 from hypergraph.exceptions import WorkflowNotFoundError
 from hypergraph.testing.conformance.samples import commit, given, opened, recorded, step
 
@@ -206,7 +207,7 @@ class ValueTests:
     def test_a_value_of_another_serializer_is_undecodable_and_hides_nothing(
         self, store: Checkpointer
     ) -> None:
-        other = store.view(serializer=PickleSerializer(allow_pickle=True))
+        other = view_of(store, serializer=PickleSerializer(allow_pickle=True))
         claim = opened(store)
         commit(other, claim, step(0, values={"x": (1, 2)}))
         commit(store, claim, step(1, values={"y": 1}))
@@ -215,7 +216,7 @@ class ValueTests:
         assert store.steps("w")[1].values == {"y": 1}
 
     def test_stores_with_json_and_with_messagepack_read_each_other(self, store: Checkpointer) -> None:
-        other = store.view(serializer=MsgpackSerializer())
+        other = view_of(store, serializer=MsgpackSerializer())
         claim = opened(store)
         commit(other, claim, step(0, values={"x": (1, 2)}))
         commit(store, claim, step(1, values={"y": {3, 4}}))
