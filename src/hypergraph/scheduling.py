@@ -839,17 +839,37 @@ class _Places:
         return found
 
     def _stands_between(self, index: int, head: int) -> bool:
-        """Say whether every way from a head to a gate of the loop leads through a node."""
+        """Say whether every way from a head to a gate of the loop leads through a node, or waits for it."""
+        deaf = self._deaf(index)
         found, coming = {head}, [head]
         while coming:
             i = coming.pop()
             if i in self.deciding and i != index:
                 return False
             for j in self.ways[i] if i != index else ():
-                if j not in found:
+                if j not in found and j not in deaf:
                     found.add(j)
                     coming.append(j)
         return True
+
+    def _deaf(self, index: int) -> set[int]:
+        """Return the nodes that wait for a signal of their round which nothing gives without some node.
+
+        A head is none: it may have heard the last round.
+        """
+        awaiting = {i for i in self.component if self.layout.parts[i].waits} - self.heads
+        left = self._behind(self.heads - {index}, {index}) if awaiting else set()
+        gone = set(self.component) - left
+        return {
+            i
+            for i in awaiting
+            if any(gone.issuperset(self._emitters(i, name)) for name in self.layout.parts[i].waits)
+        }
+
+    def _emitters(self, index: int, name: str) -> list[int]:
+        """Return the nodes that give a signal that a node waits for."""
+        layout = self.layout
+        return [i for i in bits(layout.scope) if name in layout.signalled[i].get(index, ())]
 
     def _free_ways(self, begins: Iterable[int], without: int = 0) -> set[int]:
         """Return where ways lead from the beginning without a choice of the loop, and without some nodes."""
@@ -991,8 +1011,7 @@ class _Places:
             ):
                 return False
         for name in part.waits:
-            emitters = (i for i in bits(layout.scope) if name in layout.signalled[i].get(index, ()))
-            if not any(source in ran or not inside >> source & 1 for source in emitters):
+            if not any(source in ran or not inside >> source & 1 for source in self._emitters(index, name)):
                 return False
         return True
 
@@ -1733,6 +1752,29 @@ class Standing:
             if gate in controllers[other] and not self.lost >> i & 1
         }
         return list(found.values())
+
+    def unended(self) -> list[tuple[Loop, list[str], int]]:
+        """Return the outermost loops that came to rest although no gate has led out, and something was left.
+
+        With each come the names that nothing has taken, and the nodes that take them.
+        """
+        found: list[tuple[Loop, list[str], int]] = []
+        waiting, ran = self.fresh | self.idle, self.ran & ~self.idle
+        for loop in self.layout.loops:  # those inside a loop come after it
+            begun = ran & (loop.begins | _mask(loop.gates))
+            inside = any(loop.index in other.inner for other, _, _ in found)
+            ways_out = (not self.said[g] or self.said[g] & ~loop.members for g in loop.gates if g in self.said)
+            if loop.gated and begun and not inside and not self.ended & loop.members and not any(ways_out):
+                left = {
+                    name: takers
+                    for i in bits(ran & loop.members)
+                    for feeds in (self.layout.feeds[i], self.layout.returns[i])
+                    for name, takers in feeds.items()
+                    if not takers & ~waiting
+                }
+                if left:
+                    found.append((loop, list(left), _union(left.values())))
+        return found
 
     def unmet(self) -> list[tuple[int, int]]:
         """Return the decisions that were not carried out: gate and target."""

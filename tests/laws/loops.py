@@ -11,7 +11,8 @@ D2  A loop is cut where its rounds begin: not at all heads (`plan -> decide -> t
     them that place is reached without passing another node that a gate of the loop controls. Inner loops
     (what stays cyclic when the ways into the place are cut) keep their own heads, unless all ways back pass
     them. The other targets of the same gates begin rounds, too, but not one that stands between another of
-    them and every gate: `research -> write -> gate -> research | write` is a loop inside of a loop. Nor one
+    them and every gate: `research -> write -> gate -> research | write` is a loop inside of a loop. A way
+    does not lead through a node that awaits what only the one in between makes it in that round. Nor one
     without which no gate could be asked in the first round: `edit(write, research)` before that gate does not
     run on new research and an old text, as a round that begins where the loop began goes as the first did.
     Where such choices follow each other within a round, or a head awaits another (`model -> dispatch ->
@@ -136,15 +137,15 @@ def edges_of(net: Net) -> set[Edge]:
 
 
 def heard(net: Net, scope: Iterable[str], edges: set[Edge]) -> set[Edge]:
-    """Appending: a gate is fed by the uncontrolled appenders of its loop if there are any, else by all."""
+    """Appending: of its loop a gate is fed by the uncontrolled appenders if there are any, else by all."""
     controlled = {e.target for e in edges if e.kind == "control"}
     loops = components(scope, edges) if any(p.append for p in net.parts) else []
     for p in net.parts:
         loop = next((c for c in loops if p.name in c), frozenset())
         for name in p.inputs if p.kind == "gate" and net.declared is None else ():
             plain = {q.name for q in net.parts if name in q.append} & loop - controlled
-            if plain:
-                edges = {e for e in edges if e.target != p.name or e.name != name or e.source in plain}
+            for q in loop - plain if plain else ():
+                edges = {e for e in edges if e != Edge(q, p.name, "data", name)}
     return edges
 
 
@@ -250,8 +251,22 @@ class Shape:
         heads = {e.target for e in last & apart} or past or {e.target for e in last}
         choosing = {e.source for e in control if e.target in heads}
         heads |= {e.target for e in control if e.source in choosing}
-        between = {t for t in heads for h in heads - {t} if not reach([h], free, {t}) & (gates - {t})}
-        return heads - between
+        deaf = {t: self._deaf(t, members, edges, controlled) for t in heads}
+
+        def asked(t: str, h: str) -> set[str]:  # the gates to which ways lead from h without t
+            ways = {a: [b for b in found if b not in deaf[t]] for a, found in free.items()}
+            return reach([h], ways, {t}) & (gates - {t})
+
+        return heads - {t for t in heads for h in heads - {t} if not asked(t, h)}
+
+    def _deaf(self, t: str, members: frozenset[str], edges: set[Edge], controlled: set[str]) -> set[str]:
+        """D2: what awaits a name in its round that is made by nothing but what t leads to."""
+        left = reach(controlled - {t}, linked(edges), {t}) - {t} | set(self.parts) - members
+        awaited = {(e.target, e.name) for e in edges if e.kind == "order" and e.target not in controlled}
+        sources = {
+            (n, x): {e.source for e in self.into[n] if (e.kind, e.name) == ("order", x)} for n, x in awaited
+        }
+        return {n for (n, _), found in sources.items() if not found & left}
 
     def _in_series(self, begin: frozenset[str], heads: set[str], edges: set[Edge]) -> bool:
         """D2: does a head, or a choice of one, wait for another before the loop is where it began?"""

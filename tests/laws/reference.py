@@ -213,6 +213,8 @@ class Interpreter:
         out.questions = [x for n in self.scope if n in self.asked for x in self.keys(n)]
         out.ended = "paused" if self.asked else "stuck" if due else "completed"
         out.overlooked = [n for n in self.scope if not due and self._is_overlooked(n)]
+        out.resting = [level for level in self.levels if self._is_left_open(level)]
+        out.left = sorted({x for level in out.resting for x in self._untaken(level)})
         out.stalled = sorted({t for (_, t), when in self.opens.items() if self.last.get(t, -1) < when})
 
     def _is_overlooked(self, n: str) -> bool:
@@ -222,6 +224,23 @@ class Interpreter:
         awaited = {e.name for e in self.into[n] if e.kind == "order"}
         there = all(self._value(n, x)[0] for x in self.parts[n].inputs)
         return there and n not in self.asked and all(self._awaited(n, name) for name in awaited)
+
+    def _is_left_open(self, level: Level) -> bool:
+        """L8: did a loop begin, and no gate of it decide END, choose what is outside of it, or nothing?"""
+        gates = {n for n in level.members if self.parts[n].kind == "gate"}
+        begun = any(self._has_run(n) for n in level.begin | gates)
+        choices = [self.decided[g] for g in gates if g in self.decided]
+        return level.gated and begun and all(c != END and c and level.members.issuperset(c) for c in choices)
+
+    def _untaken(self, level: Level) -> set[str]:
+        """L8: what did nodes of a loop make in this entry that no node has taken?"""
+        last: dict[tuple[str, str], list[bool]] = {}
+        for e in self.shape.edges:
+            if e.kind == "data" and e.source in level.members and self._has_run(e.source):
+                if (e.source, e.name) in self.made:
+                    taken = self.last.get(e.target, -1) > self._when(e)
+                    last.setdefault((e.source, e.name), []).append(taken)
+        return {x for (_, x), taken in last.items() if not any(taken)}
 
     def _common(self, a: str, b: str) -> Level:
         """The innermost loop (or the whole graph) around both."""

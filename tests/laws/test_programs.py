@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Callable
 from functools import partial
 from itertools import permutations
@@ -2105,3 +2106,76 @@ def test_a_node_that_waits_in_a_loop_and_is_called_by_a_gate_runs_in_each_round(
 
     result = call(Graph([poll, finished, sleep, again], name="each"), job="j")
     assert course(result) == [*["poll", "finished", "sleep", "again"] * 2, "poll", "finished"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("to_write", [True, False], ids=["taken", "not taken"])
+@pytest.mark.parametrize("asks", [True, False], ids=["question", "tool"])
+def test_a_round_opens_the_head_without_which_its_gate_could_not_be_asked(
+    call: Call, asks: bool, to_write: bool
+) -> None:
+    """`criticize` waits for a draft of its round, so after `ask` the loop goes on with `write`."""
+
+    def draft(topic: str, critique: str = "", answer: str = "") -> str:
+        return f"{topic}[{critique}|{answer}]"
+
+    def shorter(topic: str, critique: str = "") -> str:
+        return f"{topic}[{critique}]"
+
+    write = FunctionNode(draft if to_write else shorter, "write", "draft", emit="written")
+
+    @node(output_name="critique", wait_for="written")
+    def criticize(draft: str, answer: str = "") -> str:
+        return f"ok, {draft}" if answer else "ask"
+
+    @route(targets=["write", "ask", END])
+    def next_step(critique: str) -> Any:
+        return END if critique.startswith("ok") else critique
+
+    @node(output_name="answer")
+    def tool(draft: str) -> str:
+        return "42"
+
+    @interrupt("answer")
+    def question(draft: str) -> str | None:
+        return None
+
+    ask = (question if asks else tool).with_name("ask")
+    graph = Graph([write, criticize, next_step, ask], name="desk")
+    result = call(graph, topic="t", workflow_id="w")
+    begun = ["write", "criticize", "next_step"]
+    told = course(result)
+    if asks:
+        assert result.pause is not None
+        result = call(graph, answer="42", workflow_id="w")
+        told = [*begun, *course(result)]
+    assert told == [*begun, "ask", *begun]
+    assert result["critique"] == ("ok, t[ask|42]" if to_write else "ok, t[ask]")
+
+
+def test_a_loop_that_comes_to_rest_before_a_gate_has_ended_it_says_so(call: Call) -> None:
+    """`merge` needs what both have found, and the gate chose one of them."""
+
+    @node(output_name="pages")
+    def search(query: str) -> str:
+        return f"pages about {query}"
+
+    @node(output_name="notes")
+    def remember(query: str) -> str:
+        return f"notes about {query}"
+
+    @node(output_name="query")
+    def merge(pages: str, notes: str) -> str:
+        return f"{pages}, {notes}"
+
+    @route(targets=["search", "remember", END], multi_target=True)
+    def plan(query: str) -> list[Any]:
+        return [END] if "about" in query else ["search", "remember"] if "?" in query else ["search"]
+
+    graph = Graph([plan, search, remember, merge], name="finder")
+    nothing = "The loop .* in graph 'finder' came to rest, .* Nothing took 'pages': 'merge' lacks 'notes'"
+    with pytest.warns(UserWarning, match=nothing):
+        assert course(call(graph, query="tea")) == ["plan", "search"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert course(call(graph, query="tea?")) == ["plan", "search", "remember", "merge", "plan"]
