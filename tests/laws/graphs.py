@@ -488,8 +488,8 @@ class Writer:
     def consult(self) -> None:
         """write -> judge -> write | ask, and ask -> write, judge, where judge may wait for a new text."""
         text, verdict, answer = self.fresh("v"), self.fresh("v"), self.fresh("ans")
-        head, ask, written = self.fresh("h"), self.fresh("h"), f"e_{text}"
-        chance = self.rnd.random
+        head, ask, chance = self.fresh("h"), self.fresh("h"), self.rnd.random
+        written = f"e_{head}"
         back = [[answer] if chance() < 0.7 else [] for _ in range(2)]
         back[1] = back[1] if back[0] else [answer]
         self.node(self.some(), [text], [verdict, *back[0]], name=head, emit=(written,))

@@ -219,7 +219,8 @@ class Interpreter:
 
     def _is_overlooked(self, n: str) -> bool:
         """L8: does a node of a loop have all it takes, and nothing led to it? No gate controls it."""
-        if self.gates[n] or n in self.last or len(self.path[n]) == 1 or self.net.entrypoints:
+        unfed = any(n in level.unfed for level in self.path[n])
+        if self.gates[n] or n in self.last or len(self.path[n]) == 1 or self.net.entrypoints or unfed:
             return False
         awaited = {e.name for e in self.into[n] if e.kind == "order"}
         there = all(self._value(n, x)[0] for x in self.parts[n].inputs)
@@ -234,13 +235,10 @@ class Interpreter:
 
     def _untaken(self, level: Level) -> set[str]:
         """L8: what did nodes of a loop make in this entry that no node has taken?"""
-        last: dict[tuple[str, str], list[bool]] = {}
-        for e in self.shape.edges:
-            if e.kind == "data" and e.source in level.members and self._has_run(e.source):
-                if (e.source, e.name) in self.made:
-                    taken = self.last.get(e.target, -1) > self._when(e)
-                    last.setdefault((e.source, e.name), []).append(taken)
-        return {x for (_, x), taken in last.items() if not any(taken)}
+        sent = [e for e in self.shape.edges if e.kind == "data" and e.source in level.members]
+        sent = [e for e in sent if self._has_run(e.source) and (e.source, e.name) in self.made]
+        taken = {(e.source, e.name) for e in sent if not self._is_new(e)}
+        return {e.name for e in sent if (e.source, e.name) not in taken}
 
     def _common(self, a: str, b: str) -> Level:
         """The innermost loop (or the whole graph) around both."""
