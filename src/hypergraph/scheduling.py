@@ -1028,8 +1028,8 @@ class _Places:
     def _unfed(self) -> set[int]:
         """Return what reads lists that only the loop adds to, if it begins by filling them, else nothing.
 
-        It does where a controlled node without which these lists would stay empty, and no gate could be asked,
-        has what it takes; and takes what comes back to it, or else the others have nothing but their lists.
+        It does if a controlled node without which they stay empty, and no gate could be asked, has what it
+        takes; and if the loop brings that node something, too, or what reads the lists has nothing else.
         """
         layout = self.layout
         if not layout.lists or not self.heads or any(layout.named >> i & 1 for i in self.component):
@@ -1801,7 +1801,9 @@ class Standing:
         for loop in self.layout.loops:  # those inside a loop come after it
             begun = ran & (loop.begins | _mask(loop.gates))
             inside = any(loop.index in other.inner for other, _, _ in found)
-            ways_out = (not self.said[g] or self.said[g] & ~loop.members for g in loop.gates if g in self.said)
+            ways_out = (
+                not self.said[g] or self.said[g] & ~loop.members for g in loop.gates if g in self.said
+            )
             if loop.gated and begun and not inside and not self.ended & loop.members and not any(ways_out):
                 left = {
                     name: takers

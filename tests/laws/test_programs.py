@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import permutations
 from pathlib import Path
@@ -2179,3 +2179,125 @@ def test_a_loop_that_comes_to_rest_before_a_gate_has_ended_it_says_so(call: Call
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert course(call(graph, query="tea?")) == ["plan", "search", "remember", "merge", "plan"]
+
+
+def supervisor(begin: bool = False, review: Any = None, is_open: bool = True) -> list[Any]:
+    """Plan, work, review, and plan what is missing; what was found is appended."""
+
+    @node(output_name="round_no")
+    def start(request: str) -> int:
+        return 0
+
+    def make(request: str, missing: Sequence[str] = ()) -> list[str]:
+        return list(missing or request)
+
+    def count(request: str, round_no: int, missing: Sequence[str] = ()) -> tuple[list[str], int]:
+        return make(request, missing), round_no + 1
+
+    plan = FunctionNode(count if begin else make, "plan", ("tasks", "round_no") if begin else "tasks")
+
+    @node(output_name="found", append=True)
+    def work(tasks: list[str]) -> list[str]:
+        return [task.upper() for task in tasks]
+
+    @node(output_name="missing")
+    def read(found: list[str]) -> list[str]:
+        return ["z"] if "Z" not in found else []
+
+    @route(targets=["plan", END], default_open=is_open)
+    def enough(missing: list[str]) -> Any:
+        return "plan" if missing else END
+
+    return [*([start] if begin else []), plan, work, (review or read).with_name("review"), enough]
+
+
+ROUND = ["plan", "work", "review", "enough"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("begin", [False, True])
+def test_a_loop_begins_by_filling_the_list_that_only_its_nodes_add_to(
+    call: Call, begin: bool, reverse: bool
+) -> None:
+    """A list is never missing, so `review` began the loop, and `plan` and `work` never ran."""
+    graph = Graph(supervisor(begin)[:: -1 if reverse else 1], name="supervisor")
+    ahead = ["start"] if begin else []
+    result = call(graph, request="ab", workflow_id="w")
+    assert course(result) == [*ahead, *ROUND, *ROUND]
+    assert result["found"] == ["A", "B", "Z"]
+    again = call(graph, request="cd", workflow_id="w")
+    assert course(again) == [*ahead, *ROUND]  # the list is remembered, and does not say where it begins
+    assert again["found"] == ["A", "B", "Z", "C", "D"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_reader_that_takes_more_than_the_list_leaves_the_beginning_to_the_plan(call: Call) -> None:
+    @node(output_name="missing")
+    def review(request: str, found: Sequence[str] = ()) -> list[str]:
+        return ["z"] if "Z" not in found else []
+
+    assert course(call(Graph(supervisor(review=review)), request="ab")) == [*ROUND, *ROUND]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_list_that_is_there_may_begin_a_loop(call: Call) -> None:
+    short = ["review", "enough"]
+    graph = Graph(supervisor(), name="supervisor")
+    assert course(call(graph, request="ab", found=["A"])) == [*short, *ROUND]
+    assert course(call(graph.bind(found=["A"]), request="ab")) == [*short, *ROUND]
+
+    @node(output_name="found", append=True)
+    def load(request: str) -> str:
+        return "A"
+
+    assert course(call(Graph([load, *supervisor()]), request="ab")) == ["load", *short, *ROUND]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_loop_that_a_router_passes_by_does_not_begin_with_its_empty_list(call: Call) -> None:
+    @route(targets=["plan", "answer"])
+    def router(request: str) -> str:
+        return "answer" if request == "hi" else "plan"
+
+    @node(output_name="said")
+    def answer(request: str) -> str:
+        return request
+
+    graph = Graph([router, answer, *supervisor(is_open=False)], name="desk")
+    assert course(call(graph, request="hi")) == ["router", "answer"]
+    assert course(call(graph, request="ab")) == ["router", *ROUND, *ROUND]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_list_that_may_be_empty_does_not_let_a_tool_begin(call: Call) -> None:
+    """A tool behind the gate brings more, and the model can do without it."""
+
+    @node(output_name="text")
+    def model(said: str, notes: list[str]) -> str:
+        return f"{said} {notes}"
+
+    @route(targets=["search", END])
+    def grounded(text: str) -> Any:
+        return END if "note" in text else "search"
+
+    @node(output_name="notes", append=True)
+    def search(said: str) -> str:
+        return f"note on {said}"
+
+    result = call(Graph([model, grounded, search], name="rag"), said="tea")
+    assert course(result) == ["model", "grounded", "search", "model", "grounded"]
+
+    @node(output_name=("messages", "calls"), append="messages")
+    def ask(messages: list[str]) -> tuple[str, int]:
+        return "asked", len(messages)
+
+    @route(targets=["act", END])
+    def decide(calls: int) -> Any:
+        return END if calls else "act"
+
+    @node(output_name="messages", append=True)
+    def act(messages: list[str]) -> str:
+        return "done"
+
+    assert course(call(Graph([ask, decide, act]), {})) == ["ask", "decide", "act", "ask", "decide"]

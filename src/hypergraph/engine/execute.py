@@ -775,8 +775,8 @@ def _unended(run: Run, standing: Standing) -> list[str]:
     for loop, names, takers in standing.unended():
         reasons = "; ".join(filter(None, (_idle_because(standing, i) for i in bits(takers))))
         told.append(
-            f"The loop {' -> '.join(standing.layout.names_of(loop.members))} in graph {_name(run)} came to rest, "
-            f"and none of its gates has decided END or chosen a way out. Nothing took {_quoted(names)}"
+            f"The loop {' -> '.join(standing.layout.names_of(loop.members))} in graph {_name(run)} came to "
+            f"rest, and none of its gates has decided END or chosen a way out. Nothing took {_quoted(names)}"
             f"{reasons and ': '}{reasons}. Give one of them what it lacks, or let a gate end the loop."
         )
     return told
