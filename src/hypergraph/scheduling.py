@@ -1800,20 +1800,21 @@ class Standing:
         waiting, ran = self.fresh | self.idle, self.ran & ~self.idle
         for loop in self.layout.loops:  # those inside a loop come after it
             begun = ran & (loop.begins | _mask(loop.gates))
+            if not loop.gated or not begun or self.ended & loop.members:
+                continue
+            said = [self.said[gate] for gate in loop.gates if gate in self.said]
             inside = any(loop.index in other.inner for other, _, _ in found)
-            ways_out = (
-                not self.said[g] or self.said[g] & ~loop.members for g in loop.gates if g in self.said
-            )
-            if loop.gated and begun and not inside and not self.ended & loop.members and not any(ways_out):
-                left = {
-                    name: takers
-                    for i in bits(ran & loop.members)
-                    for feeds in (self.layout.feeds[i], self.layout.returns[i])
-                    for name, takers in feeds.items()
-                    if not takers & ~waiting
-                }
-                if left:
-                    found.append((loop, list(left), _union(left.values())))
+            if inside or any(not chosen or chosen & ~loop.members for chosen in said):
+                continue
+            left = {
+                name: takers
+                for i in bits(ran & loop.members)
+                for feeds in (self.layout.feeds[i], self.layout.returns[i])
+                for name, takers in feeds.items()
+                if not takers & ~waiting
+            }
+            if left:
+                found.append((loop, list(left), _union(left.values())))
         return found
 
     def unmet(self) -> list[tuple[int, int]]:
