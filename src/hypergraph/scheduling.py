@@ -65,6 +65,7 @@ class Part:
     waits: tuple[str, ...] = ()  # signals and values that it waits for, without taking them
     feeders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # who delivers each input
     optional: frozenset[str] = frozenset()  # inputs with a default or a binding
+    bound: frozenset[str] = frozenset()  # those of them with a binding
     appends: frozenset[str] = frozenset()  # outputs that are added to a list
     targets: tuple[str, ...] | None = None  # of a gate, without END
     default_open: bool = True  # whether a target of the gate may begin a loop
@@ -81,6 +82,7 @@ class Loop:
     inside: int = 0  # its members, and the bits of the loops inside it
     begins: int = 0  # where it begins
     aside: int = 0  # what has all that it takes without the loop, too
+    unfed: int = 0  # what has, too, but for a list that the loop fills before it comes there
     first: int = 0  # what is fresh when it begins: in loops inside it, what begins those
     early: int = 0  # what it comes by from there before any choice
     opened: int = 0  # controlled nodes that are open when it begins
@@ -687,6 +689,7 @@ class _Places:
     3. at the controlled nodes without which no gate of the loop could be asked;
     4. at the controlled nodes that a gate outside may choose;
     5. at the controlled node that can run with what is there.
+    A list is never missing, but where the loop begins by filling it (see `_unfed`).
     A loop without a gate begins as `_sources` says.
     """
 
@@ -720,11 +723,15 @@ class _Places:
             for i in component
         }
         self.outside = {i for i in component if any(gate not in inside for gate in layout.controllers[i])}
+        self.fills = False  # whether the loop begins by filling the lists that only its nodes add to:
+        self.unfed = self._unfed()  # these nodes read them
+        self.fills = bool(self.unfed)
 
     def settle(self) -> None:
         """Set `begins`, `opened`, `cut` and `gated` of the loop."""
         loop = self.loop
         loop.aside = _mask(self._aside())
+        loop.unfed = _mask(self.unfed)
         begins, opened = self._beginnings()
         # What only gates outside control is open when one has named it; a node may follow such a one.
         opened &= self.heads | set(bits(_mask(begins) & ~self.layout.gates | self.layout.named))
@@ -815,7 +822,7 @@ class _Places:
             last = {i for _, i in chosen & apart} or past or last
         gates = {gate for gate, i in self.choices if i in last}
         last |= {i for gate, i in self.choices if gate in gates}
-        return {i for i in last if not any(self._stands_between(i, other) for other in last - {i})}
+        return {i for i in last if not any(self._stands_between(i, other) for other in last - {i})} or last
 
     def _has_a_gate_asked(self, index: int) -> bool:
         """Say whether a gate of the loop can be asked after a node, without a choice of the loop."""
@@ -839,17 +846,37 @@ class _Places:
         return found
 
     def _stands_between(self, index: int, head: int) -> bool:
-        """Say whether every way from a head to a gate of the loop leads through a node."""
+        """Say whether every way from a head to a gate of the loop leads through a node, or waits for it."""
+        deaf = self._deaf(index)
         found, coming = {head}, [head]
         while coming:
             i = coming.pop()
             if i in self.deciding and i != index:
                 return False
             for j in self.ways[i] if i != index else ():
-                if j not in found:
+                if j not in found and j not in deaf:
                     found.add(j)
                     coming.append(j)
         return True
+
+    def _deaf(self, index: int) -> set[int]:
+        """Return the nodes that wait for a signal of their round which nothing gives without some node.
+
+        A head is none: it may have heard the last round.
+        """
+        awaiting = {i for i in self.component if self.layout.parts[i].waits} - self.heads
+        left = self._behind(self.heads - {index}, {index}) if awaiting else set()
+        gone = set(self.component) - left
+        return {
+            i
+            for i in awaiting
+            if any(gone.issuperset(self._emitters(i, name)) for name in self.layout.parts[i].waits)
+        }
+
+    def _emitters(self, index: int, name: str) -> list[int]:
+        """Return the nodes that give a signal that a node waits for."""
+        layout = self.layout
+        return [i for i in bits(layout.scope) if name in layout.signalled[i].get(index, ())]
 
     def _free_ways(self, begins: Iterable[int], without: int = 0) -> set[int]:
         """Return where ways lead from the beginning without a choice of the loop, and without some nodes."""
@@ -980,7 +1007,10 @@ class _Places:
             ran, inside = {*ran, *outside}, layout.scope
         part = layout.parts[index]
         for name in part.takes:
-            if name in part.optional or name in layout.lists:
+            if name in layout.lists:
+                if not self.fills or name in part.bound:
+                    continue
+            elif name in part.optional:
                 continue
             sources = [layout.index[feeder] for feeder in part.feeders.get(name, ())]
             if name in layout.given and not (self.strict and self._is_ordinary(index, sources)):
@@ -991,10 +1021,36 @@ class _Places:
             ):
                 return False
         for name in part.waits:
-            emitters = (i for i in bits(layout.scope) if name in layout.signalled[i].get(index, ()))
-            if not any(source in ran or not inside >> source & 1 for source in emitters):
+            if not any(source in ran or not inside >> source & 1 for source in self._emitters(index, name)):
                 return False
         return True
+
+    def _unfed(self) -> set[int]:
+        """Return what reads lists that only the loop adds to, if it begins by filling them, else nothing.
+
+        It does if a controlled node without which they stay empty, and no gate could be asked, has what it
+        takes; and if the loop brings that node something, too, or what reads the lists has nothing else.
+        """
+        layout = self.layout
+        if not layout.lists or not self.heads or any(layout.named >> i & 1 for i in self.component):
+            return set()
+        able = {i for i in self.component if not layout.controllers[i] and self._is_able(i, set())}
+        self.fills = True
+        readers = {i for i in able if not self._is_able(i, set())}
+        first = {i for i in self._needed() if self._is_able(i, set())} if readers else set()
+        self.fills = False
+        fed = {j for i in self.component for j in layout.flows[i]}
+        if not first or not (first & fed or all(self._has_nothing(i) for i in readers)):
+            return set()
+        return readers
+
+    def _has_nothing(self, index: int) -> bool:
+        """Say whether a node takes nothing that is given, or that nodes outside of the loop make."""
+        layout = self.layout
+        fed = _union_of(
+            found.get(index, set()) for i, found in enumerate(layout.flows) if not self.loop.members >> i & 1
+        )
+        return layout.given.union(fed).isdisjoint(layout.parts[index].takes)
 
     def _is_ordinary(self, index: int, sources: Iterable[int]) -> bool:
         """Say whether declared edges of the loop feed a node that is neither head nor gate."""
@@ -1717,6 +1773,7 @@ class Standing:
         """Return the nodes of loops that have all they take and nothing led to; no gate controls them."""
         layout = self.layout
         left = layout.looped & self.idle & ~self.ran & ~self.due & ~layout.controlled
+        left &= ~_union(loop.unfed for loop in layout.loops if not loop.members & self.ran)
         return [] if layout.named else [i for i in bits(left) if not self._missing(i)]
 
     def passed_over(self) -> list[tuple[int, int, int]]:
@@ -1733,6 +1790,32 @@ class Standing:
             if gate in controllers[other] and not self.lost >> i & 1
         }
         return list(found.values())
+
+    def unended(self) -> list[tuple[Loop, list[str], int]]:
+        """Return the outermost loops that came to rest although no gate has led out, and something was left.
+
+        With each come the names that nothing has taken, and the nodes that take them.
+        """
+        found: list[tuple[Loop, list[str], int]] = []
+        waiting, ran = self.fresh | self.idle, self.ran & ~self.idle
+        for loop in self.layout.loops:  # those inside a loop come after it
+            begun = ran & (loop.begins | _mask(loop.gates))
+            if not loop.gated or not begun or self.ended & loop.members:
+                continue
+            said = [self.said[gate] for gate in loop.gates if gate in self.said]
+            inside = any(loop.index in other.inner for other, _, _ in found)
+            if inside or any(not chosen or chosen & ~loop.members for chosen in said):
+                continue
+            left = {
+                name: takers
+                for i in bits(ran & loop.members)
+                for feeds in (self.layout.feeds[i], self.layout.returns[i])
+                for name, takers in feeds.items()
+                if not takers & ~waiting
+            }
+            if left:
+                found.append((loop, list(left), _union(left.values())))
+        return found
 
     def unmet(self) -> list[tuple[int, int]]:
         """Return the decisions that were not carried out: gate and target."""

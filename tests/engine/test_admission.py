@@ -398,6 +398,19 @@ def test_a_loop_without_a_beginning_is_refused_with_the_ways_to_enter_it() -> No
     assert "enter at 'review' with draft" in told
 
 
+def test_a_node_before_the_loop_that_an_entry_point_leaves_out_is_named() -> None:
+    begin = FunctionNode(lambda topic: topic, "begin", "first")
+    write = FunctionNode(lambda first, notes="": notes or first, "write", "draft")
+    review = FunctionNode(lambda draft: (draft, draft), "review", ("notes", "first"))
+    gate = RouteNode(lambda notes: END, ["write", END], name="gate")
+    graph = Graph([begin, write, review, gate])
+    with pytest.raises(MissingInputError) as caught:
+        SyncRunner().run(graph.with_entrypoint("write"), topic="t")
+    assert "node 'begin' makes first, and with_entrypoint('write') leaves it out" in str(caught.value)
+    assert "Name it, too: with_entrypoint('begin', 'write')" in str(caught.value)
+    assert SyncRunner().run(graph.with_entrypoint("begin", "write"), topic="t")["draft"] == "t"
+
+
 def test_a_gate_that_can_never_be_asked_is_reported_with_what_it_lacks() -> None:
     write = FunctionNode(lambda topic: topic, "write", "draft")
     gate = RouteNode(lambda draft: END, ["write", END], name="gate", default_open=False)

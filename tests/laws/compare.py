@@ -244,13 +244,19 @@ def _of_the_loop(
 
 
 def _in_silence(case: Case, out: Outcome, told: list[str], unfollowed: list[Any]) -> list[Any]:
-    """L8: a gate chose what could not run, nothing led to what could, or nothing but gates ran."""
+    """L8: a gate chose what could not run, nothing led to what could, a loop came to rest, or only gates ran.
+
+    A loop that a gate has ended is not said to have come to rest without.
+    """
+    at_rest = [text for text in told if "in graph 'laws' came to rest" in text]
+    if at_rest and not out.resting:
+        return at_rest
     if out.ended != "completed" or any("did not run" in text or "Nothing" in text for text in told):
         return []
     kinds = {p.name: p.kind for p in case.net.parts}
     idle = all(kinds[n] == "gate" for n in out.course) and not any(c == "END" for _, c in out.decisions)
     only_gates = out.course if idle and any(kinds[n] != "gate" for n in out.reached) else []
-    return out.stalled or out.overlooked or only_gates or unfollowed
+    return out.stalled or out.overlooked or only_gates or unfollowed or out.left
 
 
 def _unfollowed(case: Case, result: Any) -> list[tuple[str, str]]:

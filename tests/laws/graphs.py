@@ -485,6 +485,44 @@ class Writer:
             self.parts[-1] = replace(part, inputs=(*part.inputs, x), defaults={x: f"default.{x}@0"})
         self.known += [calls, *self.rnd.sample(back, 1)]
 
+    def consult(self) -> None:
+        """write -> judge -> write | ask, and ask -> write, judge, where judge may wait for a new text."""
+        text, verdict, answer = self.fresh("v"), self.fresh("v"), self.fresh("ans")
+        head, ask, chance = self.fresh("h"), self.fresh("h"), self.rnd.random
+        written = f"e_{head}"
+        back = [[answer] if chance() < 0.7 else [] for _ in range(2)]
+        back[1] = back[1] if back[0] else [answer]
+        self.node(self.some(), [text], [verdict, *back[0]], name=head, emit=(written,))
+        inside = self.body([text])[-1] if chance() < 0.2 else text
+        self.node([inside], [verdict], back[1], wait_for=(written,) if chance() < 0.7 else ())
+        if self.has("asks", 0.6):
+            self.parts.append(Part(ask, (text,), (answer,), "ask", Handler(ask, answer)))
+        else:
+            self.node([text], [answer], name=ask)
+        self.gate([verdict], [head, ask], multi=chance() < 0.2)
+        self.known += [text, verdict]
+
+    def supervisor(self) -> None:
+        """plan -> work -> review -> plan, where what has been found is appended, and nobody gives it."""
+        tasks, found, missing = self.fresh("v"), self.fresh("log"), self.fresh("v")
+        head, chance = self.fresh("h"), self.rnd.random
+        back = [missing] if chance() < 0.7 else []
+        begun = [self.fresh("v")] if chance() < 0.3 else []
+        if begun:
+            self.node(self.some(), begun)
+        if chance() < 0.15:  # from outside, too
+            self.node(self.some(), [found], append=(found,))
+        lists = (found,) if chance() < 0.2 else ()  # the head adds to it, too
+        self.node([*(begun or self.some())], [tasks, *lists], back, name=head, append=lists)
+        done = self.body([tasks])[-1] if chance() < 0.2 else tasks
+        self.node([done], [found], append=(found,))
+        if chance() < 0.2:
+            missing = found
+        else:
+            self.node([found, *(self.some() if chance() < 0.3 else [])], [missing])
+        self.gate([missing], [head])
+        self.known += [tasks, found, missing]
+
     def fan_loop(self) -> None:
         """A gate that chooses some of several heads, and a join."""
         seed = self.fresh("s")
@@ -622,6 +660,8 @@ def make(seed: int, features: Iterable[str] = FEATURES) -> Case:
     outside = list(writer.known)
     if "loops" in picked and digest(seed) % 4 == 0:  # the other graphs do not depend on it
         writer.series()
+    if "loops" in picked and digest(seed) % 8 in (1, 2):
+        writer.consult() if digest(seed) % 8 == 1 or "append" not in features else writer.supervisor()
     writer.blocks(rnd.randint(1, 4))
     parts = [p for p in writer.parts if p.kind == "gate" or p.outputs]
     if "waits" in picked:

@@ -11,7 +11,8 @@ D2  A loop is cut where its rounds begin: not at all heads (`plan -> decide -> t
     them that place is reached without passing another node that a gate of the loop controls. Inner loops
     (what stays cyclic when the ways into the place are cut) keep their own heads, unless all ways back pass
     them. The other targets of the same gates begin rounds, too, but not one that stands between another of
-    them and every gate: `research -> write -> gate -> research | write` is a loop inside of a loop. Nor one
+    them and every gate: `research -> write -> gate -> research | write` is a loop inside of a loop. A way
+    does not lead through a node that awaits what only the one in between makes it in that round. Nor one
     without which no gate could be asked in the first round: `edit(write, research)` before that gate does not
     run on new research and an old text, as a round that begins where the loop began goes as the first did.
     Where such choices follow each other within a round, or a head awaits another (`model -> dispatch ->
@@ -37,6 +38,11 @@ D6  A node that no gate controls begins a loop only if a gate of the loop can be
 D7  "The node that can run on given values": everything that the loop feeds is given to it.
 D8  A loop inside of a loop begins where the loop around begins, if that place is inside of it.
 D9  A node that awaits a name of its loop is no beginning, unless it is named.
+D9b A list is there from the start (D18). But a loop begins by filling a list that only its nodes add to and
+    that is not given, where a controlled node without which it would stay empty, and no gate could be asked,
+    has what it needs, and the loop brings that node something, too, or what reads the list has nothing from
+    outside of the loop: `plan(goal, gaps=.) -> work -> review -> gate -> plan` begins at `plan`, also if
+    `work` appends. `answer(goal, notes) -> gate -> search(goal)` begins at `answer`: the notes may be empty.
 D10 With declared edges a given value does not count for an ordinary node of a loop with a gate that an edge
     of the loop feeds: the node begins nothing, unless nothing else can.
 """
@@ -69,6 +75,7 @@ class Level:
     gated: bool = True
     at_begin: bool = False  # whether rounds begin where the loop begins, and not at what a gate chose
     aside: frozenset[str] = frozenset()  # what has all it needs without the loop, too (D14)
+    unfed: frozenset[str] = frozenset()  # what reads lists that it begins by filling (D9b)
     tied: frozenset[str] = frozenset()  # nodes of which the first in graph order begins (D4)
     early: frozenset[str] = frozenset()  # what it comes by from its beginning before any choice
     ahead: dict[str, set[str]] = field(default_factory=dict)  # what each node leads to in a round
@@ -136,15 +143,15 @@ def edges_of(net: Net) -> set[Edge]:
 
 
 def heard(net: Net, scope: Iterable[str], edges: set[Edge]) -> set[Edge]:
-    """Appending: a gate is fed by the uncontrolled appenders of its loop if there are any, else by all."""
+    """Appending: of its loop a gate is fed by the uncontrolled appenders if there are any, else by all."""
     controlled = {e.target for e in edges if e.kind == "control"}
     loops = components(scope, edges) if any(p.append for p in net.parts) else []
     for p in net.parts:
         loop = next((c for c in loops if p.name in c), frozenset())
         for name in p.inputs if p.kind == "gate" and net.declared is None else ():
             plain = {q.name for q in net.parts if name in q.append} & loop - controlled
-            if plain:
-                edges = {e for e in edges if e.target != p.name or e.name != name or e.source in plain}
+            for q in loop - plain if plain else ():
+                edges = {e for e in edges if e != Edge(q, p.name, "data", name)}
     return edges
 
 
@@ -217,6 +224,7 @@ class Shape:
         level = Level(members, left, edges - left, begin, opened, frozenset(called), frozenset(heads))
         level.at_begin = bool(back)
         level.gated = any(e.kind == "control" for e in edges)
+        level.unfed = frozenset(finding.unfed)
         level.tied = finding.tied
         if not begin & set(self.net.entrypoints):
             level.aside = finding.aside() - begin
@@ -250,8 +258,22 @@ class Shape:
         heads = {e.target for e in last & apart} or past or {e.target for e in last}
         choosing = {e.source for e in control if e.target in heads}
         heads |= {e.target for e in control if e.source in choosing}
-        between = {t for t in heads for h in heads - {t} if not reach([h], free, {t}) & (gates - {t})}
-        return heads - between
+        deaf = {t: self._deaf(t, members, edges, controlled) for t in heads}
+
+        def asked(t: str, h: str) -> set[str]:  # the gates to which ways lead from h without t
+            ways = {a: [b for b in found if b not in deaf[t]] for a, found in free.items()}
+            return reach([h], ways, {t}) & (gates - {t})
+
+        return heads - {t for t in heads for h in heads - {t} if not asked(t, h)} or heads
+
+    def _deaf(self, t: str, members: frozenset[str], edges: set[Edge], controlled: set[str]) -> set[str]:
+        """D2: what awaits a name in its round that is made by nothing but what t leads to."""
+        left = reach(controlled - {t}, linked(edges), {t}) - {t} | set(self.parts) - members
+        awaited = {(e.target, e.name) for e in edges if e.kind == "order" and e.target not in controlled}
+        sources = {
+            (n, x): {e.source for e in self.into[n] if (e.kind, e.name) == ("order", x)} for n, x in awaited
+        }
+        return {n for (n, _), found in sources.items() if not found & left}
 
     def _in_series(self, begin: frozenset[str], heads: set[str], edges: set[Edge]) -> bool:
         """D2: does a head, or a choice of one, wait for another before the loop is where it began?"""
@@ -318,6 +340,26 @@ class _Beginning:
             fed = {e.name for e in self._fed[n] if e.kind == "data"}
             not_counting = fed if self.strict and ordinary else set()  # D10
             self._free[n] = {*p.defaults, *shape.stand_ins, *shape.lists, *(given - not_counting)}
+        self.empty = set[str]()  # lists that are not there: see D9b
+        self.unfed = self._unfed()
+        self.empty = self._own_lists() if self.unfed else set()
+
+    def _own_lists(self) -> set[str]:
+        return self.shape.lists - self.given - {*self.shape.stand_ins}
+
+    def _unfed(self) -> set[str]:
+        """D9b: what reads lists that the loop begins to fill."""
+        plain = {n for n in self.members if not self.shape.gates[n] and self.able(n, ())}
+        if not self.control or self.members & set(self.shape.net.entrypoints):
+            return set()
+        self.empty = self._own_lists()
+        unfed = {n for n in plain if not self.able(n, ())}
+        first = {n for n in self.needed() if self.able(n, ())}
+        led_back = first & {n for n, fed in self._fed.items() if any(e.kind == "data" for e in fed)}
+        into = {e for n in unfed for e in self.shape.into[n] if e.kind == "data"}
+        brought = {e.name for e in into if e.source not in self.members} | self.given
+        busy = any(brought.intersection(self.shape.parts[n].inputs) for n in unfed)
+        return unfed if first and (led_back or not busy) else set()
 
     def able(self, n: str, ran: Iterable[str], outside: Collection[str] | None = None) -> bool:
         """Say whether a node has what it takes, and saw what it awaits, once these of the loop have run.
@@ -328,7 +370,7 @@ class _Beginning:
         came = {e.name for e in self.shape.into[n] if e.source in outside and e.kind != "control"}
         came |= {e.name for e in self._fed[n] if e.source in ran}
         awaited = {e.name for e in self.shape.into[n] if e.kind == "order"}
-        return awaited <= came and self._free[n] | came >= set(self.shape.parts[n].inputs)
+        return awaited <= came and (self._free[n] - self.empty) | came >= set(self.shape.parts[n].inputs)
 
     def could_run(self, without: Iterable[str] = (), named: Collection[str] = ()) -> set[str]:
         """Return what could run one after the other, after these if any, if every gate agreed."""

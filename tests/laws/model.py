@@ -70,6 +70,8 @@ class Outcome:
     loop: list[str] = field(default_factory=list)  # that did not end
     stalled: list[str] = field(default_factory=list)  # chosen, and could not run (L8)
     overlooked: list[str] = field(default_factory=list)  # has all it takes, and nothing led to it (L8)
+    resting: list[Any] = field(default_factory=list)  # loops at rest that no gate has ended,
+    left: list[str] = field(default_factory=list)  # and what they made that no node has taken (L8)
     unused: list[str] = field(default_factory=list)  # answers
     reached: set[str] = field(default_factory=set)  # D of the turn
     cycles: set[str] = field(default_factory=set)  # nodes of which the first in graph order begins a cycle

@@ -213,15 +213,32 @@ class Interpreter:
         out.questions = [x for n in self.scope if n in self.asked for x in self.keys(n)]
         out.ended = "paused" if self.asked else "stuck" if due else "completed"
         out.overlooked = [n for n in self.scope if not due and self._is_overlooked(n)]
+        out.resting = [level for level in self.levels if self._is_left_open(level)]
+        out.left = sorted({x for level in out.resting for x in self._untaken(level)})
         out.stalled = sorted({t for (_, t), when in self.opens.items() if self.last.get(t, -1) < when})
 
     def _is_overlooked(self, n: str) -> bool:
         """L8: does a node of a loop have all it takes, and nothing led to it? No gate controls it."""
-        if self.gates[n] or n in self.last or len(self.path[n]) == 1 or self.net.entrypoints:
+        unfed = any(n in level.unfed for level in self.path[n])
+        if self.gates[n] or n in self.last or len(self.path[n]) == 1 or self.net.entrypoints or unfed:
             return False
         awaited = {e.name for e in self.into[n] if e.kind == "order"}
         there = all(self._value(n, x)[0] for x in self.parts[n].inputs)
         return there and n not in self.asked and all(self._awaited(n, name) for name in awaited)
+
+    def _is_left_open(self, level: Level) -> bool:
+        """L8: did a loop begin, and no gate of it decide END, choose what is outside of it, or nothing?"""
+        gates = {n for n in level.members if self.parts[n].kind == "gate"}
+        begun = any(self._has_run(n) for n in level.begin | gates)
+        choices = [self.decided[g] for g in gates if g in self.decided]
+        return level.gated and begun and all(c != END and c and level.members.issuperset(c) for c in choices)
+
+    def _untaken(self, level: Level) -> set[str]:
+        """L8: what did nodes of a loop make in this entry that no node has taken?"""
+        sent = [e for e in self.shape.edges if e.kind == "data" and e.source in level.members]
+        sent = [e for e in sent if self._has_run(e.source) and (e.source, e.name) in self.made]
+        taken = {(e.source, e.name) for e in sent if not self._is_new(e)}
+        return {e.name for e in sent if (e.source, e.name) not in taken}
 
     def _common(self, a: str, b: str) -> Level:
         """The innermost loop (or the whole graph) around both."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import permutations
 from pathlib import Path
@@ -1040,7 +1041,8 @@ def test_a_choice_from_outside_begins_the_loops_inside_that_its_target_is_in(cal
     ways = [("plan", "write"), ("write", "plan"), ("write", "repair"), ("write", "thin"), ("write", "note")]
     ways += [("repair", "write"), ("enrich", "write"), ("note", "plan")]
     nodes = [wanted, plan, write, repair, enrich, broken, thin, note]
-    result = call(Graph(nodes, edges=ways, name="desk"), topic="tea", text="mine")
+    with pytest.warns(UserWarning, match="came to rest.*'plan' lacks the choice of 'wanted'"):
+        result = call(Graph(nodes, edges=ways, name="desk"), topic="tea", text="mine")
     # `write` waits for `plan`. The loop of both begins at `note`, before the gate of the loop around it.
     assert course(result) == ["wanted", "broken", "repair", "note", "thin", "enrich", "note"]
 
@@ -2079,7 +2081,9 @@ def test_a_node_of_a_loop_that_only_waits_runs_once_with_a_warning(call: Call) -
 
     with pytest.warns(GraphWarning, match="'sleep_once' waits for 'status' .* in the first round only"):
         graph = Graph([poll, sleep_once, finished], name="once")
-    assert course(call(graph, job="j")) == ["poll", "sleep_once", "finished", "poll"]
+    with pytest.warns(UserWarning, match="came to rest.*Nothing took 'status': 'finished' lacks 'slept'"):
+        result = call(graph, job="j")
+    assert course(result) == ["poll", "sleep_once", "finished", "poll"]
     result = call(Graph([poll, sleep, finished], name="each"), job="j")
     assert course(result) == ["poll", "sleep", "finished"] * 3
     assert result["status"] == "done"
@@ -2105,3 +2109,198 @@ def test_a_node_that_waits_in_a_loop_and_is_called_by_a_gate_runs_in_each_round(
 
     result = call(Graph([poll, finished, sleep, again], name="each"), job="j")
     assert course(result) == [*["poll", "finished", "sleep", "again"] * 2, "poll", "finished"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("to_write", [True, False], ids=["taken", "not taken"])
+@pytest.mark.parametrize("asks", [True, False], ids=["question", "tool"])
+def test_a_round_opens_the_head_without_which_its_gate_could_not_be_asked(
+    call: Call, asks: bool, to_write: bool
+) -> None:
+    """`criticize` waits for a draft of its round, so after `ask` the loop goes on with `write`."""
+
+    def draft(topic: str, critique: str = "", answer: str = "") -> str:
+        return f"{topic}[{critique}|{answer}]"
+
+    def shorter(topic: str, critique: str = "") -> str:
+        return f"{topic}[{critique}]"
+
+    write = FunctionNode(draft if to_write else shorter, "write", "draft", emit="written")
+
+    @node(output_name="critique", wait_for="written")
+    def criticize(draft: str, answer: str = "") -> str:
+        return f"ok, {draft}" if answer else "ask"
+
+    @route(targets=["write", "ask", END])
+    def next_step(critique: str) -> Any:
+        return END if critique.startswith("ok") else critique
+
+    @node(output_name="answer")
+    def tool(draft: str) -> str:
+        return "42"
+
+    @interrupt("answer")
+    def question(draft: str) -> str | None:
+        return None
+
+    ask = (question if asks else tool).with_name("ask")
+    graph = Graph([write, criticize, next_step, ask], name="desk")
+    result = call(graph, topic="t", workflow_id="w")
+    begun = ["write", "criticize", "next_step"]
+    told = course(result)
+    if asks:
+        assert result.pause is not None
+        result = call(graph, answer="42", workflow_id="w")
+        told = [*begun, *course(result)]
+    assert told == [*begun, "ask", *begun]
+    assert result["critique"] == ("ok, t[ask|42]" if to_write else "ok, t[ask]")
+
+
+def test_a_loop_that_comes_to_rest_before_a_gate_has_ended_it_says_so(call: Call) -> None:
+    """`merge` needs what both have found, and the gate chose one of them."""
+
+    @node(output_name="pages")
+    def search(query: str) -> str:
+        return f"pages about {query}"
+
+    @node(output_name="notes")
+    def remember(query: str) -> str:
+        return f"notes about {query}"
+
+    @node(output_name="query")
+    def merge(pages: str, notes: str) -> str:
+        return f"{pages}, {notes}"
+
+    @route(targets=["search", "remember", END], multi_target=True)
+    def plan(query: str) -> list[Any]:
+        return [END] if "about" in query else ["search", "remember"] if "?" in query else ["search"]
+
+    graph = Graph([plan, search, remember, merge], name="finder")
+    nothing = "The loop .* in graph 'finder' came to rest, .* Nothing took 'pages': 'merge' lacks 'notes'"
+    with pytest.warns(UserWarning, match=nothing):
+        assert course(call(graph, query="tea")) == ["plan", "search"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert course(call(graph, query="tea?")) == ["plan", "search", "remember", "merge", "plan"]
+
+
+def supervisor(begin: bool = False, review: Any = None, is_open: bool = True) -> list[Any]:
+    """Plan, work, review, and plan what is missing; what was found is appended."""
+
+    @node(output_name="round_no")
+    def start(request: str) -> int:
+        return 0
+
+    def make(request: str, missing: Sequence[str] = ()) -> list[str]:
+        return list(missing or request)
+
+    def count(request: str, round_no: int, missing: Sequence[str] = ()) -> tuple[list[str], int]:
+        return make(request, missing), round_no + 1
+
+    plan = FunctionNode(count if begin else make, "plan", ("tasks", "round_no") if begin else "tasks")
+
+    @node(output_name="found", append=True)
+    def work(tasks: list[str]) -> list[str]:
+        return [task.upper() for task in tasks]
+
+    @node(output_name="missing")
+    def read(found: list[str]) -> list[str]:
+        return ["z"] if "Z" not in found else []
+
+    @route(targets=["plan", END], default_open=is_open)
+    def enough(missing: list[str]) -> Any:
+        return "plan" if missing else END
+
+    return [*([start] if begin else []), plan, work, (review or read).with_name("review"), enough]
+
+
+ROUND = ["plan", "work", "review", "enough"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("begin", [False, True])
+def test_a_loop_begins_by_filling_the_list_that_only_its_nodes_add_to(
+    call: Call, begin: bool, reverse: bool
+) -> None:
+    """A list is never missing, so `review` began the loop, and `plan` and `work` never ran."""
+    graph = Graph(supervisor(begin)[:: -1 if reverse else 1], name="supervisor")
+    ahead = ["start"] if begin else []
+    result = call(graph, request="ab", workflow_id="w")
+    assert course(result) == [*ahead, *ROUND, *ROUND]
+    assert result["found"] == ["A", "B", "Z"]
+    again = call(graph, request="cd", workflow_id="w")
+    assert course(again) == [*ahead, *ROUND]  # the list is remembered, and does not say where it begins
+    assert again["found"] == ["A", "B", "Z", "C", "D"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_reader_that_takes_more_than_the_list_leaves_the_beginning_to_the_plan(call: Call) -> None:
+    @node(output_name="missing")
+    def review(request: str, found: Sequence[str] = ()) -> list[str]:
+        return ["z"] if "Z" not in found else []
+
+    assert course(call(Graph(supervisor(review=review)), request="ab")) == [*ROUND, *ROUND]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_list_that_is_there_may_begin_a_loop(call: Call) -> None:
+    short = ["review", "enough"]
+    graph = Graph(supervisor(), name="supervisor")
+    assert course(call(graph, request="ab", found=["A"])) == [*short, *ROUND]
+    assert course(call(graph.bind(found=["A"]), request="ab")) == [*short, *ROUND]
+
+    @node(output_name="found", append=True)
+    def load(request: str) -> str:
+        return "A"
+
+    assert course(call(Graph([load, *supervisor()]), request="ab")) == ["load", *short, *ROUND]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_loop_that_a_router_passes_by_does_not_begin_with_its_empty_list(call: Call) -> None:
+    @route(targets=["plan", "answer"])
+    def router(request: str) -> str:
+        return "answer" if request == "hi" else "plan"
+
+    @node(output_name="said")
+    def answer(request: str) -> str:
+        return request
+
+    graph = Graph([router, answer, *supervisor(is_open=False)], name="desk")
+    assert course(call(graph, request="hi")) == ["router", "answer"]
+    assert course(call(graph, request="ab")) == ["router", *ROUND, *ROUND]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_list_that_may_be_empty_does_not_let_a_tool_begin(call: Call) -> None:
+    """A tool behind the gate brings more, and the model can do without it."""
+
+    @node(output_name="text")
+    def model(said: str, notes: list[str]) -> str:
+        return f"{said} {notes}"
+
+    @route(targets=["search", END])
+    def grounded(text: str) -> Any:
+        return END if "note" in text else "search"
+
+    @node(output_name="notes", append=True)
+    def search(said: str) -> str:
+        return f"note on {said}"
+
+    result = call(Graph([model, grounded, search], name="rag"), said="tea")
+    assert course(result) == ["model", "grounded", "search", "model", "grounded"]
+
+    @node(output_name=("messages", "calls"), append="messages")
+    def ask(messages: list[str]) -> tuple[str, int]:
+        return "asked", len(messages)
+
+    @route(targets=["act", END])
+    def decide(calls: int) -> Any:
+        return END if calls else "act"
+
+    @node(output_name="messages", append=True)
+    def act(messages: list[str]) -> str:
+        return "done"
+
+    assert course(call(Graph([ask, decide, act]), {})) == ["ask", "decide", "act", "ask", "decide"]

@@ -74,6 +74,7 @@ def _check_component(request: Request, component: Sequence[str], named: Sequence
         ways = "\n".join(f"-> enter at {name!r} with {', '.join(params)}" for name, params in entries.items())
         missing = sorted({p for params in entries.values() for p in params if p not in available})
         first = ", ".join(f"{param}=..." for param in next(iter(entries.values())))
+        ways = "\n".join([ways, *_left_out(request.graph, missing, request.scope)])
         raise MissingInputError(
             f"Nothing starts the cycle {' -> '.join(component)}: missing {', '.join(missing)}.\n{ways}\n"
             f"How to fix: pass what one of them needs: run(graph, {first}). Or bind it; bind returns a new "
@@ -81,6 +82,22 @@ def _check_component(request: Request, component: Sequence[str], named: Sequence
             missing,
             sorted(request.names),
         )
+
+
+def _left_out(graph: Graph, missing: Iterable[str], scope: Collection[str]) -> list[str]:
+    """Return which nodes that make missing names with_entrypoint has left out, and how to take them in."""
+    configured = graph.entrypoints_config or ()
+    makers: dict[str, list[str]] = {}
+    for name in missing if configured else ():
+        for maker in graph.wiring.data_producers.get(name, ()):
+            if maker not in scope:
+                makers.setdefault(maker, []).append(name)
+    named = ", ".join(map(repr, configured))
+    return [
+        f"-> node {maker!r} makes {', '.join(names)}, and with_entrypoint({named}) leaves it out. "
+        f"Name it, too: with_entrypoint({maker!r}, {named})"
+        for maker, names in makers.items()
+    ]
 
 
 def _ambiguous(loop: Ambiguity) -> ValueError:

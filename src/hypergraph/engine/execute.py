@@ -735,6 +735,7 @@ def _left_undone(run: Run) -> list[str]:
         f"and did not lead to it. Let the loop begin there: with_entrypoint({parts[i].name!r})."
         for i in standing.overlooked()
     ]
+    unmet = unmet or _unended(run, standing)
     if run.records and not run.records[1].is_gate:
         return unmet  # the first step was a node: mostly so, and quick to see
     if unmet or any(not step.is_gate for step, _ in _ran(run)):
@@ -766,6 +767,19 @@ def _passed_over(run: Run, standing: Standing) -> list[str]:
         f"in the one that ends the loop of {names[other]!r}, or let a gate after the loop choose it."
         for gate, i, other in standing.passed_over()
     ]
+
+
+def _unended(run: Run, standing: Standing) -> list[str]:
+    """Return which loops went no further that no gate has ended, and what to do about it."""
+    told = []
+    for loop, names, takers in standing.unended():
+        reasons = "; ".join(filter(None, (_idle_because(standing, i) for i in bits(takers))))
+        told.append(
+            f"The loop {' -> '.join(standing.layout.names_of(loop.members))} in graph {_name(run)} came to "
+            f"rest, and none of its gates has decided END or chosen a way out. Nothing took {_quoted(names)}"
+            f"{reasons and ': '}{reasons}. Give one of them what it lacks, or let a gate end the loop."
+        )
+    return told
 
 
 def _not_run_because(standing: Standing, gate: int, target: int) -> str:

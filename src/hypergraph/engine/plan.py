@@ -475,6 +475,7 @@ class Plan:
             waits=step.wait_for,
             feeders={name: tuple(wiring.feeders(step.name, name)) for name in node.inputs},
             optional=frozenset(n for n in node.inputs if n in stand_ins or node.can_do_without(n)),
+            bound=frozenset(n for n in node.inputs if n in stand_ins),
             appends=step.appends,
             targets=node.target_names if step.is_gate else None,
             default_open=not step.is_gate or node.default_open,
