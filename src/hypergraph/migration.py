@@ -27,7 +27,7 @@ from hypergraph.durability.code_changes import (
 from hypergraph.durability.code_hashes import node_hashes
 from hypergraph.durability.history import stored_in
 from hypergraph.durability.once_only import open_effects_in, recorded_once_only, refuse_repetition
-from hypergraph.durability.resume import refuse_defaults, refuse_remaking_inside, take_up
+from hypergraph.durability.resume import refuse_defaults, refuse_other_takes, refuse_remaking_inside, take_up
 from hypergraph.engine.admission import admit
 from hypergraph.engine.kernel import SyncKernel
 from hypergraph.engine.options import RunOptions
@@ -385,6 +385,7 @@ class _Move:
         run = Run(self.context, admit(graph, names, on_internal_override="ignore"), given)
         run.workflow_id = workflow.id
         past = take_up(run, stored, {}, (), self.store)
+        refuse_other_takes(run, stored, self.store)
         refuse_remaking_inside(run, stored, self.store)
         if not self.accept:
             try:

@@ -109,6 +109,7 @@ from hypergraph.durability.resume import (
     lost_results,
     recall,
     refuse_defaults,
+    refuse_other_takes,
     refuse_remade,
     refuse_remaking_inside,
     refuse_unreadable_inside,
@@ -1013,6 +1014,7 @@ class WorkflowRecorder:
         run.values.update({name: self.edits[name] for name in work.news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in work.news.items()}
         past = take_up(run, stored, given, outdated, self.store)
+        refuse_other_takes(run, stored, self.store)
         if past.remade and _is_outermost(run):  # else the run around it has looked, when nothing was written
             refuse_remaking_inside(run, stored, self.store)
         if not stored.is_same_code:
