@@ -143,7 +143,9 @@ def test_new_inputs_do_not_give_it_other_values(durable: On, around: Any, how: s
 
 @HOW
 @pytest.mark.parametrize("policy", ["keep", "rerun"])
-def test_another_way_into_a_nested_graph_does_not(durable: On, store: Checkpointer, policy: str, how: str) -> None:
+def test_another_way_into_a_nested_graph_does_not(
+    durable: On, store: Checkpointer, policy: str, how: str
+) -> None:
     calls: Calls = []
 
     def around(first: Any, pay: Any, **renamed: str) -> Graph:
@@ -160,9 +162,7 @@ def test_another_way_into_a_nested_graph_does_not(durable: On, store: Checkpoint
 def test_an_item_of_a_map_is_given_no_other_values(durable: On, how: str) -> None:
     calls: Calls = []
     with suppress(KeyboardInterrupt):
-        durable.map(
-            flat([price, payment(calls, how, dies=True)]), {"n": [3]}, map_over="n", workflow_id="w"
-        )
+        durable.map(flat([price, payment(calls, how, dies=True)]), {"n": [3]}, map_over="n", workflow_id="w")
     began = list(calls)
     for change in CHANGES.values():
         with warnings.catch_warnings():

@@ -12,7 +12,7 @@ from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.inner_steps import content_of, must_not_change
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import began_by
-from hypergraph.checkpointers.records import Workflow
+from hypergraph.checkpointers.records import Workflow, recorded_once_only
 from hypergraph.checkpointers.status import UNFINISHED, StepStatus, WorkflowStatus
 from hypergraph.display import plural
 from hypergraph.durability.code_hashes import node_hashes
@@ -145,17 +145,17 @@ def _effects_inside(
 
 
 def calls_again(
-    store: Checkpointer, graph: Graph, workflow: Workflow, anew: Collection[str], upto: int | None
+    store: Checkpointer, graph: Graph | None, workflow: Workflow, anew: Collection[str], upto: int | None
 ) -> str | None:
     """Return which completed calls of a workflow a fork may make again, as a sentence; None without any.
 
     These are calls of the nodes that new values run `anew`, and all that were made after the superstep that
-    the fork starts from.
+    the fork starts from. Without a graph, it may be of any.
     """
 
     def is_again(node: str, superstep: int | None) -> bool:
         is_after = upto is not None and superstep is not None and superstep > upto
-        return node in graph.nodes and (node in anew or is_after)
+        return (graph is None or node in graph.nodes) and (node in anew or is_after)
 
     found = Counter(_completed_calls(store, workflow, is_again))
     if not found:
@@ -212,12 +212,6 @@ def once_only(node: HyperNode) -> list[str]:
         return [] if node.repeatable else [node.name]
     inside = (path for inner in node.nested_graph.iter_nodes() for path in once_only(inner))
     return [f"{node.name}/{path}" for path in inside]
-
-
-def recorded_once_only(workflow: Workflow) -> set[str]:
-    """Return the nodes of a recorded graph with repeatable=False; what is stored may be anything."""
-    names = (workflow.graph or {}).get("unrepeatable")
-    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
 
 
 def refuse_repetition(

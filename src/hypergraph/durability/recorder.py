@@ -123,6 +123,7 @@ from hypergraph.engine.options import RunOptions
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.exceptions import (
+    WORDING,
     CheckpointError,
     CrashLoopError,
     HypergraphError,
@@ -1272,13 +1273,18 @@ _ALL_BEGAN = (StepStatus.COMPLETED, StepStatus.PAUSED)
 
 @contextmanager
 def names_of_today(graph: Graph) -> Iterator[None]:
-    """Put the names of today into errors about a run that is recorded under former names."""
+    """Put the names of today into errors and warnings about a run that is recorded under former names."""
+    if graph.renaming is None:
+        yield
+        return
+    token = WORDING.set(graph.renaming.text)
     try:
         yield
     except (HypergraphError, ValueError, TypeError) as error:
-        if graph.renaming is not None:
-            graph.renaming.error(error)
+        graph.renaming.error(error)
         raise
+    finally:
+        WORDING.reset(token)
 
 
 def _asks_no_more(run: Run, asked: StepRecord) -> bool:

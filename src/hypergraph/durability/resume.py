@@ -435,8 +435,8 @@ def refuse_other_takes(run: Run, stored: Stored, store: Checkpointer) -> None:
         why = _other_takes(run, run.plan.steps[index[name]], recorded[name])
         if why is not None:
             raise AmbiguousStepError(
-                f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, began without leaving "
-                f"a result, and would be given other values by this code: {why}. Find out what it did first: "
+                f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, began without leaving a "
+                f"result, and would be given other values by this code: {why}. Find out what it did first: "
                 "resume the workflow with the code that recorded it.",
                 workflow_id=stored.workflow.id,
                 node_name=run.path_of(effect.path),
@@ -451,16 +451,14 @@ def _other_takes(run: Run, step: Step, known: Mapping[str, Any]) -> str | None:
     if more or not before.issubset(node.inputs):
         now, then = (", ".join(map(repr, names)) or "nothing" for names in (node.inputs, sorted(before)))
         return f"it takes {now}, and took {then}"
-    ready = sum(1 << i for i in run.standing.copy().ready()) | run.standing.pending
-    if ready >> step.index & 1:
+    standing = run.standing
+    if step.index in standing.copy().ready() or standing.pending >> step.index & 1:
         return None
-    earlier = run.standing.ahead() & run.standing.layout.before[step.index]
-    made: dict[str, str] = {}  # what is made before it, with the first node in whose work it is
-    for i in bits(earlier):
+    for i in bits(standing.ahead() & standing.layout.before[step.index]):
         other = run.plan.steps[i]
-        made.update(dict.fromkeys(set(other.outputs).difference(made), other.name))
-    name = next((n for n in node.inputs if n in made), None)
-    return None if name is None else f"{made[name]!r} makes {name!r} before it"
+        for name in (n for n in node.inputs if n in other.outputs):
+            return f"{other.name!r} makes {name!r} before it"
+    return None
 
 
 def refuse_defaults(run: Run, stored: Stored, given: Collection[str] = ()) -> None:

@@ -292,6 +292,7 @@ class Walk:
         None  # collects nodes that unfinished runs have not had; None: they differ by them
     )
     known: dict[Any, Any] = field(default_factory=dict)
+    today: Callable[[str], str] = str  # the path of a node under the names of today
 
     def run(self, graph: Graph, workflow: Workflow) -> Replayed:
         """Replay one run with all that is below it."""
@@ -303,10 +304,11 @@ class Walk:
                 return self._run(graph, workflow.id, "", about)
             named = recorded_as(graph, workflow.graph)
             today, self.execute = self.execute, frozenset(map(_recorded(named), self.execute))
+            self.today = str if named.renaming is None else named.renaming.node
             try:
                 return _named(self._run(named, workflow.id, "", about), named.renaming)
             finally:
-                self.execute = today
+                self.execute, self.today = today, str
         except (
             HypergraphError,
             ValueError,
@@ -403,7 +405,7 @@ class Walk:
         standing = walk.run(stored.turns, every=True)
         names = [step.name for step in plan.steps]
         for record, instead in watched.forced:
-            other = ", ".join(path + names[index] for index in instead)
+            other = ", ".join(self.today(path + names[index]) for index in instead)
             cause = f"it ran, and now {f'{other} comes' if other else 'the run is over'} before it"
             yield deviation("course", record.node_name, cause, record.round)
         for record, now in watched.moved:
@@ -417,7 +419,7 @@ class Walk:
         new = [name for name in {**unrecorded, **dict.fromkeys(coming)} if before and name not in before]
         if self.added is not None and (not over or in_open_map):
             later = [names[i] for i in bits(standing.ahead()) if before and names[i] not in before]
-            self.added += (path + name for name in dict.fromkeys((*new, *later)))
+            self.added += (self.today(path + name) for name in dict.fromkeys((*new, *later)))
             new, over = [], over and not new
         for name in {*new, *(coming if over else ())}:
             superstep = unrecorded.get(name, last + 1) if name in new else last + 1
@@ -528,12 +530,13 @@ class Walk:
                 was, is_now = (", ".join(_chosen(each)) or "nothing" for each in (record.decision, now))
                 yield f"it chose {was}, and chooses {is_now} now"
             return
+        today = str if graph.renaming is None else graph.renaming.value
         for name, value in made.items():
             if name in node.append and name in now:
                 if not _adds_same(value, now[name]):
-                    yield f"it adds other items to {name}"
+                    yield f"it adds other items to {today(name)}"
             elif name in now and not same(value, now[name]):
-                yield f"it makes another {name}"
+                yield f"it makes another {today(name)}"
 
 
 def _adds_same(before: Any, now: Any) -> bool:
