@@ -43,6 +43,7 @@ from hypergraph.durability.answers import (
     refuse_late_answer,
     refuse_name_alone,
     refuse_outworn,
+    refuse_unused,
     settle,
     taken_as_inputs,
     unanswered,
@@ -89,6 +90,7 @@ from hypergraph.durability.map_recorder import (
     keeps_inside,
     length_of,
     new_workflow,
+    refuse_restart_inside,
 )
 from hypergraph.durability.once_only import (
     calls_again,
@@ -504,6 +506,8 @@ class WorkflowRecorder:
             stored = self._found(run)
             if stored is not None and self._is_over(run, stored, is_free=True):
                 return False
+        if stored is not None and self._restarts and self.options.restart == "item" and _is_outermost(run):
+            refuse_restart_inside(self.store, run.admission.graph, stored.workflow)
         try:
             claim = self.store.backend.claim(
                 workflow_id, self._described(run), self.store.encoding, force=self.options.force
@@ -898,6 +902,8 @@ class WorkflowRecorder:
             self.store.backend.release(claim)
             return False
         work = self._work(run, stored, asked)
+        if self.options.code_change == "rerun" and _is_outermost(run) and not work.news and not self.origin:
+            refuse_unused(stored.workflow.id, given_up_by(run, self._asked(stored), (), work.again))
         waiting = stored.waiting
         renewed: set[str] = set()
         if _is_outermost(run) and (run.admission.graph.has_interrupts or waiting):

@@ -435,9 +435,9 @@ def refuse_other_takes(run: Run, stored: Stored, store: Checkpointer) -> None:
         why = _other_takes(run, run.plan.steps[index[name]], recorded[name])
         if why is not None:
             raise AmbiguousStepError(
-                f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, began without leaving a "
-                f"result, and would be given other values by this code: {why}. Find out what it did first: "
-                "resume the workflow with the code that recorded it.",
+                f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, began without "
+                f"leaving a result, and would be given other values by this code: {why}. Find out what it "
+                "did first: resume the workflow with the code that recorded it.",
                 workflow_id=stored.workflow.id,
                 node_name=run.path_of(effect.path),
             )

@@ -347,15 +347,18 @@ class Walk:
         except (HypergraphError, ValueError) as error:
             return self._refused(about, workflow_id, path, error)
         found = list(self._deviations(admission, stored, path, in_open_map))
+        coming = self.known.pop("next", ())
+        inside = list(self._inside(graph, workflow_id, path, about))
+        asks, answered = _asking(stored, path, inside)
         own = Replayed(
             about.workflow_id,
             about.status,
             min(found, key=_place) if found else None,
             tuple(path + name for name in changed_nodes(graph, stored, self._begun(workflow_id))),
-            tuple(path + record.node_name for record in stored.waiting),
-            self.known.pop("next", ()),
+            asks,
+            (*answered, *coming),
         )
-        return _first_of([own, *self._inside(graph, workflow_id, path, about)], own)
+        return _first_of([own, *inside], own)
 
     def _below(self, workflow_id: str) -> list[Workflow]:
         return self.store.backend.children(workflow_id)
@@ -551,6 +554,22 @@ _LOST = Undecodable("not stored")
 def _place(found: Deviation) -> tuple[int, int]:
     kinds: tuple[Kind, ...] = ("refused", "course", "type", "value")
     return (-1 if found.superstep is None else found.superstep, kinds.index(found.kind))
+
+
+def _asking(stored: Stored, path: str, inside: Sequence[Replayed]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the nodes that wait for an answer, and those that run because theirs is stored."""
+    asks, answered = [], []
+    below = [name for each in inside for name in (*each.asks, *each.runs_next)]
+    waiting = [name for each in inside for name in each.asks]
+    for record in stored.waiting:
+        name = path + record.node_name
+        if record.answer is not None:
+            answered.append(name)
+        elif any(other.startswith(f"{name}/") for other in waiting) or not any(
+            other.startswith(f"{name}/") for other in below
+        ):
+            asks.append(name)
+    return tuple(asks), tuple(answered)
 
 
 def _first_of(found: Sequence[Replayed], about: Replayed) -> Replayed:
