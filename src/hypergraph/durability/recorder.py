@@ -52,6 +52,7 @@ from hypergraph.durability.answers import (
 )
 from hypergraph.durability.code_changes import (
     Changes,
+    added_nodes,
     changes_in,
     code_of_fork,
     code_to_record,
@@ -813,7 +814,9 @@ class WorkflowRecorder:
         elif _is_outermost(run) and (kept := changes.paths(anew)):
             refused = not_to_rerun(self.store, run.admission, stored, changes.outdated)
             refused = refused or why_no_rerun_inside(self.store, graph, stored)
-            warn_of_kept(graph, stored.workflow.id, kept, refused)
+            is_over = stored.workflow.status is WorkflowStatus.COMPLETED
+            added = added_nodes(graph, stored) if is_over else ()
+            warn_of_kept(graph, stored.workflow.id, kept, refused, added)
         return []
 
     def _is_ripe(self, question: Question) -> bool:
