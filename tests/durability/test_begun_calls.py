@@ -13,7 +13,7 @@ from support.running import On
 
 from hypergraph import Graph, NodeContext, node
 from hypergraph.checkpointers import Checkpointer
-from hypergraph.exceptions import AmbiguousStepError
+from hypergraph.exceptions import AmbiguousStepError, GraphChangedError
 from hypergraph.migration import migrate
 
 __all__ = ["durable", "store"]  # fixtures
@@ -212,6 +212,26 @@ def test_nor_is_an_inner_step(durable: On, how: str) -> None:
     assert calls == [(30, "charge")]
     durable.run(flat([price, payment(calls, "rerun", step=True)]), workflow_id="w")
     assert calls == [(30, "charge")] * 2
+
+
+def test_a_completed_call_is_not_made_again_for_what_only_new_code_takes(durable: On) -> None:
+    calls: Calls = []
+
+    @node(output_name="report")
+    def report(paid: str) -> str:
+        raise ConnectionError("no line")
+
+    @node(output_name="paid", repeatable=False, on_ambiguous="rerun")
+    def pay_less(amount: int, coupon: int) -> str:
+        calls.append((amount, coupon))
+        return "paid"
+
+    durable.run(
+        flat([price, payment(calls, "rerun"), report]), n=3, workflow_id="w", error_handling="continue"
+    )
+    with pytest.raises(GraphChangedError, match="'coupon', which it was not given then"):
+        durable.run(flat([price, pay_less.with_name("pay"), report]), coupon=1, workflow_id="w")
+    assert calls == [(30, "w:pay:1")]
 
 
 @HOW

@@ -289,9 +289,7 @@ def diff(store: Checkpointer, a: str, b: str) -> DiffView:
         "a": workflow_summary(ours),
         "b": workflow_summary(theirs),
         "same": first is None and not items and inside.is_empty,
-        "first": None
-        if first is None
-        else {**_first_view(first), **_given(items, (ours, theirs), first, state)},
+        "first": None if first is None else _after_given(_first_view(first), items, (ours, theirs), state),
         "compared": compared,
         "path": path,
         "path_left_out": max(len(steps_a), len(steps_b)) - last - 1,
@@ -366,21 +364,15 @@ def _first_view(first: Divergence) -> FirstDifference:
     }
 
 
-def _given(
-    items: Sequence[ValueChange], both: tuple[Workflow, Workflow], first: Divergence, b: State
-) -> dict[str, Any]:
-    """Return what a fork was given before its steps differ, in place of what differs first among these."""
-    last = None if first.b is None else first.b.superstep
-    given = [
-        item
-        for item in items
-        if item["kind"] != "removed"
-        and item["made_by"] is None
-        and (last is None or b.payloads[item["name"]].superstep <= last)
-    ]
-    a, b_run = both
-    is_fork = a.id == b_run.forked_from or b_run.id == a.forked_from
-    return {"kind": "given", "values": given} if given and is_fork else {}
+def _after_given(
+    first: FirstDifference, items: Sequence[ValueChange], both: Sequence[Workflow], b: State
+) -> FirstDifference:
+    """Return the first difference; of a fork, what it was given before its steps differ."""
+    last = None if first["b"] is None else first["b"]["superstep"]
+    early = {jsonable(n) for n, given in b.payloads.items() if last is None or given.superstep <= last}
+    given = [item for item in items if item["made_by"] is None and item["name"] in early]
+    is_fork = any(one.id == other.forked_from for one, other in (both, both[::-1]))
+    return {**first, "kind": "given", "values": given} if given and is_fork else first
 
 
 def _pairs(
