@@ -42,9 +42,7 @@ class Overview:
     first_error: StepRecord | None  # in the nested run or item where it happened
     error_status: WorkflowStatus | None  # of that run
     child_errors: dict[str, StepRecord]  # of listed children that failed: id -> the step that failed
-    unresolved: list[
-        tuple[str, str]
-    ]  # of a run that nothing runs: workflow and node that began and left no result
+    unresolved: list[tuple[str, str]]  # if nothing runs it: workflow and node that began and left no result
     questions: list[Question]  # open ones, of nested runs and items too; artifacts are not fetched
     signals: list[Signal]  # values that were sent to it and wait to be received
     next: tuple[str, ...] | None  # nodes that would run next; None if the history is longer than LONG
@@ -199,7 +197,7 @@ def _by_item(child: Workflow) -> int:
 def unresolved_in(
     store: "Checkpointer", workflow: Workflow, seen: Collection[str] = ()
 ) -> list[tuple[str, str]]:
-    """Return the nodes of a workflow that nothing runs that left no result, each with the id of its run.
+    """Return the nodes that began and left no result, each with the id of its run; none while it is run.
 
     A node with repeatable=False is announced before it is called, and is refused by resumes as long as it has
     no result. That refusal has no step. Of the runs below, some of each kind are looked at.

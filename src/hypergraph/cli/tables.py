@@ -304,11 +304,8 @@ def asked_table(asked: Sequence[AskedView], left_out: int, fork: str, again: str
     has_point = any(row[-1] for row in rows)
     notes = [f"... and {plural(left_out, 'more question')}"] if left_out else []
     notes += [f"To fork: {fork} KEY=... --at N"] if has_point else []
-    notes += (
-        [f"For another answer of one item: {again} KEY=... --new-turn; then resume the whole"]
-        if again
-        else []
-    )
+    if again:
+        notes.append(f"For another answer of one item: {again} KEY=... --new-turn; then resume the whole")
     more = "; ".join(notes)
     return Table(("Question", "Superstep", "Status", "Fork before it"), rows, more)
 

@@ -338,11 +338,9 @@ def has_grown(graph: Graph, stored: Stored) -> bool:
 def added_nodes(graph: Graph, stored: Stored) -> list[str]:
     """Return the nodes that the recorded graph did not have, and that have not run."""
     before = stored.workflow.node_hashes
-    return (
-        [name for name in node_hashes(graph) if name not in before and name not in stored.finished]
-        if before
-        else []
-    )
+    if not before:
+        return []
+    return [name for name in node_hashes(graph) if name not in before and name not in stored.finished]
 
 
 def warn_of_kept(

@@ -559,15 +559,14 @@ def _place(found: Deviation) -> tuple[int, int]:
 def _asking(stored: Stored, path: str, inside: Sequence[Replayed]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the nodes that wait for an answer, and those that run because theirs is stored."""
     asks, answered = [], []
-    below = [name for each in inside for name in (*each.asks, *each.runs_next)]
     waiting = [name for each in inside for name in each.asks]
+    going = [name for each in inside for name in each.runs_next]
     for record in stored.waiting:
         name = path + record.node_name
+        waits, goes = (any(other.startswith(f"{name}/") for other in names) for names in (waiting, going))
         if record.answer is not None:
             answered.append(name)
-        elif any(other.startswith(f"{name}/") for other in waiting) or not any(
-            other.startswith(f"{name}/") for other in below
-        ):
+        elif waits or not goes:  # a nested graph goes on once nothing in it waits
             asks.append(name)
     return tuple(asks), tuple(answered)
 

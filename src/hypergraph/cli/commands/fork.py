@@ -68,6 +68,7 @@ def fork(call: Call) -> Reply:
     if store.backend.read_workflow(new) is not None:
         raise Problem(REFUSED, f"Workflow {new!r} already exists; a fork needs a new id")
     if target is None and not pairs and given.values is None and not given.new_turn:
+        _check_point(store, origin, given.at)
         if given.at is not None and not given.repeat:
             _refuse_repetition(calls_again(store, None, store.workflow(origin), (), given.at))
         return _only_created(store, (origin, given.at), new, keep_steps=given.keep_steps)
@@ -96,7 +97,6 @@ def _refuse_repetition(said: str | None) -> None:
 
 
 def _only_created(store: Checkpointer, point: tuple[str, int | None], new: str, *, keep_steps: bool) -> Reply:
-    _check_point(store, *point)
     source = store.backend.read_workflow(point[0])
     assert source is not None  # noqa: S101 - its name was resolved
     like = NewWorkflow(
