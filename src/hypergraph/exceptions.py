@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from os.path import dirname, join
 from types import FrameType
@@ -50,6 +50,8 @@ EVIDENCE = "__hypergraph_evidence__"  # the attribute of an exception that holds
 _PACKAGE = join(dirname(__file__), "")
 _LOOPS = ("asyncio", "concurrent", "threading", "uvloop")  # what calls this package in tasks and threads
 CALLED_AT: ContextVar[tuple[str, int] | None] = ContextVar("called_at", default=None)  # set by coroutines
+# What a warning says instead, set where a run is stored under former names.
+WORDING: ContextVar[Callable[[str], str] | None] = ContextVar("wording", default=None)
 _NOTE_PREFIX = "[hypergraph] "
 _CONTEXT: Any = vars(BaseException)["__context__"]  # works even if a class overrides attribute access
 
@@ -602,8 +604,9 @@ def _line(frame: FrameType) -> tuple[str, int]:
 
 
 def warn_caller(text: str) -> None:
-    """Warn, with the line that called this package as the place."""
-    warnings.warn_explicit(text, UserWarning, *calling_line())
+    """Warn, with the line that called this package as the place, in the words of `WORDING`."""
+    wording = WORDING.get()
+    warnings.warn_explicit(text if wording is None else wording(text), UserWarning, *calling_line())
 
 
 def annotate(error: BaseException, note: str) -> None:

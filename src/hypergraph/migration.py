@@ -13,7 +13,7 @@ from typing import Literal
 
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.records import NewWorkflow, Workflow
+from hypergraph.checkpointers.records import NewWorkflow, Workflow, recorded_once_only
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.checkpointers.view import view_of
 from hypergraph.display import Block, Table, as_text, bounded, plural
@@ -27,8 +27,9 @@ from hypergraph.durability.code_changes import (
 )
 from hypergraph.durability.code_hashes import node_hashes
 from hypergraph.durability.history import stored_in
-from hypergraph.durability.once_only import open_effects_in, recorded_once_only, refuse_repetition
-from hypergraph.durability.resume import refuse_defaults, refuse_remaking_inside, take_up
+from hypergraph.durability.once_only import open_effects_in, refuse_repetition
+from hypergraph.durability.recorder import names_of_today
+from hypergraph.durability.resume import refuse_defaults, refuse_other_takes, refuse_remaking_inside, take_up
 from hypergraph.engine.admission import admit
 from hypergraph.engine.kernel import SyncKernel
 from hypergraph.engine.options import RunOptions
@@ -331,8 +332,17 @@ class _Move:
             raise _Refusal("its code has changed, and its results are recorded", ", ".join(found.changed))
         refuse_outworn(self.store, named, workflow.id, self.store.questions(workflow.id))
         with noticing_upgrades() as upgraded:
-            remade = self._restore(named, workflow)
+            try:
+                with names_of_today(named):
+                    remade = self._restore(named, workflow)
+            except _Refusal as refusal:
+                reason = refusal.reason if named.renaming is None else named.renaming.text(refusal.reason)
+                raise _Refusal(reason) from refusal
         names = named.renaming
+        unresolved = [*self._unresolved(workflow)]
+        steps = [*self._unresolved_steps(workflow)]
+        if names is not None:
+            unresolved, steps = [*map(names.node, unresolved)], [*map(names.text, steps)]
         structure = structure_to_record(named, workflow)
         is_same = workflow.version == self.graph.version and workflow.graph == structure
         return replace(
@@ -344,7 +354,7 @@ class _Move:
             changed=found.changed,
             asks=found.asks,
             runs_next=found.runs_next or remade,
-            unresolved=(*self._unresolved(workflow), *self._unresolved_steps(workflow)),
+            unresolved=(*unresolved, *steps),
         )
 
     def _unresolved(self, workflow: Workflow, around: str = "") -> Iterator[str]:
@@ -386,6 +396,7 @@ class _Move:
         run = Run(self.context, admit(graph, names, on_internal_override="ignore"), given)
         run.workflow_id = workflow.id
         past = take_up(run, stored, {}, (), self.store)
+        refuse_other_takes(run, stored, self.store)
         refuse_remaking_inside(run, stored, self.store)
         if not self.accept:
             try:

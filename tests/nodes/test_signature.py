@@ -3,6 +3,7 @@
 import enum
 import functools
 import operator
+import pickle
 import subprocess
 import sys
 import threading
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 from support.making import make
 
-from hypergraph import END, FunctionNode, Graph, ifelse, node, route
+from hypergraph import END, FunctionNode, Graph, SyncRunner, ifelse, node, route
+from hypergraph.checkpointers import MemoryCheckpointer
 
 
 def hash_of(func: Any) -> str:
@@ -428,3 +430,27 @@ def test_a_graph_that_is_nested_often_is_hashed_once() -> None:
         right = graph.as_node(name="right").with_inputs(x="z")
         graph = Graph([left, right], name=f"g{level}").select("y")
     assert len(graph.definition_hash) == 64
+
+
+class Shop:
+    """An object with a graph of its own methods."""
+
+    def __init__(self) -> None:
+        self.inner = Graph([FunctionNode(self.price, output_name="price")], name="inner")
+        self.graph = Graph([self.inner.as_node(), FunctionNode(self.pay, output_name="paid")], name="shop")
+
+    def price(self, n: int) -> int:
+        return n
+
+    def pay(self, price: int) -> int:
+        return price
+
+
+def test_a_method_of_an_object_that_holds_its_own_graph_has_a_hash() -> None:
+    shop = Shop()
+    assert FunctionNode(shop.pay, output_name="paid").definition_hash
+    assert FunctionNode(functools.partial(shop.pay, price=2), "pay", "paid").definition_hash
+    assert pickle.loads(pickle.dumps(shop)).graph.definition_hash
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    for _ in range(2):
+        assert runner.run(shop.graph, n=3, workflow_id="w")["paid"] == 3

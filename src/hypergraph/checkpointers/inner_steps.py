@@ -50,6 +50,14 @@ def content_of(encoding: Encoding, workflow_id: str, payload: Payload) -> Mappin
     return parts
 
 
+def must_not_change(parts: Mapping[str, Any]) -> bool:
+    """Say whether an inner step is made with the values of then, or not at all.
+
+    With on_ambiguous="rerun" that holds until it has a result.
+    """
+    return bool(parts.get("once") or (parts.get("unrepeatable") and parts["status"] == "running"))
+
+
 def _is_sound(parts: Mapping[Any, Any]) -> bool:
     """Return whether all parts but the values have their types: a row may hold anything."""
     status, kwargs, attempt = parts.get("status"), parts.get("kwargs", {}), parts.get("attempt", 1)

@@ -9,7 +9,7 @@ from hypergraph.checkpointers.history import History, ran_since
 from hypergraph.checkpointers.live import Progress
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import Question
-from hypergraph.checkpointers.records import Signal, StepRecord, Usage, Workflow
+from hypergraph.checkpointers.records import Signal, StepRecord, Usage, Workflow, recorded_once_only
 from hypergraph.checkpointers.status import UNFINISHED, StepStatus, WorkflowStatus
 from hypergraph.checkpointers.view import view_of
 
@@ -21,6 +21,7 @@ FORKS = 20  # listed
 ITEMS = 2000  # of a map that are searched for the first error
 LONG = 20_000  # steps; to find the next nodes takes all of them
 _BROKEN = frozenset({WorkflowStatus.FAILED, WorkflowStatus.PARTIAL})
+_CUT_OFF = frozenset({WorkflowStatus.ACTIVE, WorkflowStatus.STOPPED})
 # Those of interest first; each status is one seek in an index, however many items a map has.
 _STATUSES = ("failed", "partial", "paused", "active", "stopped", "completed")
 
@@ -42,7 +43,7 @@ class Overview:
     first_error: StepRecord | None  # in the nested run or item where it happened
     error_status: WorkflowStatus | None  # of that run
     child_errors: dict[str, StepRecord]  # of listed children that failed: id -> the step that failed
-    unresolved: list[tuple[str, str]]  # of a failed run: workflow and node that began and left no result
+    unresolved: list[tuple[str, str]]  # if nothing runs it: workflow and node that began and left no result
     questions: list[Question]  # open ones, of nested runs and items too; artifacts are not fetched
     signals: list[Signal]  # values that were sent to it and wait to be received
     next: tuple[str, ...] | None  # nodes that would run next; None if the history is longer than LONG
@@ -197,20 +198,28 @@ def _by_item(child: Workflow) -> int:
 def unresolved_in(
     store: "Checkpointer", workflow: Workflow, seen: Collection[str] = ()
 ) -> list[tuple[str, str]]:
-    """Return the nodes of a failed workflow that began and left no result, each with the id of its run.
+    """Return the nodes that began and left no result, each with the id of its run; none while it is run.
 
     A node with repeatable=False is announced before it is called, and is refused by resumes as long as it has
-    no result. That refusal has no step. Of the runs below, some that failed are looked at.
+    no result. That refusal has no step. Of the runs below, some of each kind are looked at.
     """
-    if workflow.status not in _BROKEN or workflow.id in seen:  # a damaged store may have circles
+    is_over = workflow.status is WorkflowStatus.COMPLETED
+    if is_over or workflow.id in seen or _is_running(store, workflow):  # a damaged store may have circles
         return []
-    seen = {*seen, workflow.id}
-    announced = store.backend.read_announced(workflow.id) if workflow.status is WorkflowStatus.FAILED else []
-    found = [(workflow.id, node) for _, node in announced]
-    below, _, _ = store.backend.find(Query(_BROKEN, parent=workflow.id, limit=CHILDREN))
-    for child in sorted(below, key=_order):
-        found += unresolved_in(store, child, seen)
+    seen, once = {*seen, workflow.id}, recorded_once_only(workflow)
+    found = [(workflow.id, node) for _, node in store.backend.read_announced(workflow.id) if node in once]
+    for statuses in (_BROKEN, _CUT_OFF, frozenset((WorkflowStatus.PAUSED,))):
+        below, _, _ = store.backend.find(Query(statuses, parent=workflow.id, limit=CHILDREN))
+        for child in sorted(below, key=_order):
+            found += unresolved_in(store, child, seen)
     return found
+
+
+def _is_running(store: "Checkpointer", workflow: Workflow) -> bool:
+    if workflow.status is not WorkflowStatus.ACTIVE:
+        return False
+    owner = _owner(store, workflow)
+    return owner is not None and owner.alive
 
 
 def _next(store: "Checkpointer", workflow: Workflow, tallies: Sequence[StepTally]) -> tuple[str, ...] | None:

@@ -684,6 +684,12 @@ class EncodedSignal(NamedTuple):
     taker: str = ""  # the visit of a node that received it; empty while it is kept
 
 
+def recorded_once_only(workflow: Workflow) -> set[str]:
+    """Return the nodes of a recorded graph with repeatable=False; what is stored may be anything."""
+    names = (workflow.graph or {}).get("unrepeatable")
+    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+
+
 def outermost(workflow_id: str) -> str:
     """Return the id of the workflow inside of which a nested run or item is; of any other its own."""
     return workflow_id.partition("/")[0]

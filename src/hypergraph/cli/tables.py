@@ -290,17 +290,22 @@ def question_lines(questions: Sequence[QuestionView]) -> list[str]:
     return lines + ([f"... and {plural(left_out, 'more question')}"] if left_out > 0 else [])
 
 
-def asked_table(asked: Sequence[AskedView], left_out: int, fork: str) -> Table:
-    """Return a table of the questions that were asked; `fork` is the command that answers otherwise."""
+def asked_table(asked: Sequence[AskedView], left_out: int, fork: str, again: str) -> Table:
+    """Return a table of the questions that were asked; `fork` is the command that answers otherwise.
+
+    `again` is the one for the item of the first question that was asked in one and has its answer.
+    A fork before a map would run all of its items again.
+    """
     rows = []
     for question in asked:
-        at = question["fork_at"]
-        pairs = " ".join(f"{key}=..." for key in question["keys"])
-        before = "" if at is None else f"{pairs} --at {at}"
+        at, pairs = question["fork_at"], " ".join(f"{key}=..." for key in question["keys"])
+        before = "" if at is None or question["item"] is not None else f"{pairs} --at {at}"
         rows.append((question["node"], question["superstep"], _how(question), before))
-    has_point = any(question["fork_at"] is not None for question in asked)
+    has_point = any(row[-1] for row in rows)
     notes = [f"... and {plural(left_out, 'more question')}"] if left_out else []
     notes += [f"To fork: {fork} KEY=... --at N"] if has_point else []
+    if again:
+        notes.append(f"For another answer of one item: {again} KEY=... --new-turn; then resume the whole")
     more = "; ".join(notes)
     return Table(("Question", "Superstep", "Status", "Fork before it"), rows, more)
 

@@ -530,6 +530,20 @@ def warn_of_given_up(
     warn_of_questions(stored.workflow.id, given_up_by(run, asked, news, changes), news, changes)
 
 
+def refuse_unused(workflow_id: str, given_up: Iterable[Question]) -> None:
+    """Raise WorkflowError for a stored answer that no run has used, and changed code alone would lose."""
+    for question in given_up:
+        if question.step.answer and question.pause.reason == "interrupt":
+            keys = ", ".join(map(repr, question.keys))
+            raise WorkflowError(
+                f"Workflow {workflow_id!r}: {keys} has been answered{_by(question)}, and no run has used "
+                'the answer; with code_change="rerun" it would be lost. Nothing ran. To use it, run the '
+                'workflow without code_change="rerun" first. To ask again instead, pass the inputs too, with '
+                "new_turn=True.",
+                workflow_id=workflow_id,
+            )
+
+
 def _cause(news: Collection[str], changes: Changes | None) -> str:
     """Return what makes nodes run again."""
     return ", ".join(map(repr, news)) or (CHANGED_CODE if changes is None else changes.cause)
@@ -547,10 +561,11 @@ def warn_of_questions(
         keys = ", ".join(repr(key) for question in questions for key in question.keys)
         cause = _cause(news, changes)
         has_open = any(question.step.answer is None for question in questions)
+        what = "values" if news or changes is None else 'code_change="rerun"'
         remedies = ["To keep a question, answer it first."] if has_open else []
         remedies += [
             f"{', '.join(map(repr, question.keys))} has been answered{_by(question)}, but not run: to use "
-            "the answer, run the workflow without values first."
+            f"the answer, run the workflow without {what} first."
             for question in questions
             if question.step.answer is not None
         ]

@@ -332,17 +332,29 @@ def _has_ended(record: StepRecord, name: str) -> bool:
 
 def has_grown(graph: Graph, stored: Stored) -> bool:
     """Return whether the graph has nodes that the recorded graph did not have, and that have not run."""
+    return bool(added_nodes(graph, stored))
+
+
+def added_nodes(graph: Graph, stored: Stored) -> list[str]:
+    """Return the nodes that the recorded graph did not have, and that have not run."""
     before = stored.workflow.node_hashes
-    return bool(before) and not node_hashes(graph).keys() <= before.keys() | stored.finished
+    if not before:
+        return []
+    return [name for name in node_hashes(graph) if name not in before and name not in stored.finished]
 
 
 def warn_of_kept(
-    graph: Graph, workflow_id: str, paths: Mapping[str, Changes], refused: str | None = None
+    graph: Graph,
+    workflow_id: str,
+    paths: Mapping[str, Changes],
+    refused: str | None = None,
+    added: Collection[str] = (),
 ) -> None:
     """Warn of results that are kept although the code that made them, or what leads to it, has changed.
 
-    `refused` is why a rerun is not possible.
+    `refused` is why a rerun is not possible, `added` are the nodes that run because they are new.
     """
+    runs = f" New nodes run now: {_listed(graph, added)}." if added else ""
     instead = f"A rerun is not possible: {refused}. Fork from an earlier superstep to use the new code there."
     new = {path: at for path, at in paths.items() if path.rpartition("/")[2] in at.new}
     if new:
@@ -351,14 +363,15 @@ def warn_of_kept(
         again = f'Pass code_change="rerun" to run what {they} to again.'
         warn_caller(
             f"Workflow {workflow_id!r}: {shown}. The results that were recorded without "
-            f"{'it' if len(new) == 1 else 'them'} are kept. {instead if refused else again}{_renamed(new)}"
+            f"{'it' if len(new) == 1 else 'them'} are kept.{runs} "
+            f"{instead if refused else again}{_renamed(new)}"
         )
     if kept := [path for path in paths if path not in new]:
         again = f'Pass code_change="rerun" to run {"it" if len(kept) == 1 else "them"} again.'
         warn_caller(
             f"Workflow {workflow_id!r}: the code or wiring of {_listed(graph, kept)} has changed since it "
-            f"was recorded; the recorded {'result is' if len(kept) == 1 else 'results are'} kept. "
-            f"{instead if refused else again}"
+            f"was recorded; the recorded {'result is' if len(kept) == 1 else 'results are'} kept."
+            f"{'' if new else runs} {instead if refused else again}"
         )
 
 

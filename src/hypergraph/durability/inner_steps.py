@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.checkpointers.encoding import Encoding, on_resume
-from hypergraph.checkpointers.inner_steps import INDEX, ROOM, Opaque, content_of, inner_step_of, owner_of
+from hypergraph.checkpointers.inner_steps import (
+    INDEX,
+    ROOM,
+    Opaque,
+    content_of,
+    inner_step_of,
+    must_not_change,
+    owner_of,
+)
 from hypergraph.checkpointers.records import Payload, Place
 from hypergraph.durability.code_hashes import node_hashes
 from hypergraph.durability.history import is_other
@@ -50,7 +58,7 @@ class InnerJournal:
         if content is None:  # it was called, and what came of it cannot be read
             return Entry(index, "completed", payload=payload)
         is_other = content.get("inputs") != self.inputs
-        if is_other and not (content.get("once") and self._is_of_this_turn(payload, content)):
+        if is_other and not (must_not_change(content) and self._is_of_this_turn(payload, content)):
             return None
         entry = Entry(index, content["status"], awaited=bool(content.get("awaited")), payload=payload)
         entry.of_other_inputs = is_other

@@ -29,6 +29,7 @@ from hypergraph.display import did_you_mean, plural
 from hypergraph.durability.answers import (
     refuse_answers,
     refuse_outworn,
+    refuse_unused,
     unanswered,
     warn_of_gone,
     warn_of_questions,
@@ -63,6 +64,7 @@ from hypergraph.durability.resume import (
 from hypergraph.engine.inner_steps import added
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
+from hypergraph.engine.plan import graph_inside
 from hypergraph.engine.run import CallContext, Run
 from hypergraph.exceptions import (
     ItemChangedError,
@@ -71,6 +73,7 @@ from hypergraph.exceptions import (
 )
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.base import HyperNode
+from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.records import RunStatus
 from hypergraph.values.undecodable import Undecodable, public_text
 
@@ -246,9 +249,10 @@ class MapRecorder:
 
     def _failed(self, map_run: MapRun, items: Sequence[Workflow]) -> list[Workflow]:
         """Return the failed items, which begin anew. Raises ValueError if one must not repeat."""
-        refuse_restart(map_run.admission.graph)
         numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
         failed = [item for item in items if item.status is WorkflowStatus.FAILED and item.item in numbers]
+        if failed or map_run.parent is None:
+            refuse_restart(map_run.admission.graph)
         refuse_restart_of(self.store, map_run.admission.graph, failed)
         return failed
 
@@ -309,6 +313,7 @@ class MapRecorder:
                 left.append(question)
         for news, questions in again.items():
             refuse_answers(workflow_id, questions, given, news)
+        refuse_unused(workflow_id, again.get((), ()))
         paths: dict[str, Changes] = {}
         for each in changes.values():
             if policy == "rerun":
@@ -584,6 +589,29 @@ def refuse_restart(graph: Graph) -> None:
     """Raise ValueError if items of a graph cannot begin anew: a node must not be repeated."""
     for node in graph.iter_nodes():
         _refuse_to_repeat(node)
+
+
+def refuse_restart_inside(store: Checkpointer, graph: Graph, workflow: Workflow) -> None:
+    """Raise ValueError if items that have failed inside of a run cannot begin anew, before one does."""
+    last: dict[str, Workflow] = {}
+    for child in store.backend.children(workflow.id):
+        name = child.node_name or ""
+        if name not in last or child.visit > last[name].visit:
+            last[name] = child
+    for name, child in last.items():
+        node = graph.nodes.get(name)
+        if not isinstance(node, GraphNode):
+            continue
+        inside, runs = graph_inside(graph, node), [child]
+        if node.map_config is not None:
+            runs = store.backend.children(child.id)
+            failed = [item for item in runs if item.status is WorkflowStatus.FAILED]
+            if failed:
+                refuse_restart(inside)
+                refuse_restart_of(store, inside, failed)
+        if any(inner.nested_graph is not None for inner in inside.iter_nodes()):
+            for run in runs:
+                refuse_restart_inside(store, inside, run)
 
 
 def _refuse_to_repeat(node: HyperNode) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.inner_steps import content_of
+from hypergraph.checkpointers.inner_steps import content_of, must_not_change
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import began_by
-from hypergraph.checkpointers.records import Workflow
+from hypergraph.checkpointers.records import Workflow, recorded_once_only
 from hypergraph.checkpointers.status import UNFINISHED, StepStatus, WorkflowStatus
 from hypergraph.display import plural
 from hypergraph.durability.code_hashes import node_hashes
@@ -76,26 +77,30 @@ def _effects_of_nodes(
 
 
 def open_effects_in(
-    store: Checkpointer, workflow: Workflow, names: Collection[str] | None = None
+    store: Checkpointer, workflow: Workflow, names: Collection[str] | None = None, *, reruns: bool = False
 ) -> Iterator[Effect]:
-    """Yield the effects that began and left no result: what has completed has none, and is not read."""
+    """Yield the effects that began and left no result: what has completed has none, and is not read.
+
+    With `reruns`, inner steps with on_ambiguous="rerun" are among them: they keep their values.
+    """
     if workflow.status is WorkflowStatus.COMPLETED:
         return
     once = recorded_once_only(workflow)
     for superstep, node in store.backend.read_announced(workflow.id):
         if node in once and (names is None or node in names):
             yield Effect(node, superstep, is_open=True)
-    yield from (effect for effect in _inner_effects(store, workflow, names) if effect.is_open)
+    inner = _inner_effects(store, workflow, names, reruns=reruns)
+    yield from (effect for effect in inner if effect.is_open)
     for child in store.backend.find(Query(UNFINISHED, parent=workflow.id, limit=None))[0]:
-        yield from _effects_inside(open_effects_in, store, child, names)
+        yield from _effects_inside(partial(open_effects_in, reruns=reruns), store, child, names)
 
 
 def _inner_effects(
-    store: Checkpointer, workflow: Workflow, names: Collection[str] | None
+    store: Checkpointer, workflow: Workflow, names: Collection[str] | None, *, reruns: bool = False
 ) -> Iterator[Effect]:
     for node, payload in store.backend.read_inner(workflow.id):
         content = content_of(store.encoding, workflow.id, payload) if names is None or node in names else None
-        if content is not None and content.get("once"):
+        if content is not None and (must_not_change(content) if reruns else content.get("once")):
             is_open = content["status"] == "running"
             yield Effect(node, payload.superstep, is_open, payload.name)
 
@@ -140,17 +145,17 @@ def _effects_inside(
 
 
 def calls_again(
-    store: Checkpointer, graph: Graph, workflow: Workflow, anew: Collection[str], upto: int | None
+    store: Checkpointer, graph: Graph | None, workflow: Workflow, anew: Collection[str], upto: int | None
 ) -> str | None:
     """Return which completed calls of a workflow a fork may make again, as a sentence; None without any.
 
     These are calls of the nodes that new values run `anew`, and all that were made after the superstep that
-    the fork starts from.
+    the fork starts from. Without a graph, it may be of any.
     """
 
     def is_again(node: str, superstep: int | None) -> bool:
         is_after = upto is not None and superstep is not None and superstep > upto
-        return node in graph.nodes and (node in anew or is_after)
+        return (graph is None or node in graph.nodes) and (node in anew or is_after)
 
     found = Counter(_completed_calls(store, workflow, is_again))
     if not found:
@@ -207,12 +212,6 @@ def once_only(node: HyperNode) -> list[str]:
         return [] if node.repeatable else [node.name]
     inside = (path for inner in node.nested_graph.iter_nodes() for path in once_only(inner))
     return [f"{node.name}/{path}" for path in inside]
-
-
-def recorded_once_only(workflow: Workflow) -> set[str]:
-    """Return the nodes of a recorded graph with repeatable=False; what is stored may be anything."""
-    names = (workflow.graph or {}).get("unrepeatable")
-    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
 
 
 def refuse_repetition(
@@ -476,7 +475,7 @@ def refuse_new_inputs(
     to one inside of it that it has begun.
     """
     for effect in effects_in(store, stored.workflow, reached) if reached else ():
-        if not _may_be_repeated(graph, effect):
+        if not is_repeatable(graph, effect):
             text = (
                 f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, {effect.ended}, and "
                 f"would be called again for {', '.join(map(repr, given))}, which it was not given then. "
@@ -540,8 +539,8 @@ def refuse_other_values(run: Run, stored: Stored, store: Checkpointer, anew: Col
 
     What became of it is found out with the values that it took.
     """
-    for effect in open_effects_in(store, stored.workflow, anew) if anew else ():
-        if not _may_be_repeated(run.admission.graph, effect):
+    for effect in open_effects_in(store, stored.workflow, anew, reruns=True) if anew else ():
+        if not is_repeatable(run.admission.graph, effect):
             raise AmbiguousStepError(
                 f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, began without "
                 "leaving a result, and would be given other values by this call. Find out what it did first: "

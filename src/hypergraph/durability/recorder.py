@@ -44,6 +44,7 @@ from hypergraph.durability.answers import (
     refuse_late_answer,
     refuse_name_alone,
     refuse_outworn,
+    refuse_unused,
     settle,
     taken_as_inputs,
     unanswered,
@@ -52,6 +53,7 @@ from hypergraph.durability.answers import (
 )
 from hypergraph.durability.code_changes import (
     Changes,
+    added_nodes,
     changes_in,
     code_of_fork,
     code_to_record,
@@ -90,6 +92,7 @@ from hypergraph.durability.map_recorder import (
     keeps_inside,
     length_of,
     new_workflow,
+    refuse_restart_inside,
 )
 from hypergraph.durability.once_only import (
     calls_again,
@@ -110,6 +113,7 @@ from hypergraph.durability.resume import (
     lost_results,
     recall,
     refuse_defaults,
+    refuse_other_takes,
     refuse_remade,
     refuse_remaking_inside,
     refuse_unreadable_inside,
@@ -123,6 +127,7 @@ from hypergraph.engine.options import RunOptions
 from hypergraph.engine.plan import Step
 from hypergraph.engine.run import Run, StepOutcome
 from hypergraph.exceptions import (
+    WORDING,
     CheckpointError,
     CrashLoopError,
     HypergraphError,
@@ -503,6 +508,8 @@ class WorkflowRecorder:
             stored = self._found(run)
             if stored is not None and self._is_over(run, stored, is_free=True):
                 return False
+        if stored is not None and self._restarts and self.options.restart == "item" and _is_outermost(run):
+            refuse_restart_inside(self.store, run.admission.graph, stored.workflow)
         try:
             claim = self.store.backend.claim(
                 workflow_id, self._described(run), self.store.encoding, force=self.options.force
@@ -808,7 +815,9 @@ class WorkflowRecorder:
         elif _is_outermost(run) and (kept := changes.paths(anew)):
             refused = not_to_rerun(self.store, run.admission, stored, changes.outdated)
             refused = refused or why_no_rerun_inside(self.store, graph, stored)
-            warn_of_kept(graph, stored.workflow.id, kept, refused)
+            is_over = stored.workflow.status is WorkflowStatus.COMPLETED
+            added = added_nodes(graph, stored) if is_over else ()
+            warn_of_kept(graph, stored.workflow.id, kept, refused, added)
         return []
 
     def _is_ripe(self, question: Question) -> bool:
@@ -897,6 +906,8 @@ class WorkflowRecorder:
             self.store.backend.release(claim)
             return False
         work = self._work(run, stored, asked)
+        if self.options.code_change == "rerun" and _is_outermost(run) and not work.news and not self.origin:
+            refuse_unused(stored.workflow.id, given_up_by(run, self._asked(stored), (), work.again))
         waiting = stored.waiting
         renewed: set[str] = set()
         if _is_outermost(run) and (run.admission.graph.has_interrupts or waiting):
@@ -1014,6 +1025,7 @@ class WorkflowRecorder:
         run.values.update({name: self.edits[name] for name in work.news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in work.news.items()}
         past = take_up(run, stored, given, outdated, self.store)
+        refuse_other_takes(run, stored, self.store)
         if past.remade and _is_outermost(run):  # else the run around it has looked, when nothing was written
             refuse_remaking_inside(run, stored, self.store)
         if not stored.is_same_code:
@@ -1271,13 +1283,18 @@ _ALL_BEGAN = (StepStatus.COMPLETED, StepStatus.PAUSED)
 
 @contextmanager
 def names_of_today(graph: Graph) -> Iterator[None]:
-    """Put the names of today into errors about a run that is recorded under former names."""
+    """Put the names of today into errors and warnings about a run that is recorded under former names."""
+    if graph.renaming is None:
+        yield
+        return
+    token = WORDING.set(graph.renaming.text)
     try:
         yield
     except (HypergraphError, ValueError, TypeError) as error:
-        if graph.renaming is not None:
-            graph.renaming.error(error)
+        graph.renaming.error(error)
         raise
+    finally:
+        WORDING.reset(token)
 
 
 def _asks_no_more(run: Run, asked: StepRecord) -> bool:

@@ -41,7 +41,7 @@ from hypergraph.durability.history import (
     stored_in,
     unseen_nodes,
 )
-from hypergraph.durability.once_only import effects_in, has_turned
+from hypergraph.durability.once_only import effects_in, has_turned, is_repeatable, open_effects_in
 from hypergraph.durability.summaries import fits, reached_at, shift_of, with_turn
 from hypergraph.engine.admission import admit, names_to_give
 from hypergraph.engine.lists import Mark, items_of
@@ -49,6 +49,7 @@ from hypergraph.engine.nested import MapRun
 from hypergraph.engine.plan import Step, inputs_of
 from hypergraph.engine.run import CallContext, Run
 from hypergraph.exceptions import (
+    AmbiguousStepError,
     GraphChangedError,
     HypergraphError,
     NodeError,
@@ -211,6 +212,7 @@ def refuse_unreadable(
         if isinstance(given.get(error.name or ""), Undecodable):
             return  # what it was given may come from outside again
         raise
+    refuse_other_takes(run, stored, store)
     if around is None:  # else the graph around it takes what it takes, and is asked
         refuse_defaults(run, stored, given_now)
     ended = {record.node_name for record in stored.records if record.status is StepStatus.COMPLETED}
@@ -413,6 +415,50 @@ def _refuse_lost_choice(run: Run, stored: Stored, replay: Replay, reached: int) 
                 'code_change="rerun"; to finish the run as it was, use the code that recorded it.',
                 workflow_id=stored.workflow.id,
             )
+
+
+def refuse_other_takes(run: Run, stored: Stored, store: Checkpointer) -> None:
+    """Raise AmbiguousStepError for a call that has begun, if the code of today gives it other values.
+
+    What it took follows from the history: the recorded graph says which values, and nothing has been made
+    since. Other code takes others by now, or makes one of them first.
+    """
+    if stored.is_same_code or not (stored.workflow.graph or {}).get("nodes"):
+        return
+    recorded = {node["name"]: node for node in stored.workflow.graph["nodes"]}  # type: ignore[index]
+    graph, index, ahead = run.admission.graph, run.plan.index, run.standing.ahead()
+    for effect in open_effects_in(store, stored.workflow):
+        name = effect.path.partition("/")[0]
+        is_asked = effect.step is None and name in index and name in recorded
+        if not is_asked or not ahead >> index[name] & 1 or is_repeatable(graph, effect):
+            continue  # inner steps compare their arguments when they are called
+        why = _other_takes(run, run.plan.steps[index[name]], recorded[name])
+        if why is not None:
+            raise AmbiguousStepError(
+                f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, began without "
+                f"leaving a result, and would be given other values by this code: {why}. Find out what it "
+                "did first: resume the workflow with the code that recorded it.",
+                workflow_id=stored.workflow.id,
+                node_name=run.path_of(effect.path),
+            )
+
+
+def _other_takes(run: Run, step: Step, known: Mapping[str, Any]) -> str | None:
+    """Return how a step that has begun would take other values than then, None if it takes the same."""
+    node, before = step.node, set(known.get("inputs", ()))
+    there = {*run.values, *run.admission.base, *run.admission.made}
+    more = [n for n in node.inputs if n not in before and (n in there or not node.has_default_for(n))]
+    if more or not before.issubset(node.inputs):
+        now, then = (", ".join(map(repr, names)) or "nothing" for names in (node.inputs, sorted(before)))
+        return f"it takes {now}, and took {then}"
+    standing = run.standing
+    if step.index in standing.copy().ready() or standing.pending >> step.index & 1:
+        return None
+    for i in bits(standing.ahead() & standing.layout.before[step.index]):
+        other = run.plan.steps[i]
+        for name in (n for n in node.inputs if n in other.outputs):
+            return f"{other.name!r} makes {name!r} before it"
+    return None
 
 
 def refuse_defaults(run: Run, stored: Stored, given: Collection[str] = ()) -> None:

@@ -256,7 +256,7 @@ class Visit:
         if entry.status == "running":
             if options.repeatable:
                 return NOT_KNOWN
-            self._refuse_other_question(entry, key, given, options)
+            self._refuse_other_question(entry, key, given)
             return self._resolved(entry, key, given, options)
         found: Entry | None = entry
         if entry.payload is not None and self._ledger is not None:
@@ -270,12 +270,9 @@ class Visit:
         self.calls.setdefault(key, None)
         return value
 
-    def _refuse_other_question(self, entry: Entry, key: str, given: Arguments, options: Options) -> None:
-        """Raise AmbiguousStepError where a function would be asked about a call with other arguments."""
-        is_changed = entry.of_other_inputs or entry.former is not None
-        if self._ledger is None or not is_changed or options.on_ambiguous == "rerun":
-            return
-        found = self._ledger.restored(entry)
+    def _refuse_other_question(self, entry: Entry, key: str, given: Arguments) -> None:
+        """Raise AmbiguousStepError where a call that has begun would be made, or asked about, with others."""
+        found = None if self._ledger is None else self._ledger.restored(entry)
         if found is not None and not self._is_same(found, given):
             raise AmbiguousStepError(
                 f"Step {key!r} of node {self.path!r} must not be repeated, and began without leaving a "

@@ -196,12 +196,12 @@ class Renaming:
     def error(self, error: Exception) -> None:
         """Put the names of today into an error about a recorded run: into its text and its attributes."""
         if error.args and isinstance(error.args[0], str):
-            error.args = (self._text(error.args[0]), *error.args[1:])
+            error.args = (self.text(error.args[0]), *error.args[1:])
         for attribute, today in (("name", self.value), ("key", self.value), ("node_name", self.node)):
             if isinstance(name := vars(error).get(attribute), str):
                 setattr(error, attribute, today(name))
 
-    def _text(self, text: str) -> str:
+    def text(self, text: str) -> str:
         """Return a text with the names of today in quotes; ids of workflows stay as they are."""
         here = {*self.nodes, *self.values}  # no name of today is translated once more
 

@@ -213,12 +213,20 @@ class CallableNode(Frozen, HyperNode, Generic[P, R_co]):
         return self.name if self.name == original else f"{original} as {self.name!r}"
 
     def __getstate__(self) -> dict[str, Any]:
-        derived = {*_read(self.func), "_hash", "data_outputs"}
-        state = {name: value for name, value in self.__dict__.items() if name not in derived}
+        # Nothing is read anew: what the function is bound to may have the graph of this node.
+        state = {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
         return {**state, "func": portable(self.func)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(_read(state["func"], state.get("_contexts", ())), **state)
+
+
+_DERIVED = frozenset(  # attributes that follow from others
+    (
+        *("signature", "params", "is_async", "is_generator", "_captured", "__wrapped__", "__name__"),
+        *("__doc__", "__module__", "_hash", "data_outputs"),
+    )
+)
 
 
 def _read(func: Any, contexts: Collection[str] = ()) -> dict[str, Any]:

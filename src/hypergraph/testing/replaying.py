@@ -293,6 +293,7 @@ class Walk:
         None  # collects nodes that unfinished runs have not had; None: they differ by them
     )
     known: dict[Any, Any] = field(default_factory=dict)
+    today: Callable[[str], str] = str  # the path of a node under the names of today
 
     def run(self, graph: Graph, workflow: Workflow) -> Replayed:
         """Replay one run with all that is below it."""
@@ -304,10 +305,11 @@ class Walk:
                 return self._run(graph, workflow.id, "", about)
             named = recorded_as(graph, workflow.graph)
             today, self.execute = self.execute, frozenset(map(_recorded(named), self.execute))
+            self.today = str if named.renaming is None else named.renaming.node
             try:
                 return _named(self._run(named, workflow.id, "", about), named.renaming)
             finally:
-                self.execute = today
+                self.execute, self.today = today, str
         except (
             HypergraphError,
             ValueError,
@@ -346,15 +348,18 @@ class Walk:
         except (HypergraphError, ValueError) as error:
             return self._refused(about, workflow_id, path, error)
         found = list(self._deviations(admission, stored, path, in_open_map))
+        coming = self.known.pop("next", ())
+        inside = list(self._inside(graph, workflow_id, path, about))
+        asks, answered = _asking(stored, path, inside)
         own = Replayed(
             about.workflow_id,
             about.status,
             min(found, key=_place) if found else None,
             tuple(path + name for name in changed_nodes(graph, stored, self._begun(workflow_id))),
-            tuple(path + record.node_name for record in stored.waiting),
-            self.known.pop("next", ()),
+            asks,
+            (*answered, *coming),
         )
-        return _first_of([own, *self._inside(graph, workflow_id, path, about)], own)
+        return _first_of([own, *inside], own)
 
     def _below(self, workflow_id: str) -> list[Workflow]:
         return self.store.backend.children(workflow_id)
@@ -404,7 +409,7 @@ class Walk:
         standing = walk.run(stored.turns, every=True)
         names = [step.name for step in plan.steps]
         for record, instead in watched.forced:
-            other = ", ".join(path + names[index] for index in instead)
+            other = ", ".join(self.today(path + names[index]) for index in instead)
             cause = f"it ran, and now {f'{other} comes' if other else 'the run is over'} before it"
             yield deviation("course", record.node_name, cause, record.round)
         for record, now in watched.moved:
@@ -418,7 +423,7 @@ class Walk:
         new = [name for name in {**unrecorded, **dict.fromkeys(coming)} if before and name not in before]
         if self.added is not None and (not over or in_open_map):
             later = [names[i] for i in bits(standing.ahead()) if before and names[i] not in before]
-            self.added += (path + name for name in dict.fromkeys((*new, *later)))
+            self.added += (self.today(path + name) for name in dict.fromkeys((*new, *later)))
             new, over = [], over and not new
         for name in {*new, *(coming if over else ())}:
             superstep = unrecorded.get(name, last + 1) if name in new else last + 1
@@ -529,12 +534,13 @@ class Walk:
                 was, is_now = (", ".join(_chosen(each)) or "nothing" for each in (record.decision, now))
                 yield f"it chose {was}, and chooses {is_now} now"
             return
+        today = str if graph.renaming is None else graph.renaming.value
         for name, value in made.items():
             if name in node.append and name in now:
                 if not _adds_same(value, now[name]):
-                    yield f"it adds other items to {name}"
+                    yield f"it adds other items to {today(name)}"
             elif name in now and not same(value, now[name]):
-                yield f"it makes another {name}"
+                yield f"it makes another {today(name)}"
 
 
 def _adds_same(before: Any, now: Any) -> bool:
@@ -549,6 +555,21 @@ _LOST = Undecodable("not stored")
 def _place(found: Deviation) -> tuple[int, int]:
     kinds: tuple[Kind, ...] = ("refused", "course", "type", "value")
     return (-1 if found.superstep is None else found.superstep, kinds.index(found.kind))
+
+
+def _asking(stored: Stored, path: str, inside: Sequence[Replayed]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the nodes that wait for an answer, and those that run because theirs is stored."""
+    asks, answered = [], []
+    waiting = [name for each in inside for name in each.asks]
+    going = [name for each in inside for name in each.runs_next]
+    for record in stored.waiting:
+        name = path + record.node_name
+        waits, goes = (any(other.startswith(f"{name}/") for other in names) for names in (waiting, going))
+        if record.answer is not None:
+            answered.append(name)
+        elif waits or not goes:  # a nested graph goes on once nothing in it waits
+            asks.append(name)
+    return tuple(asks), tuple(answered)
 
 
 def _first_of(found: Sequence[Replayed], about: Replayed) -> Replayed:

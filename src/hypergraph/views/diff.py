@@ -203,11 +203,11 @@ class StepPair(TypedDict):
 class FirstDifference(TypedDict):
     """The first position at which the histories differ."""
 
-    kind: str  # path, status, decision or values
+    kind: str  # given (to a fork, before the steps differ), path, status, decision or values
     position: int  # from 0, in the order of supersteps; the number of a step is its index
     a: Step | None
     b: Step | None
-    values: list[ValueChange]  # the outputs that differ there
+    values: list[ValueChange]  # the outputs that differ there, or what was given
 
 
 class NodeTimes(TypedDict):
@@ -282,14 +282,15 @@ def diff(store: Checkpointer, a: str, b: str) -> DiffView:
     first, compared = _first(store, (ours, theirs), (steps_a, steps_b))
     path = _pairs(store, steps_a, steps_b, first.position if first else 0)
     last = path[-1]["position"] if path else -1
-    items, left_out = changed_values(State(store, ours.id), State(store, theirs.id))
+    state = State(store, theirs.id)
+    items, left_out = changed_values(State(store, ours.id), state)
     inside = _Inside(store, ours, theirs)
     return {
         "schema": "hypergraph.diff/1",
         "a": workflow_summary(ours),
         "b": workflow_summary(theirs),
         "same": first is None and not items and inside.is_empty,
-        "first": None if first is None else _first_view(first),
+        "first": None if first is None else _after_given(_first_view(first), items, (ours, theirs), state),
         "compared": compared,
         "path": path,
         "path_left_out": max(len(steps_a), len(steps_b)) - last - 1,
@@ -364,6 +365,17 @@ def _first_view(first: Divergence) -> FirstDifference:
     }
 
 
+def _after_given(
+    first: FirstDifference, items: Sequence[ValueChange], both: Sequence[Workflow], b: State
+) -> FirstDifference:
+    """Return the first difference; of a fork, what it was given before its steps differ."""
+    last = None if first["b"] is None else first["b"]["superstep"]
+    early = {jsonable(n) for n, given in b.payloads.items() if last is None or given.superstep <= last}
+    given = [item for item in items if item["made_by"] is None and item["name"] in early]
+    is_fork = any(one.id == other.forked_from for one, other in (both, both[::-1]))
+    return {**first, "kind": "given", "values": given} if given and is_fork else first
+
+
 def _pairs(
     store: Checkpointer, a: Sequence[StepRecord], b: Sequence[StepRecord], position: int
 ) -> list[StepPair]:
@@ -400,8 +412,8 @@ def _timing(ours: _Times, theirs: _Times) -> list[NodeTimes]:
 
 
 def _times(store: Checkpointer, workflow: Workflow, steps: Sequence[StepRecord]) -> _Times:
-    """Return runs and total time of each node; of a map, those of all its items."""
-    found = [(step.node_name, 1, step.duration_ms or 0.0) for step in steps]
+    """Return runs and total time of each node, without copied steps; of a map, those of all its items."""
+    found = [(step.node_name, 1, step.duration_ms or 0.0) for step in steps if not step.replayed]
     if not steps:
         tallies = store.backend.tally_items(workflow.id)
         found = [(tally.node, tally.steps, tally.total_ms) for tally in tallies]

@@ -83,6 +83,7 @@ class AskedView(TypedDict):
 
     node: str  # with the path of the graphs around it
     keys: list[str]  # the inputs that take its answer
+    item: str | None  # the id of the item that asked: to change its answer alone, resume that with a new turn
     superstep: int  # of this workflow
     status: str  # of its step: paused until an answer is used
     answer: str | None  # "given" and not used yet, "used", "expired", or null: open, or none was needed
@@ -100,7 +101,7 @@ class WorkflowDetail(WorkflowSummary):
     nodes: list[NodeRow]  # in order of first execution; of a map those of its items, unless they are too many
     outdated: list[str]  # nested runs in which something ran by itself since: resume makes the results again
     first_error: Step | None  # with its traceback; in the nested run or item where it happened
-    unresolved: list[UnresolvedNode]  # of a failed run: they began and left no result
+    unresolved: list[UnresolvedNode]  # of a run that nothing runs: they began and left no result
     pause: PauseView | None  # the first question without an answer
     questions: list[QuestionView]  # all open ones, with their paths from this workflow
     asked: list[AskedView]  # the last ones that were asked; those that needed no answer come last
@@ -163,16 +164,24 @@ def asked(store: Checkpointer, found: Workflow) -> list[AskedView]:
     graph = readable_graph(found.graph)
     if graph is None:
         return []
-    rows = sorted(_asked(store, found.id, graph, (), None), key=lambda row: row["superstep"])
+    rows = sorted(_asked(store, found, graph), key=lambda row: row["superstep"])
     waited = [row for row in rows if row["status"] != "completed" or row["answer"] is not None]
     needless = [row for row in rows if row["status"] == "completed" and row["answer"] is None]
     return waited[-ASKED:] + needless + waited[:-ASKED]
 
 
-def _asked(
-    store: Checkpointer, wf: str, graph: StoredGraph, path: tuple[str, ...], superstep: int | None
+def _asked(  # noqa: PLR0917 - a run, and where it stands in another one
+    store: Checkpointer,
+    found: Workflow,
+    graph: StoredGraph,
+    path: tuple[str, ...] = (),
+    superstep: int | None = None,
+    item: str | None = None,
 ) -> Iterator[AskedView]:
     """Yield the questions of a run; one inside of another run was asked in a superstep of that one."""
+    wf = found.id
+    if found.item is not None and path:
+        item = wf
     inside: dict[str, StoredGraph] = {}
     for name, node in graph.nodes.items():
         if node.kind == "interrupt":
@@ -181,6 +190,7 @@ def _asked(
                 yield {
                     "node": jsonable("/".join((*path, name))),
                     "keys": [jsonable(".".join((*path, output))) for output in node.outputs],
+                    "item": jsonable(item),
                     "superstep": at,
                     "status": step.status.value,
                     "answer": answer_state(step),
@@ -199,7 +209,7 @@ def _asked(
         items = [each for each in store.backend.children(child.id)[-ITEMS:] if each.item is not None]
         for run in items or [child]:
             more = (*path, child.node_name or "", *(() if run.item is None else (f"item-{run.item}",)))
-            yield from _asked(store, run.id, below, more, around or 0)
+            yield from _asked(store, run, below, more, around or 0, item)
 
 
 def _asks(structure: Mapping[str, Any]) -> bool:

@@ -83,6 +83,7 @@ def _difference(view: DiffView) -> Iterator[Block]:
 
 _PARTS = 10  # of one value
 _WHAT = {
+    "given": "other values were given",
     "path": "different nodes ran",
     "status": "different status",
     "decision": "a gate chose differently",
@@ -92,8 +93,10 @@ _WHAT = {
 
 def _first(first: FirstDifference) -> list[str]:
     sides = [f"{side}: {_step(first[side])}" for side in ("a", "b")]
-    where = _numbers(_index(first["a"]), _index(first["b"]))
-    return [f"First difference at {where}: {_WHAT[first['kind']]}", *sides]
+    where, what = _numbers(_index(first["a"]), _index(first["b"])), _WHAT[first["kind"]]
+    if first["kind"] == "given":
+        what += f": {', '.join(item['name'] for item in first['values'])}"
+    return [f"First difference at {where}: {what}", *sides]
 
 
 def _numbers(a: int | None, b: int | None) -> str:

@@ -25,6 +25,7 @@ from hypergraph.cli.stores import WF, asked, resuming
 from hypergraph.cli.targets import SERVICES, TARGET, graph_at, target_of
 from hypergraph.display import plural
 from hypergraph.durability.fork import Origin, begin
+from hypergraph.durability.once_only import calls_again, calls_again_with
 from hypergraph.views.problems import NOT_FOUND, REFUSED, Problem
 from hypergraph.views.workflows import workflow_summary
 from hypergraph.views.writes import Forked
@@ -47,6 +48,7 @@ fork_options = (
     VALUES,
     Option("--id", "the id of the fork, default a new one", "NEW"),
     Option("--keep-steps", "keep recorded inner steps of the nodes that run again"),
+    Option("--repeat", "make completed calls with repeatable=False again; else such a fork is refused"),
     *SINGLE_RUN_OPTIONS,
     NEW_TURN,
     CODE_CHANGE,
@@ -66,6 +68,9 @@ def fork(call: Call) -> Reply:
     if store.backend.read_workflow(new) is not None:
         raise Problem(REFUSED, f"Workflow {new!r} already exists; a fork needs a new id")
     if target is None and not pairs and given.values is None and not given.new_turn:
+        _check_point(store, origin, given.at)
+        if given.at is not None and not given.repeat:
+            _refuse_repetition(calls_again(store, None, store.workflow(origin), (), given.at))
         return _only_created(store, (origin, given.at), new, keep_steps=given.keep_steps)
     target = target_of(target, store.workflow(origin).tags, origin, "fork")
     graph = graph_at(target)
@@ -79,11 +84,19 @@ def fork(call: Call) -> Reply:
     edits = given_values(graph.recorded_as(store.workflow(origin).graph), given.values, pairs)
     order = new_order(call, target, graph, edits, options)
     _check_point(store, origin, given.at)
+    if not given.repeat:
+        _refuse_repetition(calls_again_with(store, graph, store.workflow(origin), edits, given.at))
     return reply_to(outcome(order, store), order, store)
 
 
+def _refuse_repetition(said: str | None) -> None:
+    """Raise Problem for a fork that makes calls again, of which a text tells."""
+    if said is not None:
+        hint = "Nothing ran. To change the answer of one item of a map, run that item, see `show`; "
+        raise Problem(REFUSED, said, f"{hint}to make the calls again: --repeat")
+
+
 def _only_created(store: Checkpointer, point: tuple[str, int | None], new: str, *, keep_steps: bool) -> Reply:
-    _check_point(store, *point)
     source = store.backend.read_workflow(point[0])
     assert source is not None  # noqa: S101 - its name was resolved
     like = NewWorkflow(

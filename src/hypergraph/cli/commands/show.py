@@ -9,7 +9,7 @@ from hypergraph.checkpointers.overview import Overview
 from hypergraph.checkpointers.view import view_of
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import duration, owned_status, quoted, suggested, when
+from hypergraph.cli.output import duration, located, owned_status, quoted, suggested, when
 from hypergraph.cli.remembered import APP, ITEMS
 from hypergraph.cli.stores import WF, answer, forking, resuming
 from hypergraph.cli.tables import (
@@ -65,9 +65,11 @@ def show(call: Call) -> Reply:
     def blocks() -> Iterator[Block]:
         yield from _blocks(read, found, steps)
         if found["asked"]:
-            yield asked_table(
-                found["asked"], found["asked_left_out"], forking(call, found["id"], found["tags"])
-            )
+            done = (each["item"] for each in found["asked"] if each["status"] == "completed")
+            item = next(filter(None, done), None)
+            again = "" if item is None else located(suggested("resume", item, "MODULE:GRAPH"), call.database)
+            fork = forking(call, found["id"], found["tags"])
+            yield asked_table(found["asked"], found["asked_left_out"], fork, again)
         if open_calls:
             yield inner_table(open_calls)
         for name, seen in said.items():
@@ -177,6 +179,8 @@ def _next(found: WorkflowDetail, again: str) -> list[str]:
         first = suggested("step", error["workflow"], error["index"])
         is_run = found["parent"] is None and not found["children"]["is_map"]
         return [first, again if is_run else suggested("state", error["workflow"])]
+    if found["unresolved"] and found["pause"] is None:  # a resume is refused as long as that is open
+        return [suggested("state", wf), suggested("steps", wf, options=["--values"])]
     if found["outdated"] and found["parent"] is None and found["pause"] is None:
         return [again]
     if found["failed_inside"] and found["status"] == "completed":

@@ -16,6 +16,7 @@ from hypergraph import AsyncRunner, Graph
 from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.durability.code_changes import serves
 from hypergraph.durability.fork import refuse_map
+from hypergraph.durability.once_only import calls_again_with
 from hypergraph.exceptions import HypergraphError, InvalidAnswerError
 from hypergraph.integrations.mcp.read_tools import FAR, Answer, Source, Wf
 from hypergraph.views.inputs import typed_values
@@ -101,7 +102,7 @@ class RunTools:
         self._graphs = graphs
         self._services = services
 
-    def fork_workflow(
+    def fork_workflow(  # noqa: PLR0917 - arguments of a tool have names
         self,
         workflow_id: Wf,
         new_id: Annotated[str, Field(description="The id of the fork; it must not exist yet")],
@@ -116,10 +117,18 @@ class RunTools:
         ] = None,
         values: Values = None,
         new_turn: NewTurn = False,
+        repeat: Annotated[
+            bool,
+            Field(
+                description="Make completed calls with repeatable=False again, which a person wants",
+                strict=True,
+            ),
+        ] = False,
     ) -> Answer:
         """Fork a workflow: continue from a past superstep, with other values, under a new id.
 
-        The original stays as it is. Only nodes that depend on the new values run again.
+        The original stays as it is. Only nodes that depend on the new values run again; a fork
+        that would make completed calls with repeatable=False again is refused.
         Returns the fork as show_workflow does.
         """
         store, wf = self._source.known(workflow_id)
@@ -127,7 +136,12 @@ class RunTools:
         if store.backend.read_workflow(new_id) is not None:
             raise Problem(REFUSED, f"Workflow {new_id!r} already exists", "Pass another new_id")
         options = {"fork_from": (wf, at), "on_internal_override": "ignore"}  # a fork takes values for outputs
-        return self._run(store, require_workflow(store, wf), new_id, values, new_turn=new_turn, **options)
+        origin = require_workflow(store, wf)
+        if not repeat:
+            said = calls_again_with(store, self._graph_of(origin), origin, values or {}, at)
+            if said is not None:
+                raise Problem(REFUSED, said, "To make them again, fork once more with repeat=true")
+        return self._run(store, origin, new_id, values, new_turn=new_turn, **options)
 
     def resume_workflow(
         self, workflow_id: Wf, values: Values = None, new_turn: NewTurn = False, restart: Restart = None

@@ -71,7 +71,7 @@ function SideCard({ letter, side }) {
 }
 
 const WORDS = /** @type {Record<string, string>} */ ({
-  path: "Different nodes ran", status: "Different status", decision: "A gate chose differently", values: "Different outputs",
+  given: "Other values were given", path: "Different nodes ran", status: "Different status", decision: "A gate chose differently", values: "Different outputs",
 });
 
 /** @param {{step: any, workflow: string}} props */
