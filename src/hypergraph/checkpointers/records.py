@@ -807,11 +807,8 @@ def _status(workflow: Workflow, failed: int = 0) -> str:
 
 
 def failed_inside(workflows: Iterable[Workflow]) -> dict[str, int]:
-    """Return how many runs failed inside of workflows whose status does not show it, read on demand.
-
-    The status of a map, which has no steps, is that of its items.
-    """
-    asked = [w for w in workflows if w.step_count and w.status.value not in ("failed", "partial")]
+    """Return how many runs failed inside of workflows whose status does not show it, read on demand."""
+    asked = [w for w in workflows if w.status.value not in ("failed", "partial")]
     count = next((w.load_failed for w in asked if w.load_failed is not None), None)
     return {} if count is None else count([w.id for w in asked])
 
