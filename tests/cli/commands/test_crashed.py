@@ -17,12 +17,15 @@ import pytest
 from hypergraph import Graph, interrupt, node
 from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.cli import main
+from hypergraph.views.row_details import row_details
+
+BAD = 1
 
 
 @node(output_name="y")
 def work(x: int) -> int:
     time.sleep(0.03)
-    if x == 1:
+    if x == BAD:
         raise ConnectionError("no")
     if str(x) == os.environ.get("DIE_AT"):
         os._exit(9)
@@ -47,17 +50,20 @@ ASKED = Graph([work, ask], name="asked")
 DESK = Graph([ASKED.as_node(name="each").map_over("x", error_handling="continue")], name="desk")
 
 
+def killed(*words: str, folder: Path | None = None) -> int:
+    """Return the exit code of a command whose process kills itself."""
+    environment = os.environ | {"DIE_AT": "3", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "hypergraph", *words, "--db", "runs.db"]
+    return subprocess.run(command, env=environment, cwd=folder, check=False).returncode
+
+
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file with what processes have left that were killed at the last item."""
     file = tmp_path_factory.mktemp("crashed") / "runs.db"
-    environment = os.environ | {"DIE_AT": "3", "PYTHONPATH": os.pathsep.join(sys.path)}
     for name in ("SHOP", "DEEP", "DESK"):
-        words = ("run", f"{__name__}:{name}", "x=[0, 1, 2, 3]", "--id", name.lower(), "--db", file)
-        ended = subprocess.run(
-            [sys.executable, "-m", "hypergraph", *words], env=environment, cwd=file.parent, check=False
-        )
-        assert ended.returncode == 9
+        run = ("run", f"{__name__}:{name}", "x=[0, 1, 2, 3]", "--id", name.lower())
+        assert killed(*run, folder=file.parent) == 9
     return file
 
 
@@ -109,3 +115,69 @@ def test_a_parent_works_as_long_as_what_is_inside_of_it(said: Said) -> None:
     assert took["deep"] >= took["deep/shop"] >= took["deep/shop/each"] >= 120
     assert took["shop"] >= took["shop/each"] >= 120
     assert "shop" in said("ls", "--where", "duration >= 120ms")
+
+
+def test_nested_steps_of_a_run_that_has_not_ended_are_in_its_profile(said: Said) -> None:
+    found = {item["path"]: item["count"] for item in document(said, "stats", "--last", "3")["items"]}
+    assert found == {"each/work": 6, "shop/each/work": 3, "each/ask": 2}
+    assert "p50 and p95 leave out failures, Total does not" in said("stats", "--last", "3")
+    assert "p50 and p95 leave out failures, Total does not" in said("stats")
+
+
+def test_the_timeline_of_a_run_that_has_not_ended_has_what_ran_inside(said: Said) -> None:
+    for wf, path in (("shop", "each/work"), ("deep", "shop/each/work")):
+        text = said("timeline", wf)
+        assert f"Workflow: {wf} | active (owner process is gone)" in text
+        assert path in text
+        assert "free slots" not in text
+        found = document(said, "timeline", wf)
+        assert found["alive"] is False
+        assert found["busy_ms"] >= found["critical"]["length_ms"] >= 90
+        assert [node["path"] for node in found["critical"]["nodes"]] == [path]
+        assert [row["node"] for row in found["items"]][: path.count("/")] == path.split("/")[:-1]
+
+
+def test_a_gap_between_two_crashes_is_no_work(said: Said) -> None:
+    time.sleep(1)
+    assert killed("resume", "shop", f"{__name__}:SHOP") == 9
+    each = next(row for row in document(said, "timeline", "shop")["items"] if row["node"] == "each")
+    assert 90 <= each["duration_ms"] < 900
+
+
+def test_a_crashed_run_with_an_open_question_is_to_be_resumed(said: Said) -> None:
+    shown = said("show", "desk")
+    following = shown.rpartition("next:")[2]
+    assert "answer desk each.item-0.ok=..." in following
+    assert "errors desk" in following
+    assert "resume desk" in following
+
+
+def test_failed_steps_have_their_duration(said: Said) -> None:
+    row = next(line for line in said("steps", "shop/each/item-1").splitlines() if "FAILED" in line)
+    assert "—" not in row
+
+
+def test_where_a_run_is_has_the_name_of_a_map_once(said: Said) -> None:
+    store = SqliteCheckpointer("runs.db")
+    (found,) = row_details(store, ["deep"])["items"]
+    assert found["running"] == ["shop/each/work"]
+    assert found["error"] is not None
+    assert found["error"]["message"] == "no"
+
+
+def test_a_path_of_a_node_in_a_condition_is_refused_with_the_right_form(said: Said) -> None:
+    assert "node:work" in said("ls", "--where", "node:each/work status = failed")
+    assert "shop" in said("ls", "--where", "node:work status = failed")
+
+
+def test_resolved_errors_are_marked(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    (group,) = document(said, "errors", "--all")["items"]
+    assert (group["resolved"], group["no_result"]) == (False, False)
+    assert "Resolved" not in said("errors")
+    monkeypatch.setattr(f"{__name__}.BAD", -1)
+    for name in ("SHOP", "DEEP", "DESK"):
+        said("resume", name.lower(), f"{__name__}:{name}", "--restart", "node")
+    assert document(said, "errors")["items"] == []
+    (group,) = document(said, "errors", "--all")["items"]
+    assert group["resolved"] is True
+    assert "Resolved" in said("errors", "--all")
