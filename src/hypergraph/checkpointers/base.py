@@ -775,6 +775,7 @@ class Checkpointer:
         tag: str | Mapping[str, str] | Iterable[str] | None = None,
         where: str | None = None,
         due: bool = False,
+        answered: bool = False,
         limit: int | None = 100,
         cursor: str | None = None,
     ) -> WorkflowList:
@@ -790,6 +791,7 @@ class Checkpointer:
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
             due: Only those that are due: a deadline has passed, a timer has fired or a signal was sent.
+            answered: Only those with an answer that no run has used yet.
             limit: At most this many, by default 100: `total` says how many there are. None for all.
             cursor: The `next_cursor` of the page before.
 
@@ -816,6 +818,7 @@ class Checkpointer:
             tag=tag,
             where=where,
             due=due,
+            answered=answered,
             limit=limit,
             cursor=cursor,
         )
@@ -856,6 +859,7 @@ class Checkpointer:
         tag: str | Mapping[str, str] | Iterable[str] | None = None,
         where: str | None = None,
         due: bool = False,
+        answered: bool = False,
         limit: int | None = 100,
         cursor: str | None = None,
     ) -> WorkflowList:
@@ -871,6 +875,7 @@ class Checkpointer:
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
             due: Only those that are due: a deadline has passed, a timer has fired or a signal was sent.
+            answered: Only those with an answer that no run has used yet.
             limit: At most this many, by default 100: `total` says how many there are. None for all.
             cursor: The `next_cursor` of the page before.
 
@@ -887,6 +892,7 @@ class Checkpointer:
             tag=tag,
             where=where,
             due=due,
+            answered=answered,
             limit=limit,
             cursor=cursor,
         )
