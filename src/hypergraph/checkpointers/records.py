@@ -164,7 +164,7 @@ class StepRecord:
     retry_of: int | None = None  # the superstep that it belongs to, if something failed there before
     rerun_at: int | None = None  # the superstep at which it was begun anew, with changed code
     answer: dict[str, Any] | None = None  # to its question, by name, as long as it is not used
-    answered_by: str | None = None  # who gave the answer, if that is known
+    answered_by: str | None = None  # who gave the answer, if that is known, or "on_ambiguous" what it made
     answered_at: str | None = None  # when, as an ISO time in UTC
     error_attributes: dict[str, Any] = field(default_factory=dict)  # of a failure: its plain attributes
     waited_ms: float | None = None  # how long it waited for a worker or a free slot; None if it did not
@@ -482,6 +482,7 @@ def _plain(value: Any) -> Any:
     return jsonable(value)
 
 
+LOOKED_UP = "on_ambiguous"  # who "answered" in place of a call that an earlier process began
 PAUSE = ""  # the name under which the pause of a step is kept; no output can be called so
 ANSWER = "?"  # likewise, of an answer that is not used yet
 STREAM = "~"  # likewise, of chunks of a stream
