@@ -56,7 +56,7 @@ class Screen:
             return
         if reply.header or reply.blocks is not tuple:
             print(self._laid_out(reply))
-        for number, command in enumerate(reply.next[:2]):
+        for number, command in enumerate(reply.next[:3]):
             lead = "     " if number else "\nnext:"
             print(self._dim(f"{lead} {escape(located(command, self.database))}"))
 

@@ -65,7 +65,9 @@ def show(call: Call) -> Reply:
         yield from _blocks(read, found, steps)
         if found["asked"]:
             yield asked_table(
-                found["asked"], found["asked_left_out"], forking(call, found["id"], found["tags"])
+                found["asked"],
+                found["asked_left_out"],
+                forking(call, found["id"], found["tags"], found["graph"]),
             )
         if open_calls:
             yield inner_table(open_calls)
@@ -194,7 +196,8 @@ def _next(found: WorkflowDetail, again: str) -> list[str]:
     if found["questions"]:
         return [again]
     if found["alive"] is False:
-        return [again, suggested("state", wf)]
+        errors = [suggested("errors", wf)] if found["failed_inside"] else []
+        return [again, *errors, suggested("state", wf)]
     return [suggested("state", wf), suggested("steps", wf, options=["--values"])]
 
 
