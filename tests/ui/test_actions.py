@@ -184,7 +184,7 @@ def test_a_workflow_is_deleted_with_its_children(server: Served) -> None:
         ("resume", {"id": "loop-1", "values": {"n": 1}, "new_turn": "yes"}, 400, "Expected `bool`"),
         ("resume", {"id": "loop-1", "new_turn": True}, 400, "none are given"),
         ("resume", {"id": "map-1"}, 409, "is a map"),
-        ("resume", {"id": "map-1/item-1"}, 409, "runs inside 'map-1'"),
+        ("resume", {"id": "outer-1/inside"}, 409, "runs inside 'outer-1'"),
         ("start", {"graph": "loop", "values": {"m": 1}}, 400, "'m' is not an input of graph 'loop'"),
         ("start", {"graph": "loop", "values": {"n": "five"}}, 400, "Invalid value for n: 'five' is not int"),
         ("fork", {"id": "loop-1", "values": {"m": 1}}, 400, "'m' is not an input"),
@@ -265,3 +265,31 @@ def test_a_server_that_stops_leaves_its_runs_resumable(tmp_path: Path) -> None:
     assert found.status in (WorkflowStatus.STOPPED, WorkflowStatus.ACTIVE)
     store.backend.release(store.backend.claim("long", NewWorkflow(), store.encoding))  # nobody holds it
     store.close()
+
+
+def test_who_gives_an_answer_is_kept(server: Served) -> None:
+    server.wish("start", graph="review", values={"topic": "rum"}, id="by-1")
+    settled(server, "by-1")
+    assert server.wish("answer", id="by-1", answer=True, by="ann").status == 200
+    assert settled(server, "by-1", but="paused")["status"] == "completed"
+    step = server.ask("step", id="by-1", index=1).document
+    assert (step["answer"], step["answered_by"]) == ("used", "ann")
+
+
+def test_an_item_is_run_by_itself_with_corrected_inputs(server: Served, tmp_path: Path) -> None:
+    file = tmp_path / "right.txt"
+    file.write_text("four", encoding="utf-8")
+    server.wish("start", graph="files", values={"path": [str(tmp_path / "wrong")]}, id="files-2")
+    assert settled(server, "files-2")["failed_inside"] == 1
+    item = "files-2/file/item-0"
+    trace = server.ask("workflow", id="files-2").document["first_error"]["traceback"]
+    assert "hypergraph/engine" not in trace
+    assert "concurrent/futures" not in trace
+    (row,) = server.ask("row_details", id="files-2").document["items"]
+    assert row["error"]["node"] == "measure"
+    assert server.wish("resume", id=item, values={"path": str(file)}).status == 200
+    assert settled(server, item, but="failed")["status"] == "completed"
+    assert server.wish("resume", id="files-2").status == 200
+    with server.listening() as news:
+        while server.ask("value", id="files-2", key="size").document["value"] != [4]:
+            next(news)

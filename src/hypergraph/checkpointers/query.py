@@ -100,7 +100,13 @@ def parse_where(text: str) -> tuple[Clause, ...]:
         if token == "node:":  # noqa: S105 - a token of the language, no secret
             if not tokens:
                 raise ValueError(f"where={text!r}: a node's name must follow on node:")
-            clauses.append((_unquoted(tokens.pop()), []))
+            name = _unquoted(tokens.pop())
+            if "/" in name:
+                alone = name.rpartition("/")[2]
+                raise ValueError(
+                    f"where={text!r}: name the node alone, node:{alone}; it is found in nested graphs too"
+                )
+            clauses.append((name, []))
         elif token.lower() != "and":
             if len(tokens) < 2:
                 raise ValueError(
@@ -246,6 +252,7 @@ class Query(NamedTuple):
     cursor: str | None = None
     due: datetime | None = None  # only those with a deadline or timer up to this moment, or a kept signal
     ids: frozenset[str] | None = None  # only these
+    answered: bool = False  # only those with an answer, in them or below, that no run has used yet
     order: str = ""  # one of ORDERS with "-up" or "-down"; newest first if it is empty
 
     def admits(
@@ -253,6 +260,7 @@ class Query(NamedTuple):
         workflow: "Workflow",
         steps: "Callable[[], Iterable[StepRecord]]",
         is_signalled: "Callable[[Workflow], bool] | None" = None,
+        is_answered: "Callable[[Workflow], bool] | None" = None,
     ) -> bool:
         """Return whether the workflow is among those asked for; `steps` reads them and those below."""
         if self.parent is not None:
@@ -273,6 +281,7 @@ class Query(NamedTuple):
                 or (workflow.due is not None and workflow.due <= self.due)
                 or (is_signalled is not None and is_signalled(workflow))
             )
+            and (not self.answered or (is_answered is not None and is_answered(workflow)))
             and all(clause.holds(workflow, steps) for clause in self.where)
         )
 
@@ -296,6 +305,7 @@ FILTERS = (
     Filter(
         "due", "only those that are due: a deadline has passed, a timer has fired or a signal was sent", ""
     ),
+    Filter("answered", "only those with an answer that no run has used yet", ""),
     Filter("where", 'a condition, like "node:embed duration > 1s" or "duration > 5m"', "EXPR"),
 )
 
@@ -311,6 +321,7 @@ class Filters(TypedDict, total=False):
     tag: str | Mapping[str, str] | Iterable[str] | None
     where: str | None
     due: bool
+    answered: bool
     limit: int | None
     cursor: str | None
 
@@ -325,6 +336,7 @@ def parse(
     tag: str | Mapping[str, str] | Iterable[str] | None = None,
     where: str | None = None,
     due: bool = False,
+    answered: bool = False,
     limit: int | None = 100,
     cursor: str | None = None,
 ) -> Query:
@@ -344,6 +356,7 @@ def parse(
         limit=checked_limit(limit),
         cursor=cursor,
         due=now() if _is_on(due) else None,
+        answered=_is_on(answered),
     )
 
 

@@ -164,7 +164,7 @@ class StepRecord:
     retry_of: int | None = None  # the superstep that it belongs to, if something failed there before
     rerun_at: int | None = None  # the superstep at which it was begun anew, with changed code
     answer: dict[str, Any] | None = None  # to its question, by name, as long as it is not used
-    answered_by: str | None = None  # who gave the answer, if that is known
+    answered_by: str | None = None  # who gave the answer, if that is known, or "on_ambiguous" what it made
     answered_at: str | None = None  # when, as an ISO time in UTC
     error_attributes: dict[str, Any] = field(default_factory=dict)  # of a failure: its plain attributes
     waited_ms: float | None = None  # how long it waited for a worker or a free slot; None if it did not
@@ -496,6 +496,7 @@ def _plain(value: Any) -> Any:
     return jsonable(value)
 
 
+LOOKED_UP = "on_ambiguous"  # who "answered" in place of a call that an earlier process began
 PAUSE = ""  # the name under which the pause of a step is kept; no output can be called so
 ANSWER = "?"  # likewise, of an answer that is not used yet
 STREAM = "~"  # likewise, of chunks of a stream
@@ -827,11 +828,8 @@ def _status(workflow: Workflow, failed: int = 0) -> str:
 
 
 def failed_inside(workflows: Iterable[Workflow]) -> dict[str, int]:
-    """Return how many runs failed inside of workflows whose status does not show it, read on demand.
-
-    The status of a map, which has no steps, is that of its items.
-    """
-    asked = [w for w in workflows if w.step_count and w.status.value not in ("failed", "partial")]
+    """Return how many runs failed inside of workflows whose status does not show it, read on demand."""
+    asked = [w for w in workflows if w.status.value not in ("failed", "partial")]
     count = next((w.load_failed for w in asked if w.load_failed is not None), None)
     return {} if count is None else count([w.id for w in asked])
 

@@ -56,7 +56,7 @@ class Screen:
             return
         if reply.header or reply.blocks is not tuple:
             print(self._laid_out(reply))
-        for number, command in enumerate(reply.next[:2]):
+        for number, command in enumerate(reply.next[:3]):
             lead = "     " if number else "\nnext:"
             print(self._dim(f"{lead} {escape(located(command, self.database))}"))
 
@@ -224,8 +224,9 @@ def status(name: str) -> str:
 
 def owned_status(found: WorkflowSummary) -> str:
     """Return the status of a workflow, and of an active one whether its owner process is gone."""
-    failed = f" ({found['failed_inside']} failed inside)" if found["failed_inside"] else ""
-    return status(found["status"]) + (" (owner process is gone)" if found["alive"] is False else failed)
+    notes = ["owner process is gone"] if found["alive"] is False else []
+    notes += [f"{found['failed_inside']} failed inside"] if found["failed_inside"] else []
+    return status(found["status"]) + (f" ({', '.join(notes)})" if notes else "")
 
 
 def duration(ms: float | None) -> str:

@@ -35,6 +35,14 @@ def is_taken(tags: Mapping[str, str]) -> bool:
         return False
 
 
+def place_of(graph: str | None) -> str:
+    """Return how a command names a graph: as the settings do, or else by what is to be put in."""
+    try:
+        return graph if graph is not None and graph in known_graphs() else "MODULE:GRAPH"
+    except Problem:
+        return "MODULE:GRAPH"
+
+
 def why_not(remembered: str) -> str | None:
     """Return why a remembered graph is not taken, None if it is. Raises Problem for malformed settings."""
     known = known_graphs()

@@ -12,7 +12,7 @@ from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call
 from hypergraph.cli.output import located, suggested
 from hypergraph.cli.registry import module_of
-from hypergraph.cli.remembered import is_taken
+from hypergraph.cli.remembered import is_taken, place_of
 from hypergraph.display import escape, plural
 from hypergraph.views.problems import NOT_FOUND, REFUSED, Problem
 from hypergraph.views.stores import resolve, store_at
@@ -70,13 +70,13 @@ def resuming(store: Checkpointer, found: Workflow, options: Sequence[str] = ()) 
     for run in (found, whole):
         if run.status is WorkflowStatus.ACTIVE and run.id in owners and owners[run.id].alive:
             return suggested("watch", run.id)
-    graph = () if is_taken(tags_of(store, whole)) else ("MODULE:GRAPH",)
+    graph = () if is_taken(tags_of(store, whole)) else (place_of(whole.graph_name),)
     return suggested("resume", whole.id, *graph, options=options)
 
 
-def forking(call: Call, workflow_id: str, tags: Mapping[str, str]) -> str:
+def forking(call: Call, workflow_id: str, tags: Mapping[str, str], graph: str | None) -> str:
     """Return the command that forks a workflow, without values and superstep."""
-    own = suggested("fork", workflow_id) + ("" if is_taken(tags) else " MODULE:GRAPH")
+    own = suggested("fork", workflow_id, *(() if is_taken(tags) else (place_of(graph),)))
     return located(own, call.database)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +26,7 @@ from hypergraph.views.workflows import WorkflowSummary
 
 ROWS = 20  # of a table
 _BAR = 20  # characters
-_PACKAGE_FRAME = r'  File "[^"]*[/\\]hypergraph[/\\](engine|runners|executors|durability)[/\\]'
+_NEEDLESS, _ALIKE = "needed no answer", 3  # and how many such questions are listed
 _STEP_COLUMNS = ("Step", "Superstep", "Node", "Duration", "Status", "Decision", "Run", "Value")
 _STATISTICS = ("Node", "Runs", "Total", "Avg", "Errors", "Cached")
 
@@ -54,7 +53,7 @@ def inner_cells(inner: InnerStepView) -> tuple[str, str, str]:
     """Return the key of an inner step, indented, its duration and its status."""
     failed = inner["status"] == "failed"
     how = failed_status(inner["error"]) if failed else inner["status"]
-    return f"  {inner['key']}", execution_time(None if failed else inner["duration_ms"]), how
+    return f"  {inner['key']}", execution_time(inner["duration_ms"]), how
 
 
 def inner_table(steps: Sequence[InnerStepView]) -> Table:
@@ -83,10 +82,18 @@ def step_status(step: Step) -> str:
         return failed_status(step["error"], attempts=step["attempt"])
     if step["status"] == "completed" and (step["cached"] or step["replayed"]):
         return "cached" if step["cached"] else "skipped"
-    by = f" by {step['answered_by']}" if step["answered_by"] else ""
-    answers = {"given": f", answered{by}", "unused": ", answer unused", "expired": ", deadline passed"}
-    answer = f", answered{by}" if by else answers.get(step["answer"] or "", "")
-    return step["status"] + after(step["attempt"]) + answer + (" (partial)" if step["partial"] else "")
+    return (
+        step["status"] + after(step["attempt"]) + answered(step) + (" (partial)" if step["partial"] else "")
+    )
+
+
+def answered(found: Any) -> str:
+    """Return what has made the outputs of a step in place of its function; empty if nothing has."""
+    if found["looked_up"]:
+        return ", looked up"
+    by = f" by {found['answered_by']}" if found["answered_by"] else ""
+    others = {"unused": ", answer unused", "expired": ", deadline passed"}
+    return others.get(found["answer"] or "", f", answered{by}" if found["answer"] or by else "")
 
 
 def decision(step: Step) -> str:
@@ -200,8 +207,8 @@ def _size(size: int | None) -> str:
 
 
 def step_time(step: Step) -> str:
-    """Return the duration of a step; that of a failed one is not shown."""
-    return execution_time(None if step["status"] == "failed" else step["duration_ms"])
+    """Return the duration of a step."""
+    return execution_time(step["duration_ms"])
 
 
 def _outputs(step: Step) -> str:
@@ -220,7 +227,7 @@ def added_text(added: Sequence[str] | None) -> str:
 
 
 def error_lines(step: Step, most: int | None = None) -> list[str]:
-    """Return a failed step with the last `most` lines of its traceback, without frames of this package."""
+    """Return a failed step with the last `most` lines of its traceback."""
     what = typed_error(step["error_type"], step["error"] or "")
     head = f"{step['workflow']}, step {step['index']}, {step['node']}: {what}"
     return [head, *trace_lines(step.get("traceback"), most)]
@@ -247,18 +254,11 @@ def unresolved_lines(nodes: Sequence[UnresolvedNode]) -> list[str]:
 
 
 def trace_lines(traceback: str | None, most: int | None = None) -> list[str]:
-    """Return the last `most` lines of a traceback, indented, without frames of this package."""
-    lines = _of_user(traceback).rstrip("\n").split("\n") if traceback else []
+    """Return the last `most` lines of a traceback, indented."""
+    lines = traceback.rstrip("\n").split("\n") if traceback else []
     if most is not None and len(lines) > most:
         lines = [f"... {plural(len(lines) - most, 'line')} before", *lines[-most:]]
     return [f"  {line}" for line in lines]
-
-
-def _of_user(traceback: str) -> str:
-    """Return a traceback without the frames that call a node; all of them if no other is left."""
-    head, *frames = re.split(r'^(?=  File ")', traceback, flags=re.MULTILINE)
-    own = [frame for frame in frames if not re.match(_PACKAGE_FRAME, frame)]
-    return head + "".join(own) if own else traceback
 
 
 def _waits(question: QuestionView) -> str:
@@ -296,18 +296,23 @@ def asked_table(asked: Sequence[AskedView], left_out: int, fork: str, again: str
     `again` is the one for the item of the first question that was asked in one and has its answer.
     A fork before a map would run all of its items again.
     """
-    rows = []
+    rows, needless = [], 0
     for question in asked:
+        how = _how(question)
+        needless += how == _NEEDLESS
+        if how == _NEEDLESS and needless > _ALIKE:
+            continue
         at, pairs = question["fork_at"], " ".join(f"{key}=..." for key in question["keys"])
         before = "" if at is None or question["item"] is not None else f"{pairs} --at {at}"
-        rows.append((question["node"], question["superstep"], _how(question), before))
+        rows.append((question["node"], question["superstep"], how, before))
     has_point = any(row[-1] for row in rows)
-    notes = [f"... and {plural(left_out, 'more question')}"] if left_out else []
+    more = needless - _ALIKE
+    notes = [f"... and {more} more that {_NEEDLESS}"] if more > 0 else []
+    notes += [f"... and {plural(left_out, 'more question')}"] if left_out else []
     notes += [f"To fork: {fork} KEY=... --at N"] if has_point else []
     if again:
         notes.append(f"For another answer of one item: {again} KEY=... --new-turn; then resume the whole")
-    more = "; ".join(notes)
-    return Table(("Question", "Superstep", "Status", "Fork before it"), rows, more)
+    return Table(("Question", "Superstep", "Status", "Fork before it"), rows, "; ".join(notes))
 
 
 def _how(question: AskedView) -> str:
@@ -323,7 +328,7 @@ def _how(question: AskedView) -> str:
         case "completed", "expired":
             return "answered by its default"
         case "completed", _:  # its function has answered, or it is a timer
-            return "needed no answer"
+            return _NEEDLESS
     return question["status"]
 
 

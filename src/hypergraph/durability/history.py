@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache, partial
@@ -534,6 +534,21 @@ def active_time(workflow: Workflow, parts: Iterable[StepRecord | Workflow], befo
     return max(known, before + covered(parts)) if workflow.status is WorkflowStatus.ACTIVE else known
 
 
+def left_inside(store: Checkpointer, workflow: Workflow) -> Iterator[StepRecord | Workflow]:
+    """Yield what ran inside of a workflow whose process died: no step of the workflow has its time yet.
+
+    Nothing is read of other workflows. What a fork has copied did not run.
+    """
+    if workflow.status is not WorkflowStatus.ACTIVE:
+        return
+    for child in store.backend.children(workflow.id):
+        if child.status is not WorkflowStatus.ACTIVE and child.forked_from is None:
+            yield child
+        elif len(child.id) > len(workflow.id):  # the id of a child begins with its parent's; no circle does
+            yield from store.steps(child.id, values=False)
+            yield from left_inside(store, child)
+
+
 def covered(parts: Iterable[StepRecord | Workflow]) -> float:
     """Return for how many milliseconds at least one of the parts ran; what a fork has copied did not run."""
     spans = sorted(
@@ -592,11 +607,10 @@ class Stored:
         """The versions of the inputs."""
         return {name: version for name, (version, _) in self.inputs.items()}
 
-    @property
-    def active_time(self) -> float:
-        """The milliseconds that it has worked before."""
+    def active_time(self, inside: Iterable[StepRecord | Workflow] = ()) -> float:
+        """Return for how many milliseconds it has worked before; `inside` is what ran in nested runs."""
         before = 0.0 if self.summary is None else float(self.summary["worked"])
-        return active_time(self.workflow, self.tail, before)
+        return active_time(self.workflow, [*self.tail, *inside], before)
 
     @property
     def finished(self) -> set[str]:

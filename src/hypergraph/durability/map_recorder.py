@@ -53,6 +53,7 @@ from hypergraph.durability.history import (
     active_time,
     incomparable,
     inputs_in,
+    left_inside,
 )
 from hypergraph.durability.once_only import (
     once_only,
@@ -174,7 +175,7 @@ class MapRecorder:
             self.kept.update(given)
         if parent is None:
             count_spent(self.store, map_run.context, existing.id)
-        self.active_time[map_run] = active_time(existing, items)
+        self.active_time[map_run] = active_time(existing, left_inside(self.store, existing))
         code = with_version(existing, new.version)
         if code is not None or existing.status is not WorkflowStatus.ACTIVE:
             self.store.backend.write(

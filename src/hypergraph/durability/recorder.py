@@ -78,6 +78,7 @@ from hypergraph.durability.history import (
     Stored,
     incomparable,
     is_other,
+    left_inside,
     produced,
     stored_in,
 )
@@ -559,7 +560,9 @@ class WorkflowRecorder:
         """Release a workflow that cannot be continued; a fork that is refused is removed again."""
         if isinstance(error, CrashLoopError):
             stored = self._stored(run)
-            worked = None if stored is None else stored.active_time  # by processes that have died
+            worked = None  # by processes that have died
+            if stored is not None:
+                worked = stored.active_time(left_inside(self.store, stored.workflow))
             self.store.backend.write(
                 self.store.encoding.commit(claim, status=WorkflowStatus.FAILED, duration_ms=worked, full=True)
             )
@@ -921,12 +924,13 @@ class WorkflowRecorder:
             warn_of_given_up(run, stored, asked_last, work.news, work.again)
         past, code, given = self._restore(run, stored, work)
         left = given_up(run, stored, self.store) if not is_detached and (past.given_up or waiting) else []
+        has_nested = any(step.kind == "graph" for step in run.plan.steps)
         run.journal = Journal(
             self.store,
             claim,
             run,
             self.writer,
-            active_time=stored.active_time,
+            active_time=stored.active_time(left_inside(self.store, stored.workflow) if has_nested else ()),
             tolerate=self.tolerate if self.is_lenient else None,
             is_detached=is_detached,
         )

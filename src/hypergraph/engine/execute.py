@@ -342,6 +342,7 @@ async def _call_function(run: Run, step: Step, superstep: int, outcome: StepOutc
     if run.journal is not None and not step.node.repeatable:
         known = await run.context.kernel.settle(partial(run.journal.known_result, step, superstep))
         if known is not NOT_KNOWN:
+            outcome.answered_by = "on_ambiguous"
             return _resolved(step, known)
     if step.direct and type(run.context.kernel) is SyncKernel and run.context.deadline is None:
         outcome.called = True

@@ -19,8 +19,10 @@ from hypergraph.checkpointers import Checkpointer, Workflow
 from hypergraph.checkpointers.records import outermost
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.durability.once_only import calls_again_with
+from hypergraph.engine.plan import graph_inside
 from hypergraph.events.types import Event
 from hypergraph.exceptions import CheckpointError
+from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.ui.apps import Apps
 from hypergraph.views.cancel import cancelled
 from hypergraph.views.export import imported
@@ -78,6 +80,7 @@ class Answer(msgspec.Struct, forbid_unknown_fields=True):
     answer: Any
     key: str | None = None
     question: str | None = None  # its id; without it the answer counts for what is asked under the key now
+    by: str | None = None  # who gives it
     graph: str | None = None
 
 
@@ -173,21 +176,14 @@ class Actions:
             return Deleted(schema="hypergraph.deleted/1", ids=[jsonable(action.id)], deleted=count)
         if isinstance(action, Fork):
             return self._fork(found, action)
-        if isinstance(action, Answer) and not self._can_run(found):
-            return self._keep_answer(action)
+        if isinstance(action, Answer):
+            return self._answer(found, action)
+        if found.item is not None:
+            return self._run_item(found, action)
         if found.parent_id is not None:
             whole = outermost(action.id)
             raise Problem(REFUSED, f"{action.id!r} runs inside {whole!r}: resume that one")
-        if isinstance(action, Answer) and self._can_keep(action):
-            graph = self._graph_for(found, action.graph)
-            self._keep_answer(action)
-            return self._run(graph, {}, workflow_id=action.id)
-        graph = self._graph_for(found, action.graph)
-        if isinstance(action, Answer):
-            return self._run(graph, {self._key(action): action.answer}, workflow_id=action.id)
-        options = {"new_turn": action.new_turn, "restart": action.restart}
-        values = typed_values(graph.recorded_as(found.graph), action.values)
-        return self._run(graph, values, workflow_id=action.id, **options)
+        return self._resume(self._graph_for(found, action.graph), found, action)
 
     def close(self) -> None:
         """Stop active runs; each can be resumed."""
@@ -224,6 +220,41 @@ class Actions:
             raise Problem(REPEATS, said, "To make them again, fork once more with repeat=true")
         return self._run(graph, values, workflow_id=name, **options)
 
+    def _answer(self, found: Workflow, action: Answer) -> Done:
+        if not self._can_run(found):
+            return self._keep_answer(action)
+        if self._can_keep(action):
+            graph = self._graph_for(found, action.graph)
+            self._keep_answer(action)
+            return self._run(graph, {}, workflow_id=action.id)
+        if action.by is not None:
+            raise Problem(REFUSED, "No step can keep who gives this answer", "Leave out `by`")
+        return self._run(
+            self._graph_for(found, action.graph), {self._key(action): action.answer}, workflow_id=action.id
+        )
+
+    def _resume(self, graph: Graph, found: Workflow, action: Resume) -> Started:
+        options = {"new_turn": action.new_turn, "restart": action.restart}
+        values = typed_values(graph.recorded_as(found.graph), action.values)
+        return self._run(graph, values, workflow_id=action.id, **options)
+
+    def _run_item(self, item: Workflow, action: Resume) -> Started:
+        """Run an item of a map by itself: with its graph, or with that inside of the graph around it."""
+        whole = self._graph_around(item.id)
+        if whole is None or (action.graph or item.graph_name) in self.graphs:
+            return self._resume(self._graph_for(item, action.graph), item, action)
+        self._check_code()
+        names, parent = [], item.parent_id
+        while parent is not None and (around := self.store.backend.read_workflow(parent)) is not None:
+            names += [around.node_name] if around.item is None and around.node_name else []
+            parent = around.parent_id
+        for name in reversed(names):
+            node = whole.nodes.get(name)
+            if not isinstance(node, GraphNode):
+                raise Problem(REFUSED, f"{item.id!r} runs inside {name!r}, which the graph does not have")
+            whole = graph_inside(whole, node)
+        return self._resume(whole, item, action)
+
     def _can_run(self, found: Workflow) -> bool:
         """Say whether an answer can resume the workflow at once: parts of others, and maps, wait for code."""
         is_known = found.graph_name in self.graphs or (found.graph_name is None and len(self.graphs) == 1)
@@ -234,18 +265,23 @@ class Actions:
 
         Raises Problem for a question that is not open.
         """
+        if action.question is None and action.by is None:
+            return False
+        key = self._key(action)
+        for question in self.store.questions(action.id):
+            if question.id == action.question or (action.question is None and key in question.keys):
+                return not question.inner and len(question.keys) == 1
         if action.question is None:
             return False
-        for question in self.store.questions(action.id):
-            if question.id == action.question:
-                return not question.inner and len(question.keys) == 1
         raise no_longer_open(action.id)
 
     def _keep_answer(self, action: Answer) -> Answered:
         key = self._key(action)
         try:
             graph = self._graph_around(action.id)
-            self.store.answer(action.id, key, action.answer, question=action.question, graph=graph)
+            self.store.answer(
+                action.id, key, action.answer, by=action.by, question=action.question, graph=graph
+            )
         except (ValueError, TypeError) as error:
             raise Problem(USAGE, str(error)) from error
         return {

@@ -315,20 +315,22 @@ class _Table:
         """Return a step without empty fields, and without those that the columns have."""
         if step.values is None and (step.status is StepStatus.PAUSED or not self.trees.is_full):
             step = self.store.step(self.run.id, step.index) or step
+        told = shown_step(step, failure=True)
         shown = {
             "in": [[jsonable(name), version] for name, version in step.input_versions.items()],
             "out": [self._made(step, name) for name in self._names(step)],
             "decision": jsonable(step.decision),
             "error": jsonable(step.error),
             "error_type": jsonable(step.error_type),
-            "traceback": jsonable(step.traceback),
+            "traceback": told.get("traceback"),
             "attempt_errors": jsonable(list(step.attempt_errors)),
             "error_attributes": jsonable(step.error_attributes),
             "waited_ms": step.waited_ms,
             "pause": None if step.pause is None else pause_view(step.pause),
-            "answer": shown_step(step)["answer"],
+            "answer": told["answer"],
             "given_answer": None if step.answer is None else describe(step.answer),
-            "answered_by": jsonable(step.answered_by),
+            "answered_by": told["answered_by"],
+            "looked_up": told["looked_up"],
             "answered_at": jsonable(step.answered_at),
             "retry_of": step.retry_of,
             "queued_at": iso(step.queued_at),

@@ -41,7 +41,8 @@ class ErrorGroup(TypedDict):
     error_type: str | None
     message: str  # the first line of the latest
     variants: int  # how many different first lines there are
-    unresolved: bool  # the node began and left no result; no step of it has failed
+    no_result: bool  # the node began and left no result; no step of it has failed
+    resolved: bool  # all of them ended well later, or were repeated
     count: int  # steps, each once however often it was tried
     attempts: int  # executions of these steps that failed
     last_at: str | None
@@ -113,20 +114,25 @@ def errors(
         count += 1
         if count > _MOST:
             break
-        if not resolved and _is_repeated(store, found, workflow, visits):
+        is_left = found.status in _FAILED and not _is_repeated(store, found, workflow, visits)
+        if not (resolved or is_left):
             continue
         if graph is None or graph in _graphs(store, found):
             failed = _last_failures(store, found.id, resolved)
-            for step, attempts in failed:
+            for step, attempts, is_done in failed:
                 failure = step.node_name, step.error_type, first_line(step.error or "", 200)
-                groups.add(failure, found.id, step.completed_at or step.created_at, attempts)
+                ended = step.completed_at or step.created_at
+                groups.add(failure, found.id, ended, attempts, resolved=is_done or not is_left)
             is_told = found.reason is not None and found.status is WorkflowStatus.FAILED
             if is_told and found.node_name is None:  # else by the step of the graph around it
                 kind, _, text = (found.reason or "").partition(": ")
-                groups.add(("", kind, first_line(text, 200)), found.id, found.completed_at)
+                groups.add(
+                    ("", kind, first_line(text, 200)), found.id, found.completed_at, resolved=not is_left
+                )
             elif not failed and found.status is WorkflowStatus.FAILED:
                 for _, node in store.backend.read_announced(found.id):
-                    groups.add((node, None, NO_RESULT), found.id, found.completed_at)
+                    at = found.completed_at
+                    groups.add((node, None, NO_RESULT), found.id, at, resolved=not is_left)
     return {
         "schema": "hypergraph.errors/1",
         "items": list(groups.found.values())[:limit],
@@ -213,22 +219,21 @@ def _failures(store: Checkpointer, wf: str) -> Iterator[StepRecord]:
                 yield step
 
 
-def _last_failures(store: Checkpointer, wf: str, resolved: bool) -> list[tuple[StepRecord, int]]:
-    """Return the last failure of each step of a workflow itself, and how many there were of that step.
+def _last_failures(store: Checkpointer, wf: str, resolved: bool) -> list[tuple[StepRecord, int, bool]]:
+    """Return the last failure of each step of a workflow itself, how many it had, and if it ended well since.
 
-    Steps that ended well since are left out unless `resolved`.
+    Those that did are left out unless `resolved`.
     """
     found: dict[tuple[str, int], tuple[StepRecord, int]] = {}
     for step in _failures(store, wf):  # the last one first
         last, attempts = found.get((step.node_name, step.round), (step, 0))
         found[step.node_name, step.round] = last, attempts + 1
-    if resolved:
-        return list(found.values())
     done: dict[str, int] = {}
     for tally in store.backend.tally_steps(wf):
         if tally.status is StepStatus.COMPLETED:
             done[tally.node] = max(tally.last, done.get(tally.node, -1))
-    return [each for each in found.values() if each[0].index > done.get(each[0].node_name, -1)]
+    every = [(*each, each[0].index <= done.get(each[0].node_name, -1)) for each in found.values()]
+    return [each for each in every if resolved or not each[2]]
 
 
 # What differs between messages of the same failure: quoted texts, ids and numbers.
@@ -244,7 +249,15 @@ class _Groups:
         self.found: dict[Failure, ErrorGroup] = {}
         self._messages: dict[Failure, set[str]] = {}
 
-    def add(self, failure: Failure, workflow_id: str, at: datetime | None, attempts: int = 1) -> None:
+    def add(
+        self,
+        failure: Failure,
+        workflow_id: str,
+        at: datetime | None,
+        attempts: int = 1,
+        *,
+        resolved: bool = False,
+    ) -> None:
         """Add one step that failed, with how often it did."""
         node, error_type, message = failure
         alike = node, error_type, _VARYING.sub("#", message)
@@ -255,7 +268,8 @@ class _Groups:
                 "error_type": jsonable(error_type),
                 "message": message,
                 "variants": 0,
-                "unresolved": error_type is None and message == NO_RESULT,
+                "no_result": error_type is None and message == NO_RESULT,
+                "resolved": True,
                 "count": 0,
                 "attempts": 0,
                 "last_at": iso(at),
@@ -266,6 +280,7 @@ class _Groups:
         messages = self._messages.setdefault(alike, set())
         messages.add(message)
         group["variants"] = len(messages)
+        group["resolved"] &= resolved
         group["count"] += 1
         group["attempts"] += attempts
         wf = jsonable(workflow_id)

@@ -43,8 +43,10 @@ def typed_values(
             fitting[name] = fitted(name, value, _declared(graph, name, mapped), is_text=name in texts)
         except Problem:
             recorded = name if graph.renaming is None else graph.renaming.recorded(name)
-            if (key := key_in_items(graph, recorded)) is None:
+            item = found[0] if (found := _ITEM.match(recorded)) else "item-0"
+            if (key := key_in_items(graph, recorded.removeprefix(f"{item}."))) is None:
                 raise
+            key = key.replace("item-0", item, 1)
             raise Problem(USAGE, str(name_alone(name, key.partition(".")[0], [key]))) from None
     return fitting
 

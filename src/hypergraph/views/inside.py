@@ -8,12 +8,14 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import NamedTuple
 
-from hypergraph.checkpointers import Checkpointer
+from hypergraph.checkpointers import Checkpointer, WorkflowStatus
 from hypergraph.checkpointers.backend import StepOutline
+from hypergraph.checkpointers.query import Query
 
 MOST = 2000  # runs that are read
 _HELD = 10.0  # milliseconds: what stood still for longer was held up by something else
 _SLACK = 0.5  # milliseconds by which the clocks of steps may differ
+_ACTIVE = WorkflowStatus.ACTIVE
 _DEEPEST = 20  # levels of nested graphs
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -60,12 +62,18 @@ class Inside:
         """Return the steps of a run alone."""
         return [self._ran(line, run, run, "", ()) for line in self.store.backend.read_outlines(run)]
 
-    def of(self, run: str) -> list[Ran]:
-        """Return the steps of a run, and of those below it."""
-        return list(self._below(run, run, "", (), set()))
+    def of(self, run: str, *, is_open: bool = False) -> list[Ran]:
+        """Return the steps of a run, and of those below it; if it is open, of those without a step too."""
+        return list(self._below(run, run, "", (), set(), is_open))
 
-    def _below(
-        self, run: str, item: str, prefix: str, around: tuple[tuple[str, int], ...], seen: set[str]
+    def _below(  # noqa: PLR0917 - a place in a tree
+        self,
+        run: str,
+        item: str,
+        prefix: str,
+        around: tuple[tuple[str, int], ...],
+        seen: set[str],
+        is_open: bool,
     ) -> Iterator[Ran]:
         if run in seen:  # attempts of a nested graph continue one run; a damaged store may have circles
             return
@@ -80,9 +88,14 @@ class Inside:
             yield self._ran(line, run, item, prefix, around)
             if line.child is not None:
                 inner = (*around, (run, line.idx))
-                yield from self._below(line.child, item, f"{prefix}{line.node}/", inner, seen)
-        for each in [] if lines else self.store.backend.read_items(run):
-            yield from self._below(each.id, item, prefix, around, seen)
+                yield from self._below(line.child, item, f"{prefix}{line.node}/", inner, seen, False)
+        items = [] if lines else self.store.backend.read_items(run)
+        for each in items:
+            yield from self._below(each.id, item, prefix, around, seen, each.status == _ACTIVE.value)
+        if is_open and not items:
+            active = Query(parent=run, statuses=frozenset((_ACTIVE,)), limit=None)
+            for child in self.store.backend.find(active)[0]:
+                yield from self._below(child.id, item, f"{prefix}{child.node_name}/", around, seen, True)
 
     def _ran(
         self, line: StepOutline, run: str, item: str, prefix: str, around: tuple[tuple[str, int], ...]

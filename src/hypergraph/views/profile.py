@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from hypergraph.checkpointers import Checkpointer, Workflow
+from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
 from hypergraph.checkpointers.backend import StepOutline, percentile
 from hypergraph.checkpointers.query import parse
 from hypergraph.display import jsonable
@@ -69,7 +69,7 @@ def profile(store: Checkpointer, *, graph: str | None = None, last: int = LAST) 
     found, total, _ = store.backend.find(parse(graph=graph, limit=last))
     reading = _Reading(store)
     for run in found:
-        reading.add(run.id, "", 0)
+        reading.add(run.id, "", 0, is_open=run.status is not WorkflowStatus.COMPLETED)
     took = sorted(run.duration_ms for run in found if run.duration_ms is not None and _is_whole(run))
     whole = sum(each.own for each in reading.nodes.values()) or 1.0
     items = [_node(path, each, whole) for path, each in reading.nodes.items()]
@@ -117,8 +117,8 @@ class _Reading:
         self._nested = 0
         self._left: dict[str, float] = {}  # of nested runs: time not yet taken off the steps they belong to
 
-    def add(self, run_id: str, prefix: str, depth: int) -> None:
-        """Add the steps of a run, or of the items of a map."""
+    def add(self, run_id: str, prefix: str, depth: int, *, is_open: bool) -> None:
+        """Add the steps of a run, or of the items of a map; inside of an open one are runs without a step."""
         lines = self.store.backend.read_outlines(run_id)
         for line in lines:
             if not line.replayed:
@@ -127,9 +127,12 @@ class _Reading:
             found = self.nodes.get(f"{prefix}{usage.node}")
             if found is not None:
                 found.usage[usage.name] = found.usage.get(usage.name, 0) + usage.amount
-        if not lines:
-            for item in self.store.backend.read_items(run_id):
-                self._inside(item.id, prefix, depth)
+        items = [] if lines else self.store.backend.read_items(run_id)
+        for item in items:
+            self._inside(item.id, prefix, depth, is_open=item.status != "completed")
+        if is_open and not items:
+            for child in self.store.backend.children(run_id):  # those that no step has noted yet
+                self._nested_run(child.id, f"{prefix}{child.node_name}", depth)
 
     def _step(self, line: StepOutline, path: str, depth: int) -> None:
         found = self.nodes.setdefault(path, _Times())
@@ -155,11 +158,12 @@ class _Reading:
         child = self.store.backend.read_workflow(child_id)
         self._left[child_id] = 0.0 if child is None else child.duration_ms or 0.0
         if child is not None:
-            self._inside(child_id, f"{path}/", depth)
+            is_open = child.status is not WorkflowStatus.COMPLETED
+            self._inside(child_id, f"{path}/", depth, is_open=is_open)
 
-    def _inside(self, run_id: str, prefix: str, depth: int) -> None:
+    def _inside(self, run_id: str, prefix: str, depth: int, *, is_open: bool) -> None:
         if self._nested >= _NESTED or depth >= _DEEPEST:
             self.left_out += 1
             return
         self._nested += 1
-        self.add(run_id, prefix, depth + 1)
+        self.add(run_id, prefix, depth + 1, is_open=is_open)

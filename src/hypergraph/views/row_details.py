@@ -68,7 +68,8 @@ def row_details(store: Checkpointer, id: Sequence[str]) -> RowDetailsPage:
     store = view_of(store, artifacts=False)
     found = [store.backend.read_workflow(workflow_id) for workflow_id in id]
     used = store.backend.total_usage([workflow.id for workflow in found if workflow is not None])
-    items = [_details_of(store, workflow, used) for workflow in found if workflow is not None]
+    failed = store.backend.count_failed([workflow.id for workflow in found if workflow is not None])
+    items = [_details_of(store, workflow, used, failed) for workflow in found if workflow is not None]
     return {"schema": "hypergraph.row_details/1", "items": items}
 
 
@@ -89,8 +90,10 @@ def counts(store: Checkpointer, **filters: Any) -> CountsView:
     return {"schema": "hypergraph.counts/1", "counts": totals}
 
 
-def _details_of(store: Checkpointer, found: Workflow, used: Mapping[str, dict[str, float]]) -> RowDetails:
-    broken = found.status in (WorkflowStatus.FAILED, WorkflowStatus.PARTIAL)
+def _details_of(
+    store: Checkpointer, found: Workflow, used: Mapping[str, dict[str, float]], failed: Mapping[str, int]
+) -> RowDetails:
+    broken = found.status in (WorkflowStatus.FAILED, WorkflowStatus.PARTIAL) or found.id in failed
     return {
         "id": jsonable(found.id),
         "error": first_error(store, found.id) if broken else None,
@@ -137,10 +140,13 @@ def _running(store: Checkpointer, found: Workflow, depth: int = 0) -> list[str]:
     nested = store.backend.find(active)[0] if depth < _DEEPEST else []
     paths = []
     for child in nested:
-        name = child.node_name or f"item {child.item}"
         inside = _running(store, child, depth + 1)
-        paths += [f"{name}/{path}" for path in inside] or [name]
-    if not paths and 0 < found.step_count <= _LONG:
+        if child.item is None or child.node_name is None:  # else its map has the name already
+            name = child.node_name or f"item {child.item}"
+            inside = [f"{name}/{path}" for path in inside] or [name]
+        paths += inside
+    is_map = not found.step_count and bool(store.backend.read_items(found.id))
+    if not paths and not is_map and found.step_count <= _LONG:
         paths = upcoming(store, found) or []
     return [jsonable(path) for path in paths[:3]]
 

@@ -1,5 +1,6 @@
 """Steps as answers show them: the short form of lists, and one step in full with its values."""
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, NotRequired, TypedDict
@@ -7,7 +8,7 @@ from typing import Any, NotRequired, TypedDict
 from hypergraph.answers import described
 from hypergraph.checkpointers import Checkpointer, Question, StepRecord, StepStatus
 from hypergraph.checkpointers.history import Addition, History, additions
-from hypergraph.checkpointers.records import NOT_FETCHED, Payload
+from hypergraph.checkpointers.records import LOOKED_UP, NOT_FETCHED, Payload
 from hypergraph.checkpointers.view import view_of
 from hypergraph.display import bounded, closest, iso, jsonable
 from hypergraph.records import PauseInfo
@@ -33,6 +34,11 @@ from hypergraph.views.values import (
     step_ref,
 )
 
+# A frame of what calls a node: of this package, or of the thread that a call was handed to.
+_CALLING_FRAME = (
+    r'  File "[^"]*[/\\](hypergraph[/\\](engine|runners|executors|durability)[/\\]'
+    r'|concurrent[/\\]futures[/\\]thread\.py")'
+)
 _ERROR = 2000  # characters of an error in a list; one step has all of it
 SIDES = ("input", "output")
 NO_RESULT = "began without leaving a result"  # what is said of a node that was announced and never ended
@@ -97,10 +103,11 @@ class Step(TypedDict):
     partial: bool
     answer: str | None  # to its question: "given" and not used yet, "used", "expired", or "unused" for good
     answered_by: str | None  # who gave it, if that is known
+    looked_up: bool  # an earlier process began the call, and on_ambiguous has returned what it made
     inner: NotRequired[list[InnerStepView]]  # calls that its function made with ctx.step, if it made any
     usage: NotRequired[dict[str, float]]  # what was recorded with ctx.record, if anything was
     outputs: NotRequired[list[StepValue]]  # if values were asked for
-    traceback: NotRequired[str | None]  # if failures were asked for
+    traceback: NotRequired[str | None]  # if failures were asked for; without the frames that call the node
 
 
 class UnresolvedNode(TypedDict):
@@ -150,12 +157,26 @@ def shown_step(step: StepRecord, *, failure: bool = False) -> Step:
         "child": step.child_workflow_id,
         "partial": step.partial,
         "answer": answer_state(step),
-        "answered_by": step.answered_by,
+        "answered_by": None if looked_up(step) else step.answered_by,
+        "looked_up": looked_up(step),
     }
     if failure:
-        shown["error"], shown["traceback"] = step.error or "", step.traceback
+        shown["error"], shown["traceback"] = step.error or "", step.traceback and of_user(step.traceback)
     found: Step = jsonable(shown)
     return found
+
+
+def of_user(traceback: str) -> str:
+    """Return a traceback without the frames that call a node; all of them if no other is left."""
+    kept, is_ours = [], False
+    for line in traceback.splitlines(keepends=True):
+        if line.startswith('  File "'):
+            is_ours = re.match(_CALLING_FRAME, line) is not None
+        elif not line.startswith("    "):  # the error, after the last frame
+            is_ours = False
+        if not is_ours:
+            kept.append(line)
+    return "".join(kept) if any(line.startswith('  File "') for line in kept) else traceback
 
 
 def unresolved_nodes(found: Iterable[tuple[str, str]]) -> list[UnresolvedNode]:
@@ -221,6 +242,11 @@ def answer_state(step: StepRecord) -> str | None:
     if step.expired:
         return "expired"
     return "used" if step.answered_at is not None else None
+
+
+def looked_up(step: StepRecord) -> bool:
+    """Say whether on_ambiguous has returned what an earlier call of the step made."""
+    return step.answered_by == LOOKED_UP and step.answered_at is None
 
 
 def question_view(question: Question) -> QuestionView:

@@ -151,7 +151,7 @@ class CriticalNode(TypedDict):
     path: str  # names from the outermost graph inwards, joined by "/"
     steps: int  # its executions on the path
     duration_ms: float  # of a nested graph with its nodes
-    self_ms: float  # the same without the nodes inside of it: there they waited, for free slots or others
+    self_ms: float  # the time in which no step of the path ran inside of it
     share: float  # of `self_ms` in the length of the path, 0 to 1: the shares of all nodes add up to 1
 
 
@@ -176,6 +176,13 @@ class Critical:
     times: dict[str, list[float]] = field(default_factory=dict)  # by path
     followed: int = 0
     left_out: int = 0
+
+    def add(self, inside: Critical) -> None:
+        """Add the path through a nested run after this one."""
+        self.length_ms += inside.length_ms
+        self.steps |= inside.steps
+        self.times |= inside.times
+        self.left_out += inside.left_out
 
     def view(self, total_ms: float | None) -> CriticalPath:
         """Return the path as answers show it, of a run that took this long."""
@@ -208,20 +215,60 @@ class Critical:
         }
 
 
-def critical_path(store: Checkpointer, workflow: Workflow) -> Critical:
-    """Return the critical path of a workflow, or of a map."""
+def critical_path(store: Checkpointer, workflow: Workflow, prefix: str = "") -> Critical:
+    """Return the critical path of a workflow, or of a map; `prefix` is the path of the graphs around it."""
     critical = Critical()
+    walk, chain, known = _Walk(store, critical), None, set()
     if workflow.step_count:
         history = History(store, workflow.id)
         chain = longest_chain(history, workflow.graph)
-        critical.length_ms, critical.own = chain.length_ms, len(chain.steps)
         critical.busy_ms = sum(map(chain.cost, history.steps))
-        _Walk(store, critical).along(workflow.id, chain, "")
+        known = {step.child_workflow_id for step in history.steps}  # continued by this process
+    elif items := items_of(store, workflow):
+        critical.busy_ms = sum(walk.worked(item) for item in items)
+        critical.length_ms, critical.own = walk.through(workflow, items, prefix)
         return critical
-    items = items_of(store, workflow)
-    critical.busy_ms = sum(item.duration_ms or 0.0 for item in items)
-    critical.length_ms, critical.own = _Walk(store, critical).through(workflow, items, "")
+    children = [child for child in running_in(store, workflow) if child.id not in known]
+    inside, chain = _open_part(store, children, prefix, chain)
+    if chain is not None:
+        critical.length_ms, critical.own = chain.length_ms, len(chain.steps)
+        walk.along(workflow.id, chain, prefix)
+    for each, is_on_path in inside:
+        critical.busy_ms += each.busy_ms
+        if is_on_path:
+            critical.add(each)
     return critical
+
+
+def _open_part(
+    store: Checkpointer, children: Iterable[Workflow], prefix: str, chain: Chain | None
+) -> tuple[list[tuple[Critical, bool]], Chain | None]:
+    """Return the paths of nested runs without a step, whether each is on the path, and what comes before."""
+    found: list[tuple[Critical, bool]] = []
+    longest, rest = 0.0 if chain is None else chain.length_ms, chain
+    for child in children:
+        inside = critical_path(store, child, f"{prefix}{child.node_name}/")
+        inside.steps.add((child.id, None))
+        steps = () if chain is None else chain.steps
+        before = [step for step in steps if (step.completed_at or step.created_at) <= child.created_at]
+        length = 0.0 if chain is None else sum(map(chain.cost, before))
+        is_longer = length + inside.length_ms > longest
+        if is_longer:
+            found = [(each, False) for each, _ in found]
+            longest = length + inside.length_ms
+            rest = None if chain is None else Chain(chain.cost, tuple(before), length)
+        found.append((inside, is_longer))
+    return found, rest
+
+
+def running_in(store: Checkpointer, workflow: Workflow) -> list[Workflow]:
+    """Return nested runs that have not ended: their steps are recorded when they end."""
+    if workflow.status is not WorkflowStatus.ACTIVE:
+        return []
+    active = Query(parent=workflow.id, statuses=frozenset([WorkflowStatus.ACTIVE]), limit=_INSIDE)
+    found = store.backend.find(active)[0][::-1]
+    # The id of a child begins with its parent's; a damaged store may have circles.
+    return [child for child in found if child.item is None and len(child.id) > len(workflow.id)]
 
 
 def items_of(store: Checkpointer, workflow: Workflow) -> list[Workflow]:
@@ -267,6 +314,15 @@ class _Walk:
             return
         self.through(child, items_of(self.store, child), prefix, step.completed_at, took)
 
+    def worked(self, item: Workflow) -> float:
+        """Return for how long an item worked: as long as something in it ran, if its end is not known."""
+        if item.duration_ms is not None:
+            return item.duration_ms
+        ran = Inside(self.store, item.created_at).of(item.id, is_open=True)
+        return sum(
+            end - begin for begin, end in joined((each.begin, each.end) for each in ran if not each.copied)
+        )
+
     def through(
         self,
         found: Workflow,
@@ -279,13 +335,17 @@ class _Walk:
         inside = Inside(self.store, found.created_at)
         last = inf if end is None else inside.moment(end) + _SLACK
         first = -inf if took is None else last - took - 2 * _SLACK
-        ran = [each for item in items for each in inside.of(item.id)]
+        ran = [each for item in items for each in inside.of(item.id, is_open=_is_open(item))]
         chain = last_chain(each for each in ran if first <= each.begin and each.end <= last)
         self.critical.left_out += inside.left_out
         for each in chain:
             self.critical.steps.update([(each.item, None), *each.around, (each.run, each.number)])
             self.critical.times.setdefault(f"{prefix}{each.path}", []).append(each.took)
         return sum(each.took for each in chain), len(chain)
+
+
+def _is_open(run: Workflow) -> bool:
+    return run.status is WorkflowStatus.ACTIVE
 
 
 _LONG = 20_000  # steps up to which the critical path, which needs all of them, is computed by default
@@ -335,6 +395,7 @@ class TimelineView(TypedDict):
     schema: str  # hypergraph.timeline/1
     workflow: str
     status: str
+    alive: bool | None  # of an active one, whether its owner process lives
     created_at: str
     total_ms: float | None  # from start to end, without the time between a failure and a resume
     busy_ms: float | None  # the sum over its steps; more than the total if they ran in parallel
@@ -378,6 +439,7 @@ def timeline(
         "schema": "hypergraph.timeline/1",
         "workflow": jsonable(workflow.id),
         "status": workflow.status.value,
+        "alive": rows.since is not None if _is_open(workflow) else None,
         "created_at": iso(workflow.created_at) or "",
         "total_ms": took,
         "busy_ms": None if path is None else path.busy_ms,
@@ -418,7 +480,7 @@ class _Rows:
         self.inside = Inside(store, workflow.created_at)
         self._latest: dict[str, dict[str, int]] = {}  # by workflow: the last step of each nested run
         self._known: dict[str, list[Ran]] = {}  # what ran in a nested run, or in an item
-        self._lives = _lives(store, workflow)
+        self.since = _runs_since(store, workflow)
 
     def step(self, workflow: Workflow, step: StepRecord, depth: int) -> Iterator[TimelineRow]:
         """Yield the row of a step, and those of its nested run: below the last attempt, if it had several."""
@@ -479,8 +541,10 @@ class _Rows:
     def item(self, item: Workflow, depth: int) -> Iterator[TimelineRow]:
         """Yield the row of an item of a map, or of a nested run without a step yet, and the rows inside."""
         inside, left_out = self._inside(item.id, depth)
-        start = self._since(item.created_at)
-        running = item.status is WorkflowStatus.ACTIVE
+        end = self._since(item.created_at) + (item.duration_ms or 0.0)
+        took = item.duration_ms
+        if _is_open(item):
+            end, took = self._until(item), self._worked(item)
         yield {
             "workflow": jsonable(item.id),
             "index": None,
@@ -490,8 +554,8 @@ class _Rows:
             "superstep": item.parent_superstep,
             "visit": item.visit,
             "depth": depth,
-            "start_ms": start,
-            "duration_ms": max(0.0, self._until(item) - start) if running else item.duration_ms,
+            "start_ms": end - (took or 0.0),
+            "duration_ms": took,
             "status": item.status.value,
             "critical": self._is_critical(item, None),
             "child": jsonable(item.id),
@@ -499,12 +563,10 @@ class _Rows:
         }
         yield from inside
 
-    def running(self, workflow: Workflow) -> Iterator[TimelineRow]:
-        """Yield rows of nested runs that are still running: their steps are recorded when they end."""
-        if workflow.status is WorkflowStatus.ACTIVE:
-            active = Query(parent=workflow.id, statuses=frozenset([WorkflowStatus.ACTIVE]), limit=_INSIDE)
-            for child in self.store.backend.find(active)[0][::-1]:
-                yield from self.item(child, 0)
+    def running(self, workflow: Workflow, depth: int = 0) -> Iterator[TimelineRow]:
+        """Yield rows of nested runs that are still running."""
+        for child in running_in(self.store, workflow):
+            yield from self.item(child, depth)
 
     def _inside(self, child_id: str | None, depth: int) -> tuple[Sequence[TimelineRow], int]:
         child = (
@@ -515,8 +577,11 @@ class _Rows:
         if child.step_count:
             steps = self.store.steps(child.id, limit=_INSIDE, values=False)
             rows = [row for step in steps for row in self.step(child, step, depth + 1)]
+            rows += self.running(child, depth + 1)
             return rows, max(0, child.step_count - len(steps))
         items = items_of(self.store, child)
+        if not items:
+            return [*self.running(child, depth + 1)], 0
         return [row for item in items[:_INSIDE] for row in self.item(item, depth + 1)], max(
             0, len(items) - _INSIDE
         )
@@ -530,9 +595,9 @@ class _Rows:
         depth = row["depth"] + 1
         if items:
             name = items[0].node_name or items[0].graph_name or ""
-            yield self._times(child, name, depth, items, [self._span(item) for item in items])
+            yield self._times(child, name, depth, items)
             depth += 1
-        lines = [ran for run in items or [child] for ran in self._ran(run.id)]
+        lines = [ran for run in items or [child] for ran in self._ran(run)]
         found: dict[str, list[Ran]] = {}
         for ran in lines:
             found.setdefault(ran.path, []).append(ran)
@@ -553,9 +618,7 @@ class _Rows:
                 "busy": joined(spans, _SPANS),
             }
 
-    def _times(
-        self, child: Workflow, name: str, depth: int, items: Sequence[Workflow], spans: Sequence[Span]
-    ) -> NodeTimes:
+    def _times(self, child: Workflow, name: str, depth: int, items: Sequence[Workflow]) -> NodeTimes:
         return {
             "workflow": jsonable(child.id),
             "node": jsonable(name),
@@ -563,8 +626,7 @@ class _Rows:
             "depth": depth,
             "count": len(items),
             "duration_ms": sum(
-                end - begin if item.duration_ms is None else item.duration_ms
-                for item, (begin, end) in zip(items, spans, strict=True)
+                self._worked(item) if item.duration_ms is None else item.duration_ms for item in items
             ),
             "status": _worst(item.status.value for item in items),
             "critical": self._any_critical((item.id, None) for item in items),
@@ -582,26 +644,25 @@ class _Rows:
 
     def _busy_in(self, run: Workflow) -> list[Span]:
         """Return when something ran in a nested run or an item: what is inside of it now has no steps yet."""
-        spans = [(ran.begin, ran.end) for ran in self._ran(run.id) if not ran.copied]
-        if run.status is WorkflowStatus.ACTIVE:
-            spans.append(self._span(run))
+        spans = [(ran.begin, ran.end) for ran in self._ran(run) if not ran.copied]
+        if _is_open(run) and self.since is not None:
+            spans.append((max(self._since(run.created_at), self._since(self.since)), self._since(now())))
         return spans
-
-    def _span(self, run: Workflow) -> Span:
-        begin = self._since(run.created_at)
-        ends = self._until(run) if run.status is WorkflowStatus.ACTIVE else begin + (run.duration_ms or 0.0)
-        return begin, max(begin, ends)
 
     def _until(self, run: Workflow) -> float:
         """Return up to when an active run went on: now, or the last sign of a process that is gone."""
-        if self._lives:
+        if self.since is not None:
             return self._since(now())
-        return max((ran.end for ran in self._ran(run.id)), default=self._since(run.created_at))
+        return max((ran.end for ran in self._ran(run)), default=self._since(run.created_at))
 
-    def _ran(self, run: str) -> list[Ran]:
-        if run not in self._known:
-            self._known[run] = self.inside.of(run)
-        return self._known[run]
+    def _worked(self, run: Workflow) -> float:
+        """Return for how long something ran in an active run, without the time in which no process did."""
+        return sum(end - begin for begin, end in joined(self._busy_in(run)))
+
+    def _ran(self, run: Workflow) -> list[Ran]:
+        if run.id not in self._known:
+            self._known[run.id] = self.inside.of(run.id, is_open=_is_open(run))
+        return self._known[run.id]
 
     def _any_critical(self, places: Iterable[tuple[str, int | None]]) -> bool | None:
         return None if self.critical is None else any(place in self.critical.steps for place in places)
@@ -613,12 +674,10 @@ class _Rows:
         return (moment - self.begin).total_seconds() * 1000
 
 
-def _lives(store: Checkpointer, workflow: Workflow) -> bool:
-    """Tell whether the process of an active workflow lives: that of the outermost run around it."""
-    if workflow.status is not WorkflowStatus.ACTIVE:
-        return False
-    owner = store.backend.read_owners([workflow.id]).get(workflow.id)
-    return owner is not None and owner.alive
+def _runs_since(store: Checkpointer, workflow: Workflow) -> datetime | None:
+    """Return since when the process of an active workflow runs it, None if it is gone."""
+    owner = store.backend.read_owners([workflow.id]).get(workflow.id) if _is_open(workflow) else None
+    return owner.since if owner is not None and owner.alive else None
 
 
 def _outer_first(path: str, found: Mapping[str, Sequence[Ran]]) -> list[tuple[int, float]]:

@@ -20,6 +20,7 @@ from hypergraph.structure import StoredGraph, readable_graph
 from hypergraph.views.inner import call_text, has_value
 from hypergraph.views.lookup import last_superstep, map_hint, require_workflow
 from hypergraph.views.problems import NOT_FOUND, Problem
+from hypergraph.views.step import answer_state, looked_up
 from hypergraph.views.values import ITEMS, Brief, StepRef, brief, line_of, step_ref
 
 _MOST = 100  # values in one answer
@@ -76,7 +77,12 @@ class WhyValue(TypedDict):
     made_by: StepRef | None
     child: str | None  # the nested run that made it, which has more
     corrected: list[Corrected]  # items of that run, if it is a map, that took other inputs than `sources`
-    answered_by: str | None  # who answered the question of the step, if that is known
+    answer: (
+        str | None
+    )  # to the question of the step: "used", "expired", or null: none was needed, or it asks nothing
+    answered_by: str | None  # who gave it, if that is known
+    asks: bool  # the step asks a question
+    looked_up: bool  # an earlier process began the call, and on_ambiguous has returned what it made
     decided_by: StepRef | None  # the gate that let the step run
     decided_on: list[Source]  # what that gate took, and the gate that let it run, and so on
     calls: list[InnerCall]  # what the step did with ctx.step, in order
@@ -174,6 +180,9 @@ class _Descent:
         self.workflow = workflow
         self.history = History(store, workflow.id, upto)
         self.turns = [turn.superstep for turn in store.backend.read_turns(workflow.id)]
+        graph = readable_graph(workflow.graph)
+        nodes = {} if graph is None else graph.nodes
+        self.asking = {name for name, node in nodes.items() if node.kind == "interrupt"}
         self.visits: dict[str, list[StepRecord]] = {}
         for step in self.history.steps:
             if step.status is StepStatus.COMPLETED:
@@ -248,7 +257,10 @@ class _Descent:
             "made_by": None,
             "child": None,
             "corrected": [],
+            "answer": None,
             "answered_by": None,
+            "asks": False,
+            "looked_up": False,
             "decided_by": None,
             "decided_on": [],
             "calls": [],
@@ -275,7 +287,9 @@ class _Descent:
             {"workflow": jsonable(item), "inputs": jsonable(names)}
             for item, names in self.history.corrected(maker)[:_OTHERS]
         ]
-        shown["answered_by"] = jsonable(maker.answered_by)
+        shown["answer"], shown["looked_up"] = answer_state(maker), looked_up(maker)
+        shown["answered_by"] = None if shown["looked_up"] else jsonable(maker.answered_by)
+        shown["asks"] = maker.node_name in self.asking
         shown["decided_by"] = step_ref(gate) if gate is not None else None
         shown["calls"] = [
             {

@@ -126,13 +126,8 @@ def workflow_summary(found: "Workflow", failed: int = 0) -> WorkflowSummary:
 
 
 def failures_inside(lists: "Lists", found: Iterable[dict[str, Any]]) -> dict[str, int]:
-    """Return how many runs failed inside of workflows whose status does not show it.
-
-    The status of a map, which has no steps, is that of its items.
-    """
-    return lists.count_failed(
-        [fields["id"] for fields in found if fields["step_count"] > 0 and not has_failed(fields)]
-    )
+    """Return how many runs failed inside of workflows whose status does not show it."""
+    return lists.count_failed([fields["id"] for fields in found if not has_failed(fields)])
 
 
 def has_failed(fields: dict[str, Any]) -> bool:

@@ -57,7 +57,8 @@ def answer(call: Call) -> Reply:
     except StoreError:
         raise
     except WorkflowError as error:
-        fork = forking(call, workflow_id, store.workflow(workflow_id).tags)
+        found = store.workflow(workflow_id)
+        fork = forking(call, workflow_id, found.tags, found.graph_name)
         command = " ".join((fork, *(quoted(f"{key}=...") for key in given)))
         message = as_command_line(str(error), lambda _, at: command if at is None else f"{command} --at {at}")
         raise Problem(REFUSED, message) from error

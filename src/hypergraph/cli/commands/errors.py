@@ -27,7 +27,12 @@ def errors(call: Call) -> Reply:
         store, wf, graph=given.graph, since=given.since, limit=given.limit, resolved=given.all
     )
     header = _header(page, wf, "all" if given.all else "unresolved")
-    return Reply(page, lambda: [_table(page)] if page["items"] else [], header, _next(page, wf, given.all))
+    return Reply(
+        page,
+        lambda: [_table(page, with_state=given.all)] if page["items"] else [],
+        header,
+        _next(page, wf, given.all),
+    )
 
 
 def _header(page: ErrorPage, wf: str | None, which: str) -> list[str]:
@@ -38,10 +43,12 @@ def _header(page: ErrorPage, wf: str | None, which: str) -> list[str]:
     return [f"{title} ({which})", failed, plural(page["total"], "group")]
 
 
-def _table(page: ErrorPage) -> Table:
+def _table(page: ErrorPage, *, with_state: bool) -> Table:
     rows = [
         (
-            *(group["node"], _count(group), when(group["last_at"]), group["workflows"][0]),
+            *(group["node"], _count(group)),
+            *(("yes" if group["resolved"] else "no",) if with_state else ()),
+            *(when(group["last_at"]), group["workflows"][0]),
             typed_error(group["error_type"], group["message"]) + _others(group),
         )
         for group in page["items"]
@@ -49,7 +56,8 @@ def _table(page: ErrorPage) -> Table:
     left_out = page["total"] - len(rows)
     older = "" if page["complete"] else "... older workflows were not read; use --since"
     more = f"... and {plural(left_out, 'more group')}" if left_out else older
-    return Table(("Node", "Errors", "Last", "ID", "Error"), rows, more)
+    state = ("Resolved",) if with_state else ()
+    return Table(("Node", "Errors", *state, "Last", "ID", "Error"), rows, more)
 
 
 def _count(group: ErrorGroup) -> str:

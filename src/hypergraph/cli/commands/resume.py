@@ -21,7 +21,7 @@ from hypergraph.cli.execution import (
 )
 from hypergraph.cli.inputs import PAIRS, VALUES
 from hypergraph.cli.output import status, suggested
-from hypergraph.cli.remembered import ITEMS
+from hypergraph.cli.remembered import ITEMS, place_of
 from hypergraph.cli.stores import WF, around, asked, opened, resuming, tags_of
 from hypergraph.cli.targets import STORED_TARGET
 from hypergraph.display import Table, plural
@@ -106,7 +106,8 @@ def _refuse_part(store: Checkpointer, stored: Workflow, graph: Graph | None) -> 
     is_item = stored.item is not None
     if is_item and graph is not None and graph.name not in {whole.graph_name} - {stored.graph_name}:
         return  # the runner compares it with what is recorded
-    alone = f" To run this item by itself, name its graph: {suggested('resume', stored.id, 'MODULE:GRAPH')}"
+    own = suggested("resume", stored.id, place_of(stored.graph_name))
+    alone = f" To run this item by itself, name its graph: {own}"
     hint = f"To do so: {resuming(store, stored)}{f'.{alone}' if is_item else ''}"
     raise Problem(REFUSED, f"Workflow {stored.id!r} runs inside {whole.id!r}: resume that", hint)
 

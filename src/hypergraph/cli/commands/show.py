@@ -10,7 +10,7 @@ from hypergraph.checkpointers.view import view_of
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, located, owned_status, quoted, suggested, when
-from hypergraph.cli.remembered import APP, ITEMS
+from hypergraph.cli.remembered import APP, ITEMS, place_of
 from hypergraph.cli.stores import WF, answer, forking, resuming
 from hypergraph.cli.tables import (
     ROWS,
@@ -67,8 +67,9 @@ def show(call: Call) -> Reply:
         if found["asked"]:
             done = (each["item"] for each in found["asked"] if each["status"] == "completed")
             item = next(filter(None, done), None)
-            again = "" if item is None else located(suggested("resume", item, "MODULE:GRAPH"), call.database)
-            fork = forking(call, found["id"], found["tags"])
+            target = place_of(found["graph"])
+            again = "" if item is None else located(suggested("resume", item, target), call.database)
+            fork = forking(call, found["id"], found["tags"], found["graph"])
             yield asked_table(found["asked"], found["asked_left_out"], fork, again)
         if open_calls:
             yield inner_table(open_calls)
@@ -199,7 +200,8 @@ def _next(found: WorkflowDetail, again: str) -> list[str]:
     if found["questions"]:
         return [again]
     if found["alive"] is False:
-        return [again, suggested("state", wf)]
+        errors = [suggested("errors", wf)] if found["failed_inside"] else []
+        return [again, *errors, suggested("state", wf)]
     return [suggested("state", wf), suggested("steps", wf, options=["--values"])]
 
 

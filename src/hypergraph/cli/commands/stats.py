@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypergraph.cli.arguments import Option, number, positive
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, suggested
@@ -9,8 +11,8 @@ from hypergraph.cli.stores import opened
 from hypergraph.cli.tables import ROWS
 from hypergraph.display import Table, execution_time, plural, with_usage
 from hypergraph.views.problems import USAGE, Problem
-from hypergraph.views.profile import ProfileView, profile
-from hypergraph.views.stats import StatsView
+from hypergraph.views.profile import NodeProfile, ProfileView, profile
+from hypergraph.views.stats import NodeStats, StatsView
 from hypergraph.views.stats import stats as measured
 
 stats_options = (
@@ -72,7 +74,13 @@ def _profile_table(view: ProfileView, limit: int) -> Table:
     more = [f"... and {plural(left_out, 'more node')}"] if left_out else []
     more += [f"{plural(view['left_out'], 'nested run')} not read"] if view["left_out"] else []
     headings = ("Node", "Runs", "p50", "p95", "Total", "Self", "Share", "Errors")
+    more += _without_failures(shown)
     return with_usage(Table(headings, rows, ", ".join(more)), [item["usage"] for item in shown])
+
+
+def _without_failures(shown: Sequence[NodeStats] | Sequence[NodeProfile]) -> list[str]:
+    has_failed = any(item["error_rate"] for item in shown)
+    return ["p50 and p95 leave out failures, Total does not"] if has_failed else []
 
 
 def _stats_table(view: StatsView, limit: int) -> Table:
@@ -89,6 +97,7 @@ def _stats_table(view: StatsView, limit: int) -> Table:
         for item in view["items"][:limit]
     ]
     left_out = len(view["items"]) - len(rows)
-    more = f"... and {plural(left_out, 'more node')}" if left_out else ""
+    notes = [f"... and {plural(left_out, 'more node')}"] if left_out else []
+    more = ", ".join([*notes, *_without_failures(view["items"][:limit])])
     table = Table(("Node", "Runs", "p50", "p95", "Total", "Errors", "Cached"), rows, more)
     return with_usage(table, [item["usage"] for item in view["items"][:limit]])

@@ -38,6 +38,8 @@ def _blocks(found: StepDetail) -> Iterator[Block]:
     facts += [f"waited {execution_time(found['waited_ms'])} for a worker"] if found["waited_ms"] else []
     facts += [f"decision: {decision(found)}"] if found["decision"] is not None else []
     facts += [f"run: {found['child']}"] if found["child"] else []
+    if found["looked_up"]:
+        facts.append("an earlier process began the call; on_ambiguous looked up what it made")
     if found["answer"] is not None:
         by = f" by {found['answered_by']}" if found["answered_by"] else ""
         given = "" if found["given_answer"] is None else f": {found['given_answer']['text']}"

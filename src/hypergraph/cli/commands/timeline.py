@@ -161,7 +161,7 @@ def timeline(call: Call) -> Reply:
     view = answer(call, timeline_of, limit=given.limit, cursor=given.cursor, critical=critical)
     header = [
         f"Workflow: {view['workflow']}",
-        status(view["status"]),
+        status(view["status"]) + (" (owner process is gone)" if view["alive"] is False else ""),
         plural(view["total"], "item" if _is_map(view) else "step"),
         duration(view["total_ms"]),
     ]
@@ -258,6 +258,8 @@ def _critical(view: TimelineView) -> Iterator[Block]:
     if path is None:
         yield "To compute the critical path of this long workflow: --critical"
         return
+    if not path["nodes"]:
+        return
     rows: list[tuple[object, ...]] = [
         (
             *(node["path"], node["steps"], execution_time(node["duration_ms"])),
@@ -276,5 +278,6 @@ def _critical(view: TimelineView) -> Iterator[Block]:
             beside += f"; in the other {execution_time(path['waiting_ms'])} no step of it ran"
     yield f"* Critical path: {execution_time(path['length_ms'])}{beside}{busy}"
     yield Table(("Critical node", "Runs", "Duration", "Self", "Share"), rows, "; ".join(more))
-    if any("/" in node["path"] for node in path["nodes"]):
-        yield "Self of a nested graph: its steps waited there, for free slots or for each other"
+    paths = {node["path"] for node in path["nodes"]}
+    if any(place.rpartition("/")[0] in paths for place in paths):
+        yield "Self of a nested graph: the time in which no step of the path ran inside of it"

@@ -10,7 +10,7 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import Branch, suggested, tree_lines
 from hypergraph.cli.stores import WF, answer
-from hypergraph.cli.tables import added_text, brief_text, made_by
+from hypergraph.cli.tables import added_text, answered, brief_text, made_by
 from hypergraph.display import Block, plural
 from hypergraph.views.why import Corrected, InnerCall, WhyValue, WhyView
 from hypergraph.views.why import why as explained
@@ -136,5 +136,9 @@ def _origin(item: WhyValue, items: Items) -> str:
     count = len(items.get(item["child"] or "", ()))
     inside = "" if item["child"] is None else f", in {item['child']}"
     inside += f" ({plural(count, 'item')})" if count else ""
-    answer = "" if item["answered_by"] is None else f", answered by {item['answered_by']}"
+    answer = answered(item)
+    if item["looked_up"]:
+        answer += " by on_ambiguous, an earlier process began the call"
+    elif item["asks"] and not answer:
+        answer = ", needed no answer"
     return f"← {made_by(item['made_by'])}{inside}{answer}{because}"

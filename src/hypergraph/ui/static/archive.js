@@ -301,4 +301,4 @@ export class Archive {
   }
 }
 
-const EMPTY = { decision: null, error: null, error_type: null, traceback: null, attempt_errors: [], error_attributes: {}, queued_at: null, waited_ms: null, pause: null, answer: null, given_answer: null, answered_by: null, answered_at: null, retry_of: null, partial: false, expired: false };
+const EMPTY = { decision: null, error: null, error_type: null, traceback: null, attempt_errors: [], error_attributes: {}, queued_at: null, waited_ms: null, pause: null, answer: null, given_answer: null, answered_by: null, looked_up: false, answered_at: null, retry_of: null, partial: false, expired: false };

@@ -65,7 +65,7 @@ function CriticalPanel({ id }) {
   const isMap = (data.items[0]?.item ?? null) !== null;
   return html`<${Panel} title="critical path" note=${plural(path.steps, "step")} class="critical-panel">
     <${Facts} data=${data} isMap=${isMap} />
-    <div class="scroll" tabindex="0"><table class="plain-table" aria-label="Nodes on the critical path"><thead><tr><th scope="col">node</th><th scope="col">share of the path</th><th scope="col" class="num" title="without the nodes inside of it: there they waited, for free slots or for each other">self</th><th scope="col" class="num">time</th><th scope="col" class="num">steps</th></tr></thead>
+    <div class="scroll" tabindex="0"><table class="plain-table" aria-label="Nodes on the critical path"><thead><tr><th scope="col">node</th><th scope="col">share of the path</th><th scope="col" class="num" title="the time in which no step of the path ran inside of it">self</th><th scope="col" class="num">time</th><th scope="col" class="num">steps</th></tr></thead>
       <tbody>${path.nodes.slice(0, 200).map((/** @type {any} */ node) => html`<tr key=${node.path}>
         <td><a class="node-name" href=${hrefOf(id, node.path)} title=${plain(node.path)}>${cut(node.path.split("/").join(" / "), 44)}</a></td>
         <td class="wide"><${Meter} share=${node.share} kind="critical-share" /> <span class="num">${percent(node.share) || "0%"}</span></td>

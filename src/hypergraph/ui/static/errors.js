@@ -52,8 +52,8 @@ function Group({ group }) {
   const first = group.workflows[0];
   return html`<tr>
     <td class="num">${group.count.toLocaleString("en")}${group.attempts > group.count ? html` <span class="note">${group.attempts.toLocaleString("en")} attempts</span>` : null}</td>
-    <td><b class="bad">${group.unresolved ? "no result" : cut(kind, 50)}</b> ${group.node ? html`<span class="note">in</span> <span class="mono">${cut(group.node, 50)}</span>` : null}
-      <div class="note">${group.unresolved ? `${cut(group.message, 160)}. ${NOT_CALLED_AGAIN}` : cut(group.message, 160)}${group.variants > 1 ? ` (and ${plural(group.variants - 1, "variant")})` : ""}</div></td>
+    <td><b class="bad">${group.no_result ? "no result" : cut(kind, 50)}</b> ${group.node ? html`<span class="note">in</span> <span class="mono">${cut(group.node, 50)}</span>` : null}
+      <div class="note">${group.no_result ? `${cut(group.message, 160)}. ${NOT_CALLED_AGAIN}` : cut(group.message, 160)}${group.variants > 1 ? ` (and ${plural(group.variants - 1, "variant")})` : ""}</div></td>
     <td>${group.workflows.slice(0, 3).map((/** @type {string} */ id) => html`<a class="mono" href=${format({ view: "workflow", params: { wf: id } })}>${cut(id, 40)}</a> `)}
       ${group.roots.length > 3 ? html`<span class="note">of ${plural(group.roots.length, "workflow")}</span>` : null}</td>
     <td class="note fit">${ago(group.last_at)}</td>

@@ -88,6 +88,25 @@ export function ResumeDialog({ workflow }) {
   <//>`;
 }
 
+const NAME = "hypergraph-by"; // who answers, kept for the next time
+
+function remembered() {
+  try {
+    return localStorage.getItem(NAME) ?? "";
+  } catch {
+    return ""; // a browser may keep nothing
+  }
+}
+
+/** @param {string} by */
+function remember(by) {
+  try {
+    localStorage.setItem(NAME, by);
+  } catch {
+    // then it is typed again
+  }
+}
+
 /** @param {{keys: string[], chosen: string, onChoose: (key: string) => void}} props */
 function KeyChoice({ keys, chosen, onChoose }) {
   if (keys.length < 2) return null;
@@ -109,8 +128,10 @@ export function AnswerDialog({ workflow }) {
   const form = hasForm(schema);
   const value = key in typed ? typed[key] : form ? firstAnswer(schema) : undefined;
   const problem = form ? (isAnswered(schema, value) ? null : "incomplete") : isText ? null : problemOf(text);
+  const [by, setBy] = useState(remembered());
   const answer = async () => {
-    await post("answer", { id: workflow.id, key, question: pause.question, answer: form ? value : isText ? text : JSON.parse(text), ...graphOf(workflow) });
+    remember(by.trim());
+    await post("answer", { id: workflow.id, key, question: pause.question, ...(by.trim() ? { by: by.trim() } : {}), answer: form ? value : isText ? text : JSON.parse(text), ...graphOf(workflow) });
     return () => openWorkflow(workflow.id);
   };
   const quick = (/** @type {string} */ value) => html`<button type="button" onClick=${() => { setIsText(false); setText(value); }}>${value}</button>`;
@@ -122,6 +143,7 @@ export function AnswerDialog({ workflow }) {
         <label class="check"><input type="checkbox" checked=${isText} onChange=${(/** @type {any} */ event) => setIsText(event.target.checked)} /> plain text</label></div>
       <textarea id="answer" class="mono" rows="4" value=${text} placeholder=${isText ? "any text" : '{"in": "JSON"}'} onInput=${(/** @type {any} */ event) => setText(event.target.value)}></textarea>
       ${problem && text.trim() ? html`<p class="problem note" role="alert">${plain(problem)}</p>` : null}</div>`}
+    <label class="field"><span>by (optional)</span><input type="text" name="by" value=${by} onInput=${(/** @type {any} */ event) => setBy(event.target.value)} /></label>
     ${pause.due ? html`<p class="soft">Until ${plain(pause.due)}, then ${pause.default === null ? "the run fails" : plain(pause.default)}</p>` : null}
   <//>`;
 }

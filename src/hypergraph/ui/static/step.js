@@ -83,6 +83,7 @@ function Facts({ data }) {
     data.retry_of !== null && ["repeats superstep", data.retry_of],
     data.partial && ["stopped midway", "its outputs so far are kept"],
     data.given_answer && ["answer", cut(data.given_answer.text, 80)],
+    data.looked_up && ["looked up", "an earlier process began the call; on_ambiguous returned what it made"],
     data.answered_at && ["answered", [data.answered_by && cut(data.answered_by, 40), data.answered_at].filter(Boolean).join(", ")],
   ].filter(Boolean);
   return html`<dl class="facts">${facts.map((fact) => html`<div><dt>${/** @type {any} */ (fact)[0]}</dt><dd>${/** @type {any} */ (fact)[1]}</dd></div>`)}
