@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from hypergraph import Graph, NodeContext, SyncRunner, node
-from hypergraph.checkpointers import SqliteCheckpointer
+from hypergraph.checkpointers import CheckpointPolicy, SqliteCheckpointer
 from hypergraph.ui.apps import Apps
 from hypergraph.ui.server import Server, Setup
 from hypergraph.ui.streams import asked_for
@@ -28,6 +28,10 @@ def write(words: list[str], context: NodeContext) -> str:
 def client(tmp_path: Path) -> TestClient:
     store = SqliteCheckpointer(tmp_path / "runs.db")
     SyncRunner(checkpointer=store).run(Graph([write], name="g"), words=["a", "b\n", "c"], workflow_id="w")
+    return client_of(store)
+
+
+def client_of(store: SqliteCheckpointer) -> TestClient:
     server = Server(Setup(store, "runs.db", "token", 8765, "1", Apps(dict)))
     return TestClient(server.app, base_url="http://127.0.0.1:8765", headers={"authorization": "Bearer token"})
 
@@ -51,6 +55,20 @@ def test_chunks_are_events_with_their_offsets_until_the_end(client: TestClient) 
 def test_a_browser_goes_on_after_the_last_event(client: TestClient) -> None:
     answer = client.get("/api/v1/stream", params={"id": "w", "node": "write"}, headers={"last-event-id": "1"})
     assert [data.get("offset") for _, data in events(answer.text)] == [2, None]
+
+
+def test_a_browser_goes_on_after_a_gap_without_losing_a_chunk(tmp_path: Path) -> None:
+    store = SqliteCheckpointer(tmp_path / "runs.db", policy=CheckpointPolicy(stream_limit=100_000))
+    words = [f"{number:02000}" for number in range(2000)]
+    SyncRunner(checkpointer=store).run(Graph([write], name="g"), words=words, workflow_id="w")
+    client = client_of(store)
+    answer = client.get("/api/v1/stream", params={"id": "w", "node": "write"})
+    (_, gap), (_, first), *_ = events(answer.text)
+    assert (gap["kind"], first["value"]) == ("gap", words[first["offset"]])
+    assert answer.text.split("\n\n")[1].startswith(f"id: {gap['offset']}\n")
+    after = {"last-event-id": str(gap["offset"])}
+    again = client.get("/api/v1/stream", params={"id": "w", "node": "write"}, headers=after)
+    assert events(again.text)[0] == ("chunk", first)
 
 
 def test_requests_without_a_workflow_or_a_node_are_refused(client: TestClient) -> None:
