@@ -50,9 +50,33 @@ def test_chunks_are_kept_by_offset(durable: On, store: Checkpointer) -> None:
     assert next(iter(store.read_stream("w", "write"))) == StreamChunk(0, "a")
 
 
-def test_a_node_without_stream_keeps_nothing(durable: On, store: Checkpointer) -> None:
+def test_streams_of_nodes_that_have_none_are_refused(durable: On, store: Checkpointer) -> None:
     durable.run(Graph([node(output_name="text")(write)]), {"words": ["a"]}, workflow_id="w")
-    assert read(store, "w") == []
+    with pytest.raises(ValueError, match=r"'write' of workflow 'w' does not stream. .*stream=True: none"):
+        store.read_stream("w", "write")
+    durable.run(graph_of(), {"words": ["a"]}, workflow_id="v")
+    with pytest.raises(ValueError, match=r"Did you mean 'write'\? Nodes with stream=True: 'write'\."):
+        store.read_stream("v", "wrte")
+
+
+def test_streams_of_nested_nodes_are_known_before_the_nodes_have_run(store: Checkpointer) -> None:
+    inner = graph_of().as_node(name="inner")
+    each = graph_of().as_node(name="each").with_inputs(words="lists").with_outputs(text="texts").map_over("lists")
+    SyncRunner(checkpointer=store).run(Graph([inner, each], name="g"), words=[], lists=[["a"]], workflow_id="w")
+    for name in ("inner/write", "each/item-0/write", "each/item-9/write"):
+        assert read(store, "w", name) == ([(0, "a")] if "-0" in name else [])
+    assert read(store, "w/inner") == []
+    assert read(store, "w/each", "item-0/write") == read(store, "w/each/item-0") == [(0, "a")]
+    with pytest.raises(ValueError, match=r"with stream=True: 'inner/write', 'each/item-N/write'\."):
+        store.read_stream("w", "write")
+    SyncRunner(checkpointer=store).map(graph_of(), {"words": [["b"]]}, map_over="words", workflow_id="m")
+    assert read(store, "m", "item-0/write") == [(0, "b")]
+
+
+def test_a_stream_is_read_after_its_node_has_lost_the_option(durable: On, store: Checkpointer) -> None:
+    durable.run(graph_of(), {"words": ["a"]}, workflow_id="w")
+    durable.run(Graph([node(output_name="text")(write)], name="writing"), {"words": ["b"]}, workflow_id="w")
+    assert read(store, "w") == [(0, "a")]
 
 
 def test_generators_stream_their_items(durable: On, store: Checkpointer) -> None:

@@ -21,7 +21,7 @@ from hypergraph.checkpointers.history import Addition, History, Iteration, Origi
 from hypergraph.checkpointers.inner_steps import read_inner_steps
 from hypergraph.checkpointers.live import Progress, StreamReader
 from hypergraph.checkpointers.names import check_tags, check_workflow_id
-from hypergraph.checkpointers.overview import Overview, overview_of
+from hypergraph.checkpointers.overview import Overview, overview_of, streams_of
 from hypergraph.checkpointers.pending import awaited
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import (
@@ -56,7 +56,7 @@ from hypergraph.checkpointers.records import (
     outermost,
 )
 from hypergraph.checkpointers.status import UNFINISHED, WorkflowStatus
-from hypergraph.display import preview
+from hypergraph.display import did_you_mean, preview
 from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowError, WorkflowNotFoundError
 from hypergraph.records import InnerStep
 from hypergraph.values.codecs import Codec, CodecChain
@@ -642,14 +642,19 @@ class Checkpointer:
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist.
-            ValueError: the offset is negative.
+            ValueError: no such node has `stream=True`; those that have are named. The offset is negative.
             TypeError: the offset is not a number.
         """
         if not isinstance(offset, int):
             raise TypeError(f"offset must be a number, got {preview(offset)}")
         if offset < 0:
             raise ValueError(f"offset must not be negative, got {offset}")
-        self.workflow(workflow_id)
+        streams = streams_of(self, self.workflow(workflow_id), node)
+        if streams is not None:
+            what = f"Node {node!r} of workflow {workflow_id!r} does not stream. "
+            near = did_you_mean(node, streams)
+            with_stream = f"Nodes with stream=True: {', '.join(map(repr, streams)) or 'none'}."
+            raise ValueError(f"{what}{near + ' ' if near else ''}{with_stream}")
         return StreamReader(self, (workflow_id, node), offset, follow, timeout)
 
     def progress(self, workflow_id: str) -> list[Progress]:

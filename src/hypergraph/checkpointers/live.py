@@ -20,6 +20,8 @@ _CHECK = 1.5  # seconds between looks at the owner of a workflow that shows noth
 _BATCHES = 16  # rows that are read at once, of about a megabyte at most
 _ENDLESS = float("inf")
 
+ITEMS = "item-N"  # stands for the items of a map in the path of a node
+
 
 @dataclass(frozen=True, slots=True)
 class StreamChunk:
