@@ -85,6 +85,7 @@ from hypergraph.durability.map_recorder import (
     MapRecorder,
     continues,
     count_spent,
+    failed_earlier,
     is_large,
     keeps_inside,
     length_of,
@@ -136,6 +137,7 @@ from hypergraph.records import RunStatus
 from hypergraph.values.undecodable import OPEN_OTHERWISE, Undecodable
 
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
+_NAMED = 3  # failed items in a message
 
 
 def structure_before(store: Checkpointer, options: RunOptions) -> Mapping[str, Any] | None:
@@ -571,7 +573,25 @@ class WorkflowRecorder:
         if stored is not None:
             self._refresh(run, stored)
             self._settle(run, stored, self.questions)
+            if self._restarts:
+                self._tell_not_restarted(run, stored.workflow.id)
         return stored
+
+    def _tell_not_restarted(self, run: Run, workflow_id: str) -> None:
+        """Warn of failed items in earlier rounds of a loop: what followed has taken their results."""
+        found = failed_earlier(self.store, run.admission.graph, workflow_id)
+        mark = f"earlier rounds of {workflow_id}"
+        if not found or mark in self.warned:
+            return
+        self.warned.add(mark)
+        names = ", ".join(repr(name) for _, name in found[:_NAMED]) + (", ..." if len(found) > _NAMED else "")
+        before = min(superstep for superstep, _ in found) - 1
+        way = f"fork_from=({workflow_id!r}, {before})" if before >= 0 else "the same values"
+        warn_caller(
+            f"restart={self.options.restart!r} does not run the failed items of earlier rounds again: {names}. "
+            "What followed has taken the results of these rounds. To run them and all that followed again, use "
+            f"another workflow_id with {way}."
+        )
 
     def _refresh(self, run: Run, stored: Stored) -> None:
         """Take the stored inputs that another owner has changed since the call began, but for those given."""
