@@ -43,6 +43,7 @@ from hypergraph.durability.answers import (
     refuse_late_answer,
     refuse_name_alone,
     refuse_outworn,
+    refuse_part_of_key,
     settle,
     taken_as_inputs,
     unanswered,
@@ -318,6 +319,8 @@ class WorkflowRecorder:
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
                     given = canonical(graph, given, self.questions)
+                    if self.options.on_internal_override != "ignore":
+                        refuse_part_of_key(graph, given, self.questions)
         if graph.has_interrupts and (self.origin is not None or stored is not None):
             self._refuse_name_alone(graph, given, known)
         inputs, self.named = names_to_give(graph), frozenset(given)
