@@ -152,14 +152,30 @@ def calls_again(
         is_after = upto is not None and superstep is not None and superstep > upto
         return node in graph.nodes and (node in anew or is_after)
 
-    found = Counter(_completed_calls(store, workflow, is_again))
-    if not found:
+    calls = _counted(_completed_calls(store, workflow, is_again))
+    if calls is None:
         return None
-    calls = "; ".join(f"{path!r} ({plural(count, 'completed call')})" for path, count in found.items())
     return (
         f"The fork of workflow {workflow.id!r} may call nodes with repeatable=False again: {calls}. A fork "
         "is a run of its own: it has the effects of its calls again, under other idempotency keys."
     )
+
+
+def calls_of_turn(
+    store: Checkpointer, workflow: Workflow, nodes: Collection[str], begun: int
+) -> str | None:
+    """Return the completed calls of these nodes since a superstep, for a warning; None without any."""
+
+    def is_of_turn(node: str, superstep: int | None) -> bool:
+        return node in nodes and superstep is not None and superstep >= begun
+
+    return _counted(_completed_calls(store, workflow, is_of_turn))
+
+
+def _counted(paths: Iterable[str]) -> str | None:
+    found = Counter(paths)
+    calls = [f"{path!r} ({plural(count, 'completed call')})" for path, count in found.items()]
+    return "; ".join(calls) or None
 
 
 def calls_again_with(
