@@ -1,4 +1,4 @@
-"""Failed items of a map in a loop, and of one that appends: what `restart=` reaches, and what is said of the rest."""
+"""Failed items of a map in a loop: what `restart=` reaches, and what is said of the rest."""
 
 from __future__ import annotations
 

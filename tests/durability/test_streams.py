@@ -61,8 +61,16 @@ def test_streams_of_nodes_that_have_none_are_refused(durable: On, store: Checkpo
 
 def test_streams_of_nested_nodes_are_known_before_the_nodes_have_run(store: Checkpointer) -> None:
     inner = graph_of().as_node(name="inner")
-    each = graph_of().as_node(name="each").with_inputs(words="lists").with_outputs(text="texts").map_over("lists")
-    SyncRunner(checkpointer=store).run(Graph([inner, each], name="g"), words=[], lists=[["a"]], workflow_id="w")
+    each = (
+        graph_of()
+        .as_node(name="each")
+        .with_inputs(words="lists")
+        .with_outputs(text="texts")
+        .map_over("lists")
+    )
+    SyncRunner(checkpointer=store).run(
+        Graph([inner, each], name="g"), words=[], lists=[["a"]], workflow_id="w"
+    )
     for name in ("inner/write", "each/item-0/write", "each/item-9/write"):
         assert read(store, "w", name) == ([(0, "a")] if "-0" in name else [])
     assert read(store, "w/inner") == []

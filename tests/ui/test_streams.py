@@ -32,7 +32,9 @@ def count(words: list[str]) -> int:
 @pytest.fixture
 def client(tmp_path: Path) -> TestClient:
     store = SqliteCheckpointer(tmp_path / "runs.db")
-    SyncRunner(checkpointer=store).run(Graph([write, count], name="g"), words=["a", "b\n", "c"], workflow_id="w")
+    SyncRunner(checkpointer=store).run(
+        Graph([write, count], name="g"), words=["a", "b\n", "c"], workflow_id="w"
+    )
     return client_of(store)
 
 

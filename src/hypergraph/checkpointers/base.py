@@ -666,7 +666,7 @@ class Checkpointer:
         return self._known(workflow_id, self.backend.read_progress(workflow_id))
 
     def due_runs(self, graph: str | None = None) -> list[Workflow]:
-        """Return what to run, oldest first: a deadline has passed, a timer is due or a signal was sent.
+        """Return what is due, oldest first: by a deadline, a timer, a signal or an answer.
 
         These are workflows, and items of maps, which can be run by themselves under their own ids.
         """
@@ -794,7 +794,7 @@ class Checkpointer:
                 have no parent.
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
-            due: Only those that are due: a deadline has passed, a timer has fired or a signal was sent.
+            due: Only those that are due: by a deadline, a timer, a signal or an answer.
             limit: At most this many, by default 100: `total` says how many there are. None for all.
             cursor: The `next_cursor` of the page before.
 
@@ -875,7 +875,7 @@ class Checkpointer:
                 have no parent.
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
-            due: Only those that are due: a deadline has passed, a timer has fired or a signal was sent.
+            due: Only those that are due: by a deadline, a timer, a signal or an answer.
             limit: At most this many, by default 100: `total` says how many there are. None for all.
             cursor: The `next_cursor` of the page before.
 

@@ -162,7 +162,7 @@ def _check_signal(workflow: Workflow, name: str, value: Any) -> None:
 
 
 def due_runs(store: "Checkpointer", graph: str | None = None) -> list[Workflow]:
-    """Return what is to be run: a deadline has passed, a timer is due or a signal was sent.
+    """Return what is due: by a deadline, a timer, a signal or an answer.
 
     These are workflows, or items of maps, which can be run by themselves: the list of the map is not needed.
     """
@@ -596,7 +596,8 @@ def _is_in_loop(store: "Checkpointer", item: str, path: Sequence[str], name: str
         if graph is None:
             return True
         looped = {node for cycle in graph.cycles for node in cycle}
-        asking = {path[end]} if end < len(path) else {n.name for n in graph.nodes.values() if name in n.outputs}
+        makers = {node.name for node in graph.nodes.values() if name in node.outputs}
+        asking = {path[end]} if end < len(path) else makers
         if not looped.isdisjoint(asking):
             return True
     return False

@@ -462,8 +462,8 @@ def refuse_part_of_key(graph: Graph, given: Collection[str], asked: Sequence[Que
         if not keys or name in names_to_give(graph) or name in graph.outputs or is_answer(graph, name):
             continue
         raise ValueError(
-            f"{name!r} is not an input of graph {graph.name or 'unnamed'!r}. To answer an open question, pass "
-            f"its whole key: {' or '.join(map(repr, keys))}."
+            f"{name!r} is not an input of graph {graph.name or 'unnamed'!r}. To answer an open question, "
+            f"pass its whole key: {' or '.join(map(repr, keys))}."
         )
 
 

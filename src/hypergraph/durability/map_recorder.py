@@ -71,8 +71,8 @@ from hypergraph.exceptions import (
     warn_caller,
 )
 from hypergraph.graph.graph import Graph
-from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.base import HyperNode
+from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.records import RunStatus
 from hypergraph.values.undecodable import Undecodable, public_text
 

@@ -161,9 +161,7 @@ def calls_again(
     )
 
 
-def calls_of_turn(
-    store: Checkpointer, workflow: Workflow, nodes: Collection[str], begun: int
-) -> str | None:
+def calls_of_turn(store: Checkpointer, workflow: Workflow, nodes: Collection[str], begun: int) -> str | None:
     """Return the completed calls of these nodes since a superstep, for a warning; None without any."""
 
     def is_of_turn(node: str, superstep: int | None) -> bool:

@@ -591,9 +591,9 @@ class WorkflowRecorder:
         before = min(superstep for superstep, _ in found) - 1
         way = f"fork_from=({workflow_id!r}, {before})" if before >= 0 else "the same values"
         warn_caller(
-            f"restart={self.options.restart!r} does not run the failed items of earlier rounds again: {names}. "
-            "What followed has taken the results of these rounds. To run them and all that followed again, use "
-            f"another workflow_id with {way}."
+            f"restart={self.options.restart!r} does not run the failed items of earlier rounds again: "
+            f"{names}. What followed has taken the results of these rounds. To run them and what "
+            f"followed again, use another workflow_id with {way}."
         )
 
     def _refresh(self, run: Run, stored: Stored) -> None:

@@ -322,7 +322,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
             past.first = past.entry
             reached = run.admission.layout.reached_from(turn.names, again)
         if names:
-            _warn_of_half_turn(run, stored, replay, store, turn.names, reached)
+            _warn_of_half_turn(run, replay, store, turn.names, reached)
         replay.begin(turn, reached)
         past.reopened = continued_in(run.admission, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
@@ -958,14 +958,16 @@ def given_up(run: Run, stored: Stored, store: Checkpointer) -> list[StepRecord]:
 
 
 def _warn_of_half_turn(
-    run: Run, stored: Stored, replay: Replay, store: Checkpointer, news: Collection[str], reached: int
+    run: Run, replay: Replay, store: Checkpointer, news: Collection[str], reached: int
 ) -> None:
     """Warn of what an unfinished turn leaves: what its nodes appended, and calls with repeatable=False."""
+    stored = replay.stored
     status = stored.workflow.status
     if status is WorkflowStatus.COMPLETED or run.parent is not None or run.map_run is not None:
         return
     standing, begun = replay.standing, replay.begun_at()
-    if not standing.due | standing.pending | standing.asking | standing.running:
+    is_cut_off = standing.due | standing.pending | standing.asking | standing.running
+    if not is_cut_off and status is not WorkflowStatus.PAUSED:
         return
     lists = {
         name: None

@@ -8,8 +8,8 @@ from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, Progress, StreamChunk, Workflow
 from hypergraph.checkpointers.backend import START, Position, position_of
-from hypergraph.checkpointers.records import outermost
 from hypergraph.checkpointers.overview import streams_of
+from hypergraph.checkpointers.records import outermost
 from hypergraph.display import did_you_mean, jsonable
 from hypergraph.views.inner import InnerStepView, unfinished
 from hypergraph.views.lookup import require_workflow
