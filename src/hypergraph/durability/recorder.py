@@ -160,6 +160,21 @@ def structure_before(store: Checkpointer, options: RunOptions) -> Mapping[str, A
     return {"nodes": list(nodes.values())} if nodes else None
 
 
+def _refuse_amid_turn(claim: Ownership) -> None:
+    """Raise WorkflowError for a new turn of a workflow whose last one has not completed."""
+    found = claim.existing
+    if found is None or found.status is WorkflowStatus.COMPLETED:
+        return
+    is_paused = found.status is WorkflowStatus.PAUSED
+    how = "Answer its questions" if is_paused else "To finish it, run the workflow without values"
+    raise WorkflowError(
+        f"The last turn of workflow {claim.workflow_id!r} has not completed: it is {found.status.value}. "
+        f"{how}, then begin the new turn. "
+        'new_turn="if-completed" gives up no turn; nothing was changed.',
+        workflow_id=claim.workflow_id,
+    )
+
+
 class _Work(NamedTuple):
     """What a call has to do in a stored run."""
 
@@ -903,6 +918,8 @@ class WorkflowRecorder:
         All that is refused comes before all that is written. What was seen before the claim may miss what
         another owner, who held the workflow then, wrote later.
         """
+        if self.options.new_turn == "if-completed" and _is_outermost(run) and self.origin is None:
+            _refuse_amid_turn(claim)
         if claim.existing is not None and claim.existing.crashes:
             refuse_crash_loop(claim, self.store)
         if _is_outermost(run):
