@@ -12,8 +12,8 @@ from support.durable import On, durable, store
 from support.stored import store_at
 
 from hypergraph import Graph, InvalidAnswerError, SyncRunner, interrupt, node
-from hypergraph.checkpointers import Checkpointer, StepStatus
-from hypergraph.exceptions import WorkflowError, WorkflowNotFoundError
+from hypergraph.checkpointers import Checkpointer, StepStatus, WorkflowStatus
+from hypergraph.exceptions import OwnershipLostError, WorkflowError, WorkflowNotFoundError
 
 __all__ = ["durable", "store"]  # fixtures
 
@@ -432,3 +432,23 @@ def test_an_answered_item_is_due_and_so_is_the_run_around_it(durable: On, store:
     assert [found.id for found in store.due_runs()] == ["w"]
     assert durable.run(each, workflow_id="w").paused
     assert store.due_runs() == []
+
+
+def test_a_run_of_another_runner_is_cancelled_by_the_store(durable: On, store: Checkpointer) -> None:
+    @node(output_name="half")
+    def halve(x: int) -> int:
+        assert SyncRunner(checkpointer=store).stop("w") is False
+        assert store.cancel("w") == ["w"]
+        return x // 2
+
+    @node(output_name="more")
+    def add(half: int) -> int:
+        return half + 1
+
+    graph = Graph([halve, add], name="g")
+    with pytest.raises(OwnershipLostError):
+        durable.run(graph, {"x": 4}, workflow_id="w")
+    assert store.workflow("w").status is WorkflowStatus.STOPPED
+    assert store.cancel("w") == []
+    with pytest.raises(WorkflowNotFoundError):
+        store.cancel("v")

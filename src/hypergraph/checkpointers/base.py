@@ -71,6 +71,7 @@ T = TypeVar("T")
 
 _REST = "*"  # the name of all values without a serializer of their own
 _AFTER_ALL = 2**62  # a step index beyond all
+_OPEN = (WorkflowStatus.ACTIVE, WorkflowStatus.PAUSED)
 _CLOSE = 5  # ids that an error suggests
 _RECENT = 500  # workflows among which close ids are looked for
 
@@ -1212,6 +1213,48 @@ class Checkpointer:
             WorkflowLockedError: a process is running the workflow.
         """
         self.backend.put_step(self.encoding.encode(record), self.encoding)
+
+    def cancel(self, workflow_id: str) -> list[str]:
+        """Stop a running or paused workflow, whichever process runs it; return the ids of what was stopped.
+
+        The workflow, and the open runs below it, are taken away from their process: a node that is running
+        goes on, its result is not stored, and the run ends with an `OwnershipLostError`. To stop a run of
+        your own process after its node, use `runner.stop`. A call of `run` continues the workflow.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, interrupt
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @interrupt("approved")
+            ... def ask(price: int) -> bool | None:
+            ...     return None
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([ask]), price=5, workflow_id="order-1")
+            >>> store.cancel("order-1"), store.cancel("order-1")
+            (['order-1'], [])
+
+        Returns:
+            The ids, the outermost first; [] if the workflow has ended.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
+        """
+        found = self.workflow(workflow_id)
+        if found.status not in _OPEN:
+            return []
+        runs, left = {found.id: found}, [found.id]
+        while left:  # the outermost first: it starts no others then
+            for child in self.backend.children(left.pop(0)):
+                if child.status in _OPEN and child.id not in runs:  # a damaged store may have circles
+                    runs[child.id] = child
+                    left.append(child.id)
+        for run in runs.values():  # over the heads of their owners, whose next writes are refused
+            new = NewWorkflow(run.graph_name, parent_id=run.parent_id)
+            claim = self.backend.claim(run.id, new, self.encoding, force=True)
+            try:
+                self.backend.write(self.encoding.commit(claim, status=WorkflowStatus.STOPPED))
+            finally:
+                self.backend.release(claim)
+        return list(runs)
 
     def delete(self, *workflow_ids: str) -> int:
         """Remove workflows and their children, and return how many.

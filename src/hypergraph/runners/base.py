@@ -293,7 +293,10 @@ class BaseRunner(ABC):
         """
 
     def stop(self, id: str, info: Any = None) -> bool:
-        """Ask the live run with this run id or workflow id to stop; return whether there was one."""
+        """Ask the live run with this run id or workflow id to stop; return whether there was one.
+
+        It stops before its next node. A run of another process is stopped by `store.cancel`.
+        """
         found = False
         for context in list(self._live):
             root = context.root
