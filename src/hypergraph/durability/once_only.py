@@ -565,6 +565,24 @@ def refuse_other_values(run: Run, stored: Stored, store: Checkpointer, anew: Col
             )
 
 
+def refuse_given_result(
+    store: Checkpointer, graph: Graph, workflow: Workflow, given: Collection[str]
+) -> None:
+    """Raise AmbiguousStepError for a value in place of the result that a call has not left."""
+    made = {name for name in given if name in graph.wiring.data_producers} - names_to_give(graph)
+    for effect in open_effects_in(store, workflow) if made else ():
+        node = graph.nodes.get(effect.path.partition("/")[0])
+        found = sorted(made.intersection(() if node is None else node.data_outputs))
+        if found:
+            raise AmbiguousStepError(
+                f"Workflow {workflow.id!r}: {effect.title} {effect.ended}, and a call cannot give "
+                f"{found[0]!r} in its place. Let on_ambiguous=a_function of the node return its result. "
+                "Once is enough, also from a Python shell with the same graph.",
+                workflow_id=workflow.id,
+                node_name=effect.path,
+            )
+
+
 def refuse_open(store: Checkpointer, workflow: Workflow, upto: int | None, graph: Graph) -> None:
     """Raise AmbiguousStepError if a fork would repeat a call that has begun, and left no result.
 

@@ -95,6 +95,7 @@ from hypergraph.durability.map_recorder import (
 from hypergraph.durability.once_only import (
     calls_again,
     inputs_then,
+    refuse_given_result,
     refuse_new_inputs,
     refuse_open,
     refuse_other_values,
@@ -331,6 +332,7 @@ class WorkflowRecorder:
                 self._refuse_other_version(graph, stored.workflow)
                 if not stored.is_same_code:
                     refuse_other_graph(graph, stored.workflow, self.options)
+                refuse_given_result(self.store, graph, stored.workflow, given)
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
                     given = canonical(graph, given, self.questions)
