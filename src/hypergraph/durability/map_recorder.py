@@ -731,9 +731,7 @@ def failed_earlier(store: Checkpointer, graph: Graph, workflow_id: str) -> list[
     The rounds are those of the last turn. The superstep is of the workflow itself, also for what is further
     inside.
     """
-    nested = {
-        node.name: node for node in graph.iter_nodes() if isinstance(node, GraphNode) and _has_map(node)
-    }
+    nested = {node.name: node for node in graph.iter_nodes() if isinstance(node, GraphNode)}
     if not nested:
         return []
     turns, own = store.backend.read_turns(workflow_id), names_to_give(graph)
@@ -750,17 +748,13 @@ def failed_earlier(store: Checkpointer, graph: Graph, workflow_id: str) -> list[
         if step.superstep < last[step.node_name]:
             items = _failed_below(store, child) if store.backend.count_failed([child]) else []
         else:
-            runs, node = [child], nested[step.node_name]
+            node, runs = nested[step.node_name], [child]
             if node.map_config is not None:
-                runs = [item.id for item in store.backend.children(child)]
+                has_graphs = any(isinstance(inner, GraphNode) for inner in node.graph.iter_nodes())
+                runs = [item.id for item in store.backend.children(child)] if has_graphs else []
             items = [name for run in runs for _, name in failed_earlier(store, node.graph, run)]
         found += [(step.superstep, name) for name in items]
     return found
-
-
-def _has_map(node: GraphNode) -> bool:
-    inner = node.graph.iter_nodes()
-    return node.map_config is not None or any(isinstance(n, GraphNode) and _has_map(n) for n in inner)
 
 
 def _failed_below(store: Checkpointer, workflow_id: str) -> list[str]:

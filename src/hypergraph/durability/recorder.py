@@ -170,8 +170,7 @@ def _refuse_amid_turn(claim: Ownership) -> None:
     how = "Answer its questions" if is_paused else "To finish it, run the workflow without values"
     raise WorkflowError(
         f"The last turn of workflow {claim.workflow_id!r} has not completed: it is {found.status.value}. "
-        f"{how}, then begin the new turn. "
-        'new_turn="if-completed" gives up no turn; nothing was changed.',
+        f'{how}, then begin the new turn. new_turn="if-completed" gives up no turn; nothing was changed.',
         workflow_id=claim.workflow_id,
     )
 

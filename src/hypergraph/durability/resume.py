@@ -983,11 +983,8 @@ def _warn_of_half_turn(
         # A fork has its effects again as well.
         instead = f", or fork from superstep {begun - 1} to start it over" if begun and calls is None else ""
         leaves = [f"what that turn has appended stays in {', '.join(map(repr, left))}"] if left else []
-        leaves += (
-            [f"nodes with repeatable=False may be called again, under other idempotency keys: {calls}"]
-            if calls is not None
-            else []
-        )
+        if calls is not None:
+            leaves.append(f"nodes with repeatable=False may be called again, with other keys: {calls}")
         warn_caller(
             f"Workflow {stored.workflow.id!r} gives up an unfinished turn because of "
             f"{', '.join(map(repr, sorted(news)))}; {'; '.join(leaves)}. "

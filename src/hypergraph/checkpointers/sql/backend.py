@@ -432,8 +432,7 @@ class SqlBackend(Backend):
 
     def put_answers(self, answers: Sequence[EncodedAnswer]) -> None:
         """Add answers to steps that wait for one; see `Backend.put_answers`."""
-        now = self.database.now
-        self.database.write(lambda connection: writes.put_answers(connection, answers, now()))
+        self.database.write(lambda connection: writes.put_answers(connection, answers))
 
     def put_signal(self, workflow_id: str, payload: Payload) -> bool:
         """Keep a value that was sent; see `Backend.put_signal`."""

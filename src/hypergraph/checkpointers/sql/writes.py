@@ -74,6 +74,7 @@ from hypergraph.checkpointers.sqlite.migrations import (
     SUMMARY,
 )
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus, settled
+from hypergraph.clock import now
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, DecryptionError, StoreError
 
 T = TypeVar("T")
@@ -696,7 +697,7 @@ def put(connection: Connection, database: Database, step: EncodedStep, encoding:
     connection.execute(_RAISE, (key,))
 
 
-def put_answers(connection: Connection, answers: Iterable[EncodedAnswer], now: datetime) -> None:
+def put_answers(connection: Connection, answers: Iterable[EncodedAnswer]) -> None:
     """Add answers to steps that wait for one and have none, or one that is replaced.
 
     A workflow that waits, and nobody runs, is due from then on, and so are those around it.
@@ -712,7 +713,7 @@ def put_answers(connection: Connection, answers: Iterable[EncodedAnswer], now: d
         if waits != 1 or connection.execute(_ANSWERED, (*row, *more)).rowcount != 1:
             raise not_asking(record)
         waiting = around(record.workflow_id)
-        ripe = connection.execute(_RIPE.format(ids=", ".join("?" * len(waiting))), (micros(now), *waiting))
+        ripe = connection.execute(_RIPE.format(ids=", ".join("?" * len(waiting))), (micros(now()), *waiting))
         if ripe.rowcount:
             connection.make("workflows_by_due")
 
