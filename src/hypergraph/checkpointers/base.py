@@ -1218,7 +1218,7 @@ class Checkpointer:
         """Stop a running or paused workflow, whichever process runs it; return the ids of what was stopped.
 
         The workflow, and the open runs below it, are taken away from their process: a node that is running
-        goes on, its result is not stored, and the run ends with an `OwnershipLostError`. To stop a run of
+        ends, its result is not stored, and the run ends with an `OwnershipLostError`. To stop a run of
         your own process after its node, use `runner.stop`. A call of `run` continues the workflow.
 
         Example:
