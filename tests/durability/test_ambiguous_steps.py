@@ -706,3 +706,25 @@ def test_every_level_of_a_deep_workflow_can_be_looked_at(
     assert store.steps("w")[1].child_workflow_id == "w/middle"
     assert {w.id for w in store.workflows(parent="w/middle")} == {f"w/middle/item-{i}" for i in range(6)}
     assert [w.id for w in store.workflows()] == ["w"]
+
+
+def test_a_person_says_what_became_of_a_call_with_the_same_graph(durable: On, store: Checkpointer) -> None:
+    calls = list[str]()
+
+    @node(output_name="receipt", repeatable=False)
+    def charge(order: str) -> str:
+        calls.append(order)
+        raise KeyboardInterrupt
+
+    graph = Graph([charge], name="payment")
+    with pytest.raises(KeyboardInterrupt):
+        durable.run(graph, {"order": "tea"}, workflow_id="w")
+    with pytest.raises(AmbiguousStepError, match=r"cannot give 'receipt' in its place\. Let on_ambiguous"):
+        durable.run(graph, {"receipt": "by hand"}, workflow_id="w")
+    with pytest.raises(AmbiguousStepError, match="began without leaving a result"):
+        durable.run(graph, workflow_id="w")
+    said = node(output_name="receipt", repeatable=False, on_ambiguous=lambda *about: "by hand")
+    result = durable.run(graph.replace({"charge": said(charge.func)}), workflow_id="w")
+    assert result["receipt"] == "by hand"
+    assert durable.run(graph, workflow_id="w")["receipt"] == "by hand"
+    assert calls == ["tea"]

@@ -493,3 +493,43 @@ def test_a_mapped_graph_appends_across_a_failure_and_a_turn(run: Any, store: Any
         "hear",
         "tools",
     ]
+
+
+@pytest.mark.filterwarnings("ignore:.*gives up what it asked for:UserWarning")
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_turn_sent_again_names_the_calls_that_it_may_make_again(store: Any, asks: bool) -> None:
+    charged, down = list[str](), {"mail"}
+
+    @node(output_name="messages", append=True)
+    def listen(said: str) -> str:
+        return said
+
+    @node(output_name="messages", append=True, repeatable=False)
+    def tool(call: str) -> str:
+        charged.append(call)
+        return call
+
+    @node(output_name="mailed")
+    def mail(calls: list[str]) -> str:
+        if down:
+            raise ConnectionError("down")
+        return "sent"
+
+    @interrupt("mailed")
+    def ask(calls: list[str]) -> str | None:
+        return None
+
+    act = Graph([tool], name="act").as_node(lift="messages", append="messages").with_inputs(call="calls")
+    listed = node(output_name="calls")(lambda said: said.split()).with_name("plan")
+    graph = Graph([listen, listed, act.map_over("calls"), ask if asks else mail], name="chat")
+    SyncRunner(checkpointer=store).run(graph, said="a b", workflow_id="w", error_handling="continue")
+    down.clear()
+    with pytest.warns(
+        UserWarning, match=r"may be called again, with other keys: 'act/tool' \(2 completed calls\)\."
+    ):
+        SyncRunner(checkpointer=store).run(graph, said="a b", workflow_id="w", new_turn=True)
+    assert charged == ["a", "b"] * 2
+    if not asks:
+        SyncRunner(checkpointer=store).run(
+            graph, said="c", workflow_id="w", new_turn=True
+        )  # nothing is said after a turn that ended

@@ -11,7 +11,7 @@ from support.durable import durable as either
 from support.durable import store
 from support.running import On, OnSync
 
-from hypergraph import FunctionNode, Graph, interrupt, node
+from hypergraph import END, FunctionNode, Graph, interrupt, node, route
 from hypergraph.checkpointers import (
     Checkpointer,
     MemoryCheckpointer,
@@ -314,6 +314,43 @@ def test_an_answer_that_no_run_has_used_is_replaced(durable: On, store: Checkpoi
     assert durable.run(shop.graph, workflow_id="w")["price"] == [1, 9]
     with pytest.raises(WorkflowError, match="To change the answer of this item alone, run 'w/each/item-1'"):
         store.answer("w", key, 1, replace=True)
+
+
+@pytest.mark.parametrize("is_deep", [False, True])
+def test_the_advice_for_another_answer_in_a_loop_of_an_item_works(
+    durable: On, store: Checkpointer, is_deep: bool
+) -> None:
+    @node(output_name="topics")
+    def split(request: str) -> list[str]:
+        return list(request)
+
+    @node(output_name="draft")
+    def write(topic: str, answer: str = "") -> str:
+        return topic + answer
+
+    @route(targets=["ask", END])
+    def is_open(draft: str) -> Any:
+        return "ask" if len(draft) < 2 and draft[0] < "c" else END
+
+    @interrupt("answer")
+    def ask(draft: str) -> str | None:
+        return None
+
+    agent = Graph([write, is_open, ask], name="agent")
+    if is_deep:
+        agent = Graph([agent.as_node(name="inner")], name="deep")
+    each = agent.as_node(name="each").with_inputs(topic="topics").map_over("topics")
+    graph, inner = Graph([split, each], name="g"), "inner." if is_deep else ""
+    keys = [f"each.item-{number}.{inner}answer" for number in range(2)]
+    durable.run(graph, request="abc", workflow_id="w")
+    durable.run(graph, {keys[0]: "1"}, workflow_id="w")
+    with pytest.raises(WorkflowError) as caught:
+        durable.run(graph, {keys[0]: "22"}, workflow_id="w")
+    assert "alone" not in str(caught.value)
+    assert "fork_from=('w', 0). All items of its map run again, and ask again." in str(caught.value)
+    durable.run(graph, fork_from=("w", 0), workflow_id="v")
+    result = durable.run(graph, dict.fromkeys(keys, "22"), workflow_id="v")
+    assert result["draft"] == ["a22", "b22", "c"]
 
 
 def test_an_answer_is_not_replaced_while_a_process_runs_the_workflow(

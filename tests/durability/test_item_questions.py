@@ -373,7 +373,7 @@ def test_another_answer_to_an_item_in_a_loop_is_given_in_a_fork_once_the_map_has
     result = run(runner, graph, {"each.item-1.ok": 1}, **options)
     assert result["log"] == ["plan", "on a: 3", "on c: 1", "plan"]
     said = refused(runner, graph, options)
-    assert said.endswith("fork the workflow before the question: fork_from=('w', 1).")
+    assert "fork the workflow before the question: fork_from=('w', 1). All items of its map run" in said
     answers = {"each.item-0.ok": 2, "each.item-1.ok": 1}
     forked = run(runner, graph, answers, **{**options, "workflow_id": "f"}, fork_from=("w", 1))
     assert forked["log"] == ["plan", "on a: 2", "on c: 1", "plan"]
@@ -538,3 +538,35 @@ def test_answers_of_an_encrypted_store_are_not_readable_in_its_file(desk: Desk, 
     store.close()
     assert not any(b"secret" in file.read_bytes() for file in tmp_path.glob("runs.db*") if file.is_file())
     assert run("sync", desk.batch, {}, **options)["sent"] == ["on a: a secret answer"]
+
+
+@pytest.mark.parametrize("run", [run_sync, run_async])
+def test_a_part_of_a_key_names_the_questions_that_are_open(run: Any) -> None:
+    desk = Desk()
+    each = desk.letter.as_node(name="each", lift="sent", append="sent").map_over("topic")
+    graph, store = Graph([each], name="batch"), MemoryCheckpointer()
+    run(graph, {"topic": ["auto", "a", "b"]}, store=store, workflow_id="w")
+    with pytest.raises(ValueError, match=r"whole key: 'each.item-1.ok' or 'each.item-2.ok'\."):
+        run(graph, {"ok": True}, store=store, workflow_id="w")
+    assert len(store.questions("w")) == 2
+
+
+@pytest.mark.parametrize("run", [run_sync, run_async])
+@pytest.mark.parametrize("store", [None, MemoryCheckpointer()])
+def test_an_answer_for_an_item_that_never_asks_is_named_as_it_was_given(run: Any, store: Any) -> None:
+    @route(targets=["ask", END])
+    def is_open(topic: str) -> Any:
+        return END if topic == "auto" else "ask"
+
+    @interrupt("ok")
+    def ask(topic: str) -> bool | None:
+        return None
+
+    each = Graph([is_open, ask], name="one").as_node(name="each").map_over("topic")
+    given = {"topic": ["auto", "a"], "each.item-0.ok": False, "each.item-1.ok": True}
+    with pytest.warns(UserWarning, match=r"The answer 'each.item-0.ok' was not used in graph 'batch'"):
+        run(Graph([each], name="batch"), given, store=store)
+    mapped = map_sync if run is run_sync else map_async
+    given = {"topic": ["auto", "a"], "item-0.ok": False, "item-1.ok": True}
+    with pytest.warns(UserWarning, match=r"The answer 'item-0.ok' was not used in graph 'one'"):
+        mapped(each.graph, given, map_over="topic", store=store)

@@ -12,8 +12,8 @@ from support.durable import On, durable, store
 from support.stored import store_at
 
 from hypergraph import Graph, InvalidAnswerError, SyncRunner, interrupt, node
-from hypergraph.checkpointers import Checkpointer, StepStatus
-from hypergraph.exceptions import WorkflowError, WorkflowNotFoundError
+from hypergraph.checkpointers import Checkpointer, StepStatus, WorkflowStatus
+from hypergraph.exceptions import OwnershipLostError, WorkflowError, WorkflowNotFoundError
 
 __all__ = ["durable", "store"]  # fixtures
 
@@ -408,3 +408,53 @@ def test_what_the_code_decided_takes_no_answer_and_a_given_one_may_be_repeated(
     runner.run(graph, begin or {"call": "milk"}, workflow_id="call")
     runner.run(graph, {asked: True}, workflow_id="call")
     store.answer("call", asked, True)
+
+
+def test_a_run_is_due_once_it_has_been_answered(durable: On, store: Checkpointer) -> None:
+    office = Office()
+    durable.run(office.graph, GIVEN, workflow_id="w")
+    assert store.due_runs() == []
+    store.answer("w", "approved", True)
+    assert [found.id for found in store.due_runs()] == ["w"]
+    assert [found.id for found in store.workflows(due=True)] == ["w"]
+    assert durable.run(office.graph, workflow_id="w").paused
+    assert store.due_runs() == [], "the other question is still open"
+    store.answer("w", SIGNED)
+    assert [found.id for found in store.due_runs()] == ["w"]
+    assert durable.run(office.graph, workflow_id="w").completed
+    assert store.due_runs() == []
+
+
+def test_an_answered_item_is_due_and_so_is_the_run_around_it(durable: On, store: Checkpointer) -> None:
+    office = Office()
+    durable.map(office.batch, {"topic": ["a", "b"]}, map_over="topic", workflow_id="m")
+    store.answer("m", "item-1.approved", True)
+    assert [found.id for found in store.due_runs()] == ["m/item-1"]
+    durable.run(office.batch, workflow_id="m/item-1")
+    assert store.due_runs() == []
+    each = Graph([office.batch.as_node(name="each").map_over("topic")], name="outer")
+    durable.run(each, {"topic": ["a", "b"]}, workflow_id="w")
+    store.answer("w/each/item-1", "approved", True)
+    assert [found.id for found in store.due_runs()] == ["w"]
+    assert durable.run(each, workflow_id="w").paused
+    assert store.due_runs() == []
+
+
+def test_a_run_of_another_runner_is_cancelled_by_the_store(durable: On, store: Checkpointer) -> None:
+    @node(output_name="half")
+    def halve(x: int) -> int:
+        assert SyncRunner(checkpointer=store).stop("w") is False
+        assert store.cancel("w") == ["w"]
+        return x // 2
+
+    @node(output_name="more")
+    def add(half: int) -> int:
+        return half + 1
+
+    graph = Graph([halve, add], name="g")
+    with pytest.raises(OwnershipLostError):
+        durable.run(graph, {"x": 4}, workflow_id="w")
+    assert store.workflow("w").status is WorkflowStatus.STOPPED
+    assert store.cancel("w") == []
+    with pytest.raises(WorkflowNotFoundError):
+        store.cancel("v")

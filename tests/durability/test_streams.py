@@ -50,9 +50,41 @@ def test_chunks_are_kept_by_offset(durable: On, store: Checkpointer) -> None:
     assert next(iter(store.read_stream("w", "write"))) == StreamChunk(0, "a")
 
 
-def test_a_node_without_stream_keeps_nothing(durable: On, store: Checkpointer) -> None:
+def test_streams_of_nodes_that_have_none_are_refused(durable: On, store: Checkpointer) -> None:
     durable.run(Graph([node(output_name="text")(write)]), {"words": ["a"]}, workflow_id="w")
-    assert read(store, "w") == []
+    with pytest.raises(ValueError, match=r"'write' of workflow 'w' does not stream. .*stream=True: none"):
+        store.read_stream("w", "write")
+    durable.run(graph_of(), {"words": ["a"]}, workflow_id="v")
+    with pytest.raises(ValueError, match=r"Did you mean 'write'\? Nodes with stream=True: 'write'\."):
+        store.read_stream("v", "wrte")
+
+
+def test_streams_of_nested_nodes_are_known_before_the_nodes_have_run(store: Checkpointer) -> None:
+    inner = graph_of().as_node(name="inner")
+    each = (
+        graph_of()
+        .as_node(name="each")
+        .with_inputs(words="lists")
+        .with_outputs(text="texts")
+        .map_over("lists")
+    )
+    SyncRunner(checkpointer=store).run(
+        Graph([inner, each], name="g"), words=[], lists=[["a"]], workflow_id="w"
+    )
+    for name in ("inner/write", "each/item-0/write", "each/item-9/write"):
+        assert read(store, "w", name) == ([(0, "a")] if "-0" in name else [])
+    assert read(store, "w/inner") == []
+    assert read(store, "w/each", "item-0/write") == read(store, "w/each/item-0") == [(0, "a")]
+    with pytest.raises(ValueError, match=r"with stream=True: 'inner/write', 'each/item-N/write'\."):
+        store.read_stream("w", "write")
+    SyncRunner(checkpointer=store).map(graph_of(), {"words": [["b"]]}, map_over="words", workflow_id="m")
+    assert read(store, "m", "item-0/write") == [(0, "b")]
+
+
+def test_a_stream_is_read_after_its_node_has_lost_the_option(durable: On, store: Checkpointer) -> None:
+    durable.run(graph_of(), {"words": ["a"]}, workflow_id="w")
+    durable.run(Graph([node(output_name="text")(write)], name="writing"), {"words": ["b"]}, workflow_id="w")
+    assert read(store, "w") == [(0, "a")]
 
 
 def test_generators_stream_their_items(durable: On, store: Checkpointer) -> None:
@@ -189,8 +221,9 @@ def test_a_stream_is_bounded_and_readers_are_told(tmp_path: Any) -> None:
         SyncRunner(checkpointer=kept).run(graph_of(flood), workflow_id="w")
         gap, *rest = kept.read_stream("w", "flood")
         assert gap.kind == "gap"
-        assert rest[0].offset == gap.offset
-        assert [chunk.offset for chunk in rest] == list(range(gap.offset, 5000))
+        assert [chunk.offset for chunk in rest] == list(range(gap.offset + 1, 5000))
+        later = kept.read_stream("w", "flood", offset=gap.offset + 1)
+        assert next(iter(later)) == rest[0], "continuing after a gap loses nothing"
         kept.close()
 
 
@@ -202,7 +235,8 @@ def test_chunks_go_some_time_after_their_step_has_ended(durable: On, store: Chec
         assert read(store, "w") == [(0, "a")]
         clock.jump(2)
         durable.run(graph_of(), {"words": ["c"]}, workflow_id="u")
-        assert read(store, "w") == [(1, "gap")]
+        assert read(store, "w") == [(0, "gap")]
+        assert read(store, "w", offset=1) == []
         assert read(store, "v") == [(0, "b")]
     store.delete("v")
     durable.run(graph_of(), {"words": ["d"]}, workflow_id="v")

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from support.running import run_async, run_sync
 
-from hypergraph import Graph, SyncRunner, node
+from hypergraph import Graph, SyncRunner, interrupt, node
 from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph.exceptions import WorkflowError
 
 
 @pytest.mark.parametrize("call", [run_sync, run_async], ids=["sync", "async"])
@@ -40,3 +41,50 @@ def test_a_resume_without_values_does_not_repeat_an_older_message(call: Any) -> 
     result = call(chat, workflow_id="c", store=store)
     assert result.completed
     assert said_to == result["messages"] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("call", [run_sync, run_async])
+def test_a_turn_if_completed_gives_up_no_other_turn(call: Any) -> None:
+    down = {"mail"}
+
+    @node(output_name="messages", append=True)
+    def listen(said: str) -> str:
+        return said
+
+    @interrupt("approved")
+    def ask(said: str) -> bool | None:
+        return None if said == "ask" else True
+
+    @node(output_name="mailed")
+    def mail(said: str, approved: bool) -> str:
+        if down and said == "fail":
+            raise ConnectionError("down")
+        return said
+
+    graph, store = Graph([listen, ask, mail], name="chat"), MemoryCheckpointer()
+
+    def send(said: str) -> Any:
+        return call(
+            *(graph, {"said": said}),
+            store=store,
+            workflow_id="w",
+            new_turn="if-completed",
+            error_handling="continue",
+        )
+
+    assert send("hello").completed, "there was no turn before"
+    assert send("ask").paused
+    with pytest.raises(
+        WorkflowError, match=r"has not completed: it is paused\. Answer its questions, then begin"
+    ):
+        send("later")
+    assert [question.keys for question in store.questions("w")] == [("approved",)]
+    assert call(graph, {"approved": True}, store=store, workflow_id="w").completed
+    assert send("fail").failed
+    with pytest.raises(WorkflowError, match=r"it is failed\. To finish it, run the workflow without values"):
+        send("later")
+    down.clear()
+    assert call(graph, store=store, workflow_id="w").completed
+    assert send("fail")["messages"] == ["hello", "ask", "fail", "fail"]
+    with pytest.raises(ValueError, match="Invalid new_turn: 'always'"):
+        call(graph, {"said": "x"}, store=store, workflow_id="w", new_turn="always")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from hypergraph import (
     InfiniteLoopError,
     MissingInputError,
     SyncRunner,
+    interrupt,
     node,
     route,
 )
@@ -336,3 +338,37 @@ def test_options_are_frozen() -> None:
         options.timeout = 2
     assert (options.timeout, options.replace(timeout=2).timeout, options.wait) == (1, 2, False)
     assert repr(options) == "RunOptions(timeout=1)"
+
+
+def test_warnings_of_runs_in_the_background_name_the_line_of_their_call() -> None:
+    @interrupt("ok")
+    def ask(said: str) -> bool | None:
+        return None
+
+    graph = Graph([ask], name="g")
+    keywords: dict[str, Any] = {"workflow_id": "w", "new_turn": True}
+
+    def line_of(call: Any) -> tuple[str, int]:
+        return call.__code__.co_filename, call.__code__.co_firstlineno + 1
+
+    def start(runner: Any, said: str) -> Any:
+        return runner.start_run(graph, said=said, **keywords)
+
+    async def loop(runner: Any, said: str) -> None:
+        async for _ in runner.iter(graph, said=said, **keywords):
+            pass
+
+    async def main() -> None:
+        runner = AsyncRunner(checkpointer=MemoryCheckpointer())
+        await runner.run(graph, said="a", workflow_id="w")
+        await start(runner, "b").result()
+        await loop(runner, "c")
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(main())
+        sync = SyncRunner(checkpointer=MemoryCheckpointer())
+        sync.run(graph, said="a", workflow_id="w")
+        start(sync, "b").result()
+    found = [(warning.filename, warning.lineno) for warning in caught]
+    assert found == [line_of(start), line_of(loop), line_of(start)]

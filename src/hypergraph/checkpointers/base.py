@@ -21,7 +21,7 @@ from hypergraph.checkpointers.history import Addition, History, Iteration, Origi
 from hypergraph.checkpointers.inner_steps import read_inner_steps
 from hypergraph.checkpointers.live import Progress, StreamReader
 from hypergraph.checkpointers.names import check_tags, check_workflow_id
-from hypergraph.checkpointers.overview import Overview, overview_of
+from hypergraph.checkpointers.overview import Overview, overview_of, streams_of
 from hypergraph.checkpointers.pending import awaited
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import (
@@ -57,7 +57,7 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.status import UNFINISHED, WorkflowStatus
 from hypergraph.checkpointers.view import view_of
-from hypergraph.display import preview
+from hypergraph.display import did_you_mean, preview
 from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowError, WorkflowNotFoundError
 from hypergraph.records import InnerStep
 from hypergraph.values.codecs import Codec, CodecChain
@@ -72,6 +72,7 @@ T = TypeVar("T")
 
 _REST = "*"  # the name of all values without a serializer of their own
 _AFTER_ALL = 2**62  # a step index beyond all
+_OPEN = (WorkflowStatus.ACTIVE, WorkflowStatus.PAUSED)
 _CLOSE = 5  # ids that an error suggests
 _RECENT = 500  # workflows among which close ids are looked for
 
@@ -614,14 +615,19 @@ class Checkpointer:
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist.
-            ValueError: the offset is negative.
+            ValueError: no such node has `stream=True`; those that have are named. The offset is negative.
             TypeError: the offset is not a number.
         """
         if not isinstance(offset, int):
             raise TypeError(f"offset must be a number, got {preview(offset)}")
         if offset < 0:
             raise ValueError(f"offset must not be negative, got {offset}")
-        self.workflow(workflow_id)
+        streams = streams_of(self, self.workflow(workflow_id), node)
+        if streams is not None:
+            what = f"Node {node!r} of workflow {workflow_id!r} does not stream. "
+            near = did_you_mean(node, streams)
+            with_stream = f"Nodes with stream=True: {', '.join(map(repr, streams)) or 'none'}."
+            raise ValueError(f"{what}{near + ' ' if near else ''}{with_stream}")
         return StreamReader(self, (workflow_id, node), offset, follow, timeout)
 
     def progress(self, workflow_id: str) -> list[Progress]:
@@ -633,7 +639,7 @@ class Checkpointer:
         return self._known(workflow_id, self.backend.live.read_progress(workflow_id))
 
     def due_runs(self, graph: str | None = None) -> list[Workflow]:
-        """Return what to run, oldest first: a deadline has passed, a timer is due or a signal was sent.
+        """Return what is due, oldest first: by a deadline, a timer, a signal or an answer.
 
         These are workflows, and items of maps, which can be run by themselves under their own ids.
         """
@@ -763,7 +769,7 @@ class Checkpointer:
                 have no parent.
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
-            due: Only those that are due: a deadline has passed, a timer has fired or a signal was sent.
+            due: Only those that are due: by a deadline, a timer, a signal or an answer.
             answered: Only those with an answer that no run has used yet.
             limit: At most this many, by default 100: `total` says how many there are. None for all.
             cursor: The `next_cursor` of the page before.
@@ -1097,6 +1103,48 @@ class Checkpointer:
             WorkflowLockedError: a process is running the workflow.
         """
         self.backend.put_step(self.encoding.encode(record), self.encoding)
+
+    def cancel(self, workflow_id: str) -> list[str]:
+        """Stop a running or paused workflow, whichever process runs it; return the ids of what was stopped.
+
+        The workflow, and the open runs below it, are taken away from their process: a node that is running
+        ends, its result is not stored, and the run ends with an `OwnershipLostError`. To stop a run of
+        your own process after its node, use `runner.stop`. A call of `run` continues the workflow.
+
+        Example:
+            >>> from hypergraph import Graph, SyncRunner, interrupt
+            >>> from hypergraph.checkpointers import MemoryCheckpointer
+            >>> @interrupt("approved")
+            ... def ask(price: int) -> bool | None:
+            ...     return None
+            >>> store = MemoryCheckpointer()
+            >>> _ = SyncRunner(checkpointer=store).run(Graph([ask]), price=5, workflow_id="order-1")
+            >>> store.cancel("order-1"), store.cancel("order-1")
+            (['order-1'], [])
+
+        Returns:
+            The ids, the outermost first; [] if the workflow has ended.
+
+        Raises:
+            WorkflowNotFoundError: the workflow does not exist; close ids are named.
+        """
+        found = self.workflow(workflow_id)
+        if found.status not in _OPEN:
+            return []
+        runs, left = {found.id: found}, [found.id]
+        while left:  # the outermost first: it starts no others then
+            for child in self.backend.children(left.pop(0)):
+                if child.status in _OPEN and child.id not in runs:  # a damaged store may have circles
+                    runs[child.id] = child
+                    left.append(child.id)
+        for run in runs.values():  # over the heads of their owners, whose next writes are refused
+            new = NewWorkflow(run.graph_name, parent_id=run.parent_id)
+            claim = self.backend.claim(run.id, new, self.encoding, force=True)
+            try:
+                self.backend.write(self.encoding.commit(claim, status=WorkflowStatus.STOPPED))
+            finally:
+                self.backend.release(claim)
+        return list(runs)
 
     def delete(self, *workflow_ids: str) -> int:
         """Remove workflows and their children, and return how many.

@@ -21,6 +21,8 @@ _CHECK = 1.5  # seconds between looks at the owner of a workflow that shows noth
 _BATCHES = 16  # rows that are read at once, of about a megabyte at most
 _ENDLESS = float("inf")
 
+ITEMS = "item-N"  # stands for the items of a map in the path of a node
+
 
 @dataclass(frozen=True, slots=True)
 class StreamChunk:
@@ -29,7 +31,7 @@ class StreamChunk:
     offset: int  # its place, from 0; a later stream of the node keeps counting
     value: Any = None  # what the node gave to `context.stream`
     kind: Literal["chunk", "restart", "gap"] = "chunk"  # restart: the node was called again, a new stream
-    # begins after this offset; gap: all before this offset was dropped, to keep within the limit
+    # begins after this offset; gap: all up to this offset was dropped, to keep within the limit
 
 
 class ChunkBatch(NamedTuple):
@@ -212,7 +214,7 @@ class StreamReader:
                 await asyncio.sleep(_POLL)
 
     def _passed(self, chunk: StreamChunk) -> StreamChunk:
-        self.offset = max(self.offset, _next_offset(chunk))
+        self.offset = max(self.offset, chunk.offset + 1)
         return chunk
 
     def _look(self) -> bool:
@@ -221,7 +223,7 @@ class StreamReader:
         owner, name = place_of(self._store, *self._place)  # after the status: nothing comes after the end
         news = _read(self._store, owner, name, self.offset)
         first = next(news, None)
-        if first is not None and _next_offset(first) > self.offset:  # rows that are damaged may stay behind
+        if first is not None and first.offset >= self.offset:  # rows that are damaged may stay behind
             self._news = chain((first,), news)
             self._waits_since = None
             self._owner.reset()
@@ -234,16 +236,12 @@ class StreamReader:
         return is_active and is_patient and not self.is_abandoned
 
 
-def _next_offset(chunk: StreamChunk) -> int:
-    return chunk.offset + (0 if chunk.kind == "gap" else 1)
-
-
 def _read(store: "Checkpointer", workflow_id: str, node: str, offset: int) -> Iterator[StreamChunk]:
     page = store.backend.live.read_chunks(workflow_id, node, offset, _BATCHES)
     if page is None:
         return
     if page.kept > offset:
-        yield StreamChunk(page.kept, kind="gap")
+        yield StreamChunk(page.kept - 1, kind="gap")
     for first, count, payload in page.batches:
         if payload is None:
             if first >= offset:

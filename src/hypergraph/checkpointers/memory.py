@@ -29,6 +29,7 @@ from hypergraph.checkpointers.live import ChunkBatch, ChunkPage, Live, Progress,
 from hypergraph.checkpointers.names import changed, check_workflow_id, moved
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import Query, ordered_by
+from hypergraph.checkpointers.questions import around
 from hypergraph.checkpointers.records import (
     ANSWER,
     APART,
@@ -191,6 +192,13 @@ class MemoryBackend(Backend):
                     if is_checked:
                         others = [p for p in step.payloads if p.name != ANSWER]
                         row.steps[at] = step._replace(payloads=[*others, payload])
+                        self._make_due(record.workflow_id)
+
+    def _make_due(self, workflow_id: str) -> None:
+        """Have a workflow that waits found as due, and those around it."""
+        for row in [row for each in around(workflow_id) if (row := self._rows.get(each)) is not None]:
+            if row.workflow.status is WorkflowStatus.PAUSED and row.owner_since is None:
+                row.workflow = replace(row.workflow, due=now())
 
     def put_signal(self, workflow_id: str, payload: Payload) -> bool:
         """Keep a value that was sent; see `Backend.put_signal`."""

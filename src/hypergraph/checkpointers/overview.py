@@ -1,12 +1,13 @@
 """Overview of one workflow: its record, owner, first steps, counts, children, first error and questions."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypergraph.checkpointers.backend import Owner, StepTally
 from hypergraph.checkpointers.history import History, ran_since
-from hypergraph.checkpointers.live import Progress
+from hypergraph.checkpointers.live import Progress, place_of
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import Question
 from hypergraph.checkpointers.records import Signal, StepRecord, Usage, Workflow, recorded_once_only
@@ -20,6 +21,7 @@ CHILDREN = 20  # listed, those that failed first
 FORKS = 20  # listed
 ITEMS = 2000  # of a map that are searched for the first error
 LONG = 20_000  # steps; to find the next nodes takes all of them
+_ITEM = re.compile(r"item-(?:\d+|N)")
 _BROKEN = frozenset({WorkflowStatus.FAILED, WorkflowStatus.PARTIAL})
 _CUT_OFF = frozenset({WorkflowStatus.ACTIVE, WorkflowStatus.STOPPED})
 # Those of interest first; each status is one seek in an index, however many items a map has.
@@ -231,3 +233,18 @@ def _next(store: "Checkpointer", workflow: Workflow, tallies: Sequence[StepTally
     if workflow.step_count > LONG:
         return None
     return History(store, workflow.id).next()
+
+
+def streams_of(store: "Checkpointer", workflow: Workflow, node: str) -> list[str] | None:
+    """Return the nodes of a workflow that stream if this one is none of them; else, and if unknown, None."""
+    known = (workflow.graph or {}).get("streams")
+    if not isinstance(known, list) or _without_items(node) in map(_without_items, known):
+        return None
+    owner, name = place_of(store, workflow.id, node)  # the code may have changed since the node streamed
+    if any((kept.workflow_id, kept.node) == (owner, name) for kept in store.backend.live.read_streams(owner)):
+        return None
+    return [str(name) for name in known]
+
+
+def _without_items(node: object) -> list[str]:
+    return [part for part in str(node).split("/") if not _ITEM.fullmatch(part)]

@@ -250,7 +250,7 @@ class Query(NamedTuple):
     where: tuple[Clause, ...] = ()
     limit: int | None = 100
     cursor: str | None = None
-    due: datetime | None = None  # only those with a deadline or timer up to this moment, or a kept signal
+    due: datetime | None = None  # only those with a deadline, timer or answer till then, or a kept signal
     ids: frozenset[str] | None = None  # only these
     answered: bool = False  # only those with an answer, in them or below, that no run has used yet
     order: str = ""  # one of ORDERS with "-up" or "-down"; newest first if it is empty
@@ -302,9 +302,7 @@ FILTERS = (
     Filter("until", "created before: an age like 2h, or a date", "T"),
     Filter("tag", "only with this tag, like team=search; all must match", "K=V", many=True),
     Filter("parent", "the children of this workflow: nested runs, or items of a map", "WF"),
-    Filter(
-        "due", "only those that are due: a deadline has passed, a timer has fired or a signal was sent", ""
-    ),
+    Filter("due", "only those that are due: by a deadline, a timer, a signal or an answer", ""),
     Filter("answered", "only those with an answer that no run has used yet", ""),
     Filter("where", 'a condition, like "node:embed duration > 1s" or "duration > 5m"', "EXPR"),
 )

@@ -162,7 +162,7 @@ def _check_signal(workflow: Workflow, name: str, value: Any) -> None:
 
 
 def due_runs(store: "Checkpointer", graph: str | None = None) -> list[Workflow]:
-    """Return what is to be run: a deadline has passed, a timer is due or a signal was sent.
+    """Return what is due: by a deadline, a timer, a signal or an answer.
 
     These are workflows, or items of maps, which can be run by themselves: the list of the map is not needed.
     """
@@ -539,8 +539,13 @@ def otherwise(store: "Checkpointer", workflow_id: str, key: str, asked_by: str) 
         )
     inside = [number for number, part in enumerate(path, 1) if _ITEM.fullmatch(part)]
     item = child_at(store, workflow_id, path[: inside[-1]]) if inside else None
-    if item is None or not _follows(store, workflow_id, path):
-        return f"To try this one, {way}."
+    if (
+        item is None
+        or not _follows(store, workflow_id, path)
+        or _is_in_loop(store, item.id, path[inside[-1] :], name)
+    ):
+        again = ". All items of its map run again, and ask again" if item is not None and at else ""
+        return f"To try this one, {way}{again}."
     own, then = moved(item.id, workflow_id, asked_by), f", then run {asked_by!r}"
     return (
         f"To change the answer of this item alone, run {own!r} with it and "
@@ -581,6 +586,21 @@ def _follows(store: "Checkpointer", workflow_id: str, path: Sequence[str]) -> bo
         if any(step.node_name in kept or _appends(store, step) for step in again):
             return False
     return True
+
+
+def _is_in_loop(store: "Checkpointer", item: str, path: Sequence[str], name: str) -> bool:
+    """Say whether a question of an item is in a loop: what has taken its answer takes no other one."""
+    for end in range(len(path) + 1):
+        holder = child_at(store, item, path[:end]) if end else store.backend.read_workflow(item)
+        graph = None if holder is None else readable_graph(holder.graph)
+        if graph is None:
+            return True
+        looped = {node for cycle in graph.cycles for node in cycle}
+        makers = {node.name for node in graph.nodes.values() if name in node.outputs}
+        asking = {path[end]} if end < len(path) else makers
+        if not looped.isdisjoint(asking):
+            return True
+    return False
 
 
 def _appends(store: "Checkpointer", step: StepRecord) -> bool:

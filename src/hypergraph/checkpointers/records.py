@@ -246,7 +246,7 @@ class Workflow:
     node_hashes: dict[str, str] = field(default_factory=dict)  # of the code of each node
     fingerprint: str | None = None  # of the inputs of an item
     crashes: dict[str, int] = field(default_factory=dict)  # node name -> how often it took the process along
-    due: datetime | None = None  # the first deadline of its questions, or when its first timer fires
+    due: datetime | None = None  # the first deadline or timer of its questions, or when one was answered
     version: str | None = None  # of the code that ran it last; it is pinned to that until it has completed
     awaits: dict[str, int] = field(default_factory=dict)  # signal -> how many nodes wait for it
     reason: str | None = None  # why it failed or stopped, if no step says so: an endless loop, a time limit

@@ -35,7 +35,7 @@ from hypergraph.durability.code_changes import CHANGED_CODE, Changes
 from hypergraph.durability.history import Stored, is_other, made_in_loops
 from hypergraph.durability.resume import indexes_of, standing_of
 from hypergraph.durability.summaries import reached_at
-from hypergraph.engine.admission import ITEM, key_in_items, name_alone
+from hypergraph.engine.admission import ITEM, is_answer, key_in_items, name_alone, names_to_give, shortens
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
 from hypergraph.exceptions import InvalidAnswerError, WorkflowError, warn_caller
@@ -452,6 +452,19 @@ def refuse_name_alone(
             continue
         keys = [k for question in asked for k in question.keys if _of_first_item(k) == key]
         raise name_alone(name, key.partition(".")[0], keys or [key])
+
+
+def refuse_part_of_key(graph: Graph, given: Collection[str], asked: Sequence[Question]) -> None:
+    """Raise ValueError for a name that is none of the graph, but the end of the keys of open questions."""
+    every = [key for question in asked for key in question.keys if key not in given]
+    for name in given:
+        keys = [key for key in every if shortens(name, key)] if "." not in name else []
+        if not keys or name in names_to_give(graph) or name in graph.outputs or is_answer(graph, name):
+            continue
+        raise ValueError(
+            f"{name!r} is not an input of graph {graph.name or 'unnamed'!r}. To answer an open question, "
+            f"pass its whole key: {' or '.join(map(repr, keys))}."
+        )
 
 
 def _of_first_item(key: str) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hypergraph.checkpointers.live import ITEMS
 from hypergraph.checkpointers.records import Workflow
 from hypergraph.graph.graph import Graph
-from hypergraph.graph.structure import structure_of
+from hypergraph.graph.structure import DEEPEST, LARGEST, structure_of
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.signature import sha256
@@ -58,6 +59,7 @@ def recorded_structure(graph: Graph) -> dict[str, Any]:
         graph.memo["recorded"] = {
             **structure_of(graph),
             "rules": RULES,
+            "streams": _streams(graph),
             "unrepeatable": [node.name for node in graph.iter_nodes() if not node.repeatable],
             "classes": fields_of(
                 (hint for node in graph.iter_nodes() for hint in declared_types(node, node.data_outputs)),
@@ -65,6 +67,21 @@ def recorded_structure(graph: Graph) -> dict[str, Any]:
             ),
         }
     return graph.memo["recorded"]  # type: ignore[no-any-return]  # set one line above
+
+
+def _streams(graph: Graph) -> list[str] | None:
+    """Return the nodes whose streams are kept, with the graphs around them; None if they are too many."""
+    levels, nodes = graph.memo["structure size"]
+    if levels >= DEEPEST or nodes >= LARGEST:
+        return None
+    found = []
+    for node in graph.iter_nodes():
+        if node.nested_graph is not None:
+            around = f"{node.name}/{ITEMS}/" if getattr(node, "map_config", None) else f"{node.name}/"
+            found += [around + inside for inside in _streams(node.nested_graph) or ()]
+        elif node.stream:
+            found.append(node.name)
+    return found
 
 
 def is_recorded(graph: Graph, workflow: Workflow) -> bool:

@@ -24,7 +24,7 @@ from hypergraph.checkpointers.records import (
     Workflow,
 )
 from hypergraph.checkpointers.references import Reference
-from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import did_you_mean, plural
 from hypergraph.durability.answers import (
     refuse_answers,
@@ -62,6 +62,7 @@ from hypergraph.durability.once_only import (
 from hypergraph.durability.resume import (
     refuse_unreadable,
 )
+from hypergraph.engine.admission import names_to_give
 from hypergraph.engine.inner_steps import added
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
@@ -750,3 +751,45 @@ def continues(run: Run | MapRun) -> bool:
     if parent is None or past is None:
         return False
     return bool(past.continuing >> parent.step_of(run.step_name).index & 1)
+
+
+def failed_earlier(store: Checkpointer, graph: Graph, workflow_id: str) -> list[tuple[int, str]]:
+    """Return the failed items of maps in rounds before the last one, each with the superstep of its round.
+
+    The rounds are those of the last turn. The superstep is of the workflow itself, also for what is further
+    inside.
+    """
+    nested = {node.name: node for node in graph.iter_nodes() if isinstance(node, GraphNode)}
+    if not nested:
+        return []
+    turns, own = store.backend.read_turns(workflow_id), names_to_give(graph)
+    began = max((turn.superstep for turn in turns if turn.names & own), default=0)
+    last: dict[str, int] = {}
+    steps = [step for step in store.steps(workflow_id, values=False) if step.node_name in nested]
+    for step in steps:
+        last[step.node_name] = step.superstep
+    found = []
+    for step in steps:
+        child = step.child_workflow_id
+        if child is None or step.superstep < began or step.status is not StepStatus.COMPLETED:
+            continue
+        if step.superstep < last[step.node_name]:
+            items = _failed_below(store, child) if store.backend.count_failed([child]) else []
+        else:
+            node, runs = nested[step.node_name], [child]
+            if node.map_config is not None:
+                has_graphs = any(isinstance(inner, GraphNode) for inner in node.graph.iter_nodes())
+                runs = [item.id for item in store.backend.children(child)] if has_graphs else []
+            items = [name for run in runs for _, name in failed_earlier(store, node.graph, run)]
+        found += [(step.superstep, name) for name in items]
+    return found
+
+
+def _failed_below(store: Checkpointer, workflow_id: str) -> list[str]:
+    found = []
+    for child in store.backend.children(workflow_id):
+        if child.item is not None and child.status is WorkflowStatus.FAILED:
+            found.append(child.id)
+        else:
+            found += _failed_below(store, child.id)
+    return found

@@ -157,14 +157,28 @@ def calls_again(
         is_after = upto is not None and superstep is not None and superstep > upto
         return (graph is None or node in graph.nodes) and (node in anew or is_after)
 
-    found = Counter(_completed_calls(store, workflow, is_again))
-    if not found:
+    calls = _counted(_completed_calls(store, workflow, is_again))
+    if calls is None:
         return None
-    calls = "; ".join(f"{path!r} ({plural(count, 'completed call')})" for path, count in found.items())
     return (
         f"The fork of workflow {workflow.id!r} may call nodes with repeatable=False again: {calls}. A fork "
         "is a run of its own: it has the effects of its calls again, under other idempotency keys."
     )
+
+
+def calls_of_turn(store: Checkpointer, workflow: Workflow, nodes: Collection[str], begun: int) -> str | None:
+    """Return the completed calls of these nodes since a superstep, for a warning; None without any."""
+
+    def is_of_turn(node: str, superstep: int | None) -> bool:
+        return node in nodes and superstep is not None and superstep >= begun
+
+    return _counted(_completed_calls(store, workflow, is_of_turn))
+
+
+def _counted(paths: Iterable[str]) -> str | None:
+    found = Counter(paths)
+    calls = [f"{path!r} ({plural(count, 'completed call')})" for path, count in found.items()]
+    return "; ".join(calls) or None
 
 
 def calls_again_with(
@@ -547,6 +561,24 @@ def refuse_other_values(run: Run, stored: Stored, store: Checkpointer, anew: Col
                 'resume the workflow without new values and without code_change="rerun".',
                 workflow_id=stored.workflow.id,
                 node_name=run.path_of(effect.path),
+            )
+
+
+def refuse_given_result(
+    store: Checkpointer, graph: Graph, workflow: Workflow, given: Collection[str]
+) -> None:
+    """Raise AmbiguousStepError for a value in place of the result that a call has not left."""
+    made = {name for name in given if name in graph.wiring.data_producers} - names_to_give(graph)
+    for effect in open_effects_in(store, workflow) if made else ():
+        node = graph.nodes.get(effect.path.partition("/")[0])
+        found = sorted(made.intersection(() if node is None else node.data_outputs))
+        if found:
+            raise AmbiguousStepError(
+                f"Workflow {workflow.id!r}: {effect.title} {effect.ended}, and a call cannot give "
+                f"{found[0]!r} in its place. Let on_ambiguous=a_function of the node return its result. "
+                "Once is enough, also from a Python shell with the same graph.",
+                workflow_id=workflow.id,
+                node_name=effect.path,
             )
 
 

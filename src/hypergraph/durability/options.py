@@ -21,6 +21,8 @@ def checked_history(options: RunOptions) -> RunOptions:
         raise ValueError(f'Invalid code_change: {options.code_change!r}. Use "keep", "rerun" or "error".')
     if options.restart not in (None, "node", "item"):
         raise ValueError(f'Invalid restart: {options.restart!r}. Use "node" or "item".')
+    if not isinstance(options.new_turn, bool) and options.new_turn != "if-completed":
+        raise ValueError(f'Invalid new_turn: {options.new_turn!r}. Use True, False or "if-completed".')
     origins = [name for name in ("history", "checkpoint", "fork_from") if getattr(options, name) is not None]
     if len(origins) > 1:
         raise ValueError(f"A fork has one origin; pass either {' or '.join(origins)}.")

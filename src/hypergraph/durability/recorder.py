@@ -44,6 +44,7 @@ from hypergraph.durability.answers import (
     refuse_late_answer,
     refuse_name_alone,
     refuse_outworn,
+    refuse_part_of_key,
     refuse_unused,
     settle,
     taken_as_inputs,
@@ -89,6 +90,7 @@ from hypergraph.durability.map_recorder import (
     MapRecorder,
     continues,
     count_spent,
+    failed_earlier,
     is_large,
     keeps_inside,
     length_of,
@@ -98,6 +100,7 @@ from hypergraph.durability.map_recorder import (
 from hypergraph.durability.once_only import (
     calls_again,
     inputs_then,
+    refuse_given_result,
     refuse_new_inputs,
     refuse_open,
     refuse_other_values,
@@ -143,6 +146,7 @@ from hypergraph.records import RunStatus
 from hypergraph.values.undecodable import OPEN_OTHERWISE, Undecodable
 
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
+_NAMED = 3  # failed items in a message
 
 
 def structure_before(store: Checkpointer, options: RunOptions) -> Mapping[str, Any] | None:
@@ -162,6 +166,20 @@ def structure_before(store: Checkpointer, options: RunOptions) -> Mapping[str, A
         about["inputs"] += record.input_versions
         about["outputs"] += record.output_versions
     return {"nodes": list(nodes.values())} if nodes else None
+
+
+def _refuse_amid_turn(claim: Ownership) -> None:
+    """Raise WorkflowError for a new turn of a workflow whose last one has not completed."""
+    found = claim.existing
+    if found is None or found.status is WorkflowStatus.COMPLETED:
+        return
+    is_paused = found.status is WorkflowStatus.PAUSED
+    how = "Answer its questions" if is_paused else "To finish it, run the workflow without values"
+    raise WorkflowError(
+        f"The last turn of workflow {claim.workflow_id!r} has not completed: it is {found.status.value}. "
+        f'{how}, then begin the new turn. new_turn="if-completed" gives up no turn; nothing was changed.',
+        workflow_id=claim.workflow_id,
+    )
 
 
 class _Work(NamedTuple):
@@ -320,9 +338,12 @@ class WorkflowRecorder:
                 self._refuse_other_version(graph, stored.workflow)
                 if not stored.is_same_code:
                     refuse_other_graph(graph, stored.workflow, self.options)
+                refuse_given_result(self.store, graph, stored.workflow, given)
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
                     given = canonical(graph, given, self.questions)
+                    if self.options.on_internal_override != "ignore":
+                        refuse_part_of_key(graph, given, self.questions)
         if graph.has_interrupts and (self.origin is not None or stored is not None):
             self._refuse_name_alone(graph, given, known)
         inputs, self.named = names_to_give(graph), frozenset(given)
@@ -582,7 +603,25 @@ class WorkflowRecorder:
         if stored is not None:
             self._refresh(run, stored)
             self._settle(run, stored, self.questions)
+            if self._restarts:
+                self._tell_not_restarted(run, stored.workflow.id)
         return stored
+
+    def _tell_not_restarted(self, run: Run, workflow_id: str) -> None:
+        """Warn of failed items in earlier rounds of a loop: what followed has taken their results."""
+        found = failed_earlier(self.store, run.admission.graph, workflow_id)
+        mark = f"earlier rounds of {workflow_id}"
+        if not found or mark in self.warned:
+            return
+        self.warned.add(mark)
+        names = ", ".join(repr(name) for _, name in found[:_NAMED]) + (", ..." if len(found) > _NAMED else "")
+        before = min(superstep for superstep, _ in found) - 1
+        way = f"fork_from=({workflow_id!r}, {before})" if before >= 0 else "the same values"
+        warn_caller(
+            f"restart={self.options.restart!r} does not run the failed items of earlier rounds again: "
+            f"{names}. What followed has taken the results of these rounds. To run them and what "
+            f"followed again, use another workflow_id with {way}."
+        )
 
     def _refresh(self, run: Run, stored: Stored) -> None:
         """Take the stored inputs that another owner has changed since the call began, but for those given."""
@@ -893,6 +932,8 @@ class WorkflowRecorder:
         All that is refused comes before all that is written. What was seen before the claim may miss what
         another owner, who held the workflow then, wrote later.
         """
+        if self.options.new_turn == "if-completed" and _is_outermost(run) and self.origin is None:
+            _refuse_amid_turn(claim)
         if claim.existing is not None and claim.existing.crashes:
             refuse_crash_loop(claim, self.store)
         if _is_outermost(run):

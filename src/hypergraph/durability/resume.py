@@ -41,7 +41,13 @@ from hypergraph.durability.history import (
     stored_in,
     unseen_nodes,
 )
-from hypergraph.durability.once_only import effects_in, has_turned, is_repeatable, open_effects_in
+from hypergraph.durability.once_only import (
+    calls_of_turn,
+    effects_in,
+    has_turned,
+    is_repeatable,
+    open_effects_in,
+)
 from hypergraph.durability.summaries import fits, reached_at, shift_of, with_turn
 from hypergraph.engine.admission import admit, names_to_give
 from hypergraph.engine.lists import Mark, items_of
@@ -323,8 +329,8 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         if names or outdated:
             past.first = past.entry
             reached = run.admission.layout.reached_from(turn.names, again)
-        if names and any(step.appends for step in plan.steps):
-            _warn_of_half_turn(run, stored, replay, turn.names, reached)
+        if names:
+            _warn_of_half_turn(run, replay, store, turn.names, reached)
         replay.begin(turn, reached)
         past.reopened = continued_in(run.admission, names, again)
         outside = {name for name, index in plan.index.items() if not reached >> index & 1}
@@ -1003,12 +1009,17 @@ def given_up(run: Run, stored: Stored, store: Checkpointer) -> list[StepRecord]:
     ]
 
 
-def _warn_of_half_turn(run: Run, stored: Stored, replay: Replay, news: Collection[str], reached: int) -> None:
-    """Warn of lists in which an unfinished turn stays, as the nodes that appended to them run anew."""
-    if stored.workflow.status not in _CUT_OFF or run.parent is not None or run.map_run is not None:
+def _warn_of_half_turn(
+    run: Run, replay: Replay, store: Checkpointer, news: Collection[str], reached: int
+) -> None:
+    """Warn of what an unfinished turn leaves: what its nodes appended, and calls with repeatable=False."""
+    stored = replay.stored
+    status = stored.workflow.status
+    if status is WorkflowStatus.COMPLETED or run.parent is not None or run.map_run is not None:
         return
     standing, begun = replay.standing, replay.begun_at()
-    if not standing.due | standing.pending | standing.asking | standing.running:
+    is_cut_off = standing.due | standing.pending | standing.asking | standing.running
+    if not is_cut_off and status is not WorkflowStatus.PAUSED:
         return
     lists = {
         name: None
@@ -1016,13 +1027,19 @@ def _warn_of_half_turn(run: Run, stored: Stored, replay: Replay, news: Collectio
         for name in record.output_versions
         if name in step.appends and record.superstep >= begun and reached >> step.index & 1
     }
-    left = [name for name in lists if name not in news]  # a list that is given replaces the old one
-    if left:
-        instead = f", or fork from superstep {begun - 1} to start it over" if begun else ""
+    # A list that is given replaces the old one; of a turn that waits, its question is said to be given up.
+    left = [name for name in lists if name not in news] if status in _CUT_OFF else []
+    nodes = {run.plan.steps[index].name for index in bits(reached)}
+    calls = calls_of_turn(store, stored.workflow, nodes, begun)
+    if left or calls is not None:
+        # A fork has its effects again as well.
+        instead = f", or fork from superstep {begun - 1} to start it over" if begun and calls is None else ""
+        leaves = [f"what that turn has appended stays in {', '.join(map(repr, left))}"] if left else []
+        if calls is not None:
+            leaves.append(f"nodes with repeatable=False may be called again, with other keys: {calls}")
         warn_caller(
             f"Workflow {stored.workflow.id!r} gives up an unfinished turn because of "
-            f"{', '.join(map(repr, sorted(news)))}; what that turn has appended stays in "
-            f"{', '.join(map(repr, left))}. "
+            f"{', '.join(map(repr, sorted(news)))}; {'; '.join(leaves)}. "
             f"To finish the turn, leave out new_turn=True and new values{instead}."
         )
 

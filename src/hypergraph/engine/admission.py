@@ -150,7 +150,7 @@ def _refuse_misspelt(request: Request, unknown: Sequence[str]) -> None:
     )
     free = [name for name in expected if name not in request.names and name not in required]
     for name in sorted(unknown):
-        inside = next((key for key in free if _shortens(name, key)), None)
+        inside = next((key for key in free if shortens(name, key)), None)
         if (hint := f"Did you mean {inside!r}?" if inside else did_you_mean(name, free)) is not None:
             raise ValueError(
                 f"{name!r} is not an input of graph {request.graph.name or 'unnamed'!r}. {hint} "
@@ -158,7 +158,7 @@ def _refuse_misspelt(request: Request, unknown: Sequence[str]) -> None:
             )
 
 
-def _shortens(name: str, key: str) -> bool:
+def shortens(name: str, key: str) -> bool:
     """Say whether a name is a key without some of the nodes or items around the question."""
     *path, last = name.split(".")
     *around, question = key.split(".")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from types import CoroutineType
@@ -852,7 +852,7 @@ def _unused_answers(run: Run) -> list[str]:
             why = ENDED_EARLY
         else:
             why = f"its question was not asked. Give the answer again once the question is open.{_open(run)}"
-        told.append(unused_answer(run.graph_name, name, why))
+        told.append(_unused_as_given(run, name, why))
     if recorder is not None and recorder.repeated and is_outermost:
         told += repeated_answers(run, recorder.repeated, run.graph_name)
     if recorder is not None and run.parent is None and run.status is RunStatus.PAUSED:
@@ -881,6 +881,18 @@ _USED_BEFORE = (
 )
 _ASKED_AGAIN = f"{_USED_BEFORE} Give the answer again, now that the question is open."
 _ASKED_STILL = f"{_USED_BEFORE} To answer that one too: store.answer({{!r}}, {{!r}}, ...)."
+
+
+def _unused_as_given(run: Run, name: str, why: str) -> str:
+    """Return the warning about an answer of a run, with the key that the outermost run was given."""
+    root, key = run.context.root, ".".join((*run.trail, name))
+    if isinstance(root, Run):
+        given: Collection[str] = root.admission.answers
+    else:
+        given = {f"item-{n}.{k}" for n, own in root.answers.items() for k in own} if root is not None else ()
+    if key not in given:
+        return unused_answer(run.graph_name, name, why)
+    return unused_answer(root.admission.graph.name, key, why)
 
 
 def unused_answer(graph: str | None, key: str, why: str) -> str:

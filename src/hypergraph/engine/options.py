@@ -39,7 +39,7 @@ class RunOptions:
     checkpoint: Checkpoint | None = None
     fork_from: tuple[str, int | None] | None = None
     code_change: str = "keep"
-    new_turn: bool = False
+    new_turn: bool | str = False  # or "if-completed"
     keep_steps: bool = False
     restart: str | None = None  # None is "node" for a map; a run leaves the failed items in it alone
     tags: Mapping[str, str] | None = None

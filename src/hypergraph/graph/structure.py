@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Structure = dict[str, Any]
 
 DEEPEST = 50  # levels: JSON encoders recurse, and may be called deep in a stack themselves
-_LARGEST = 10_000  # nodes of all levels: graphs that contain others twice, level by level, grow exponentially
+LARGEST = 10_000  # nodes of all levels: graphs that contain others twice, level by level, grow exponentially
 _LONGEST_TYPE = 80
 
 
@@ -171,7 +171,7 @@ def _inner(node: GraphNode) -> Structure:
         "kind": "graph",
         "optional": [param for param, own in inlets.items() if own not in needed],
         "types": _types_inside(node, inner, inlets, outlets),
-        "graph": inner if levels < DEEPEST and nodes < _LARGEST else None,
+        "graph": inner if levels < DEEPEST and nodes < LARGEST else None,
         "renamed": {"inputs": _differing(inlets), "outputs": _differing(outlets)},
         "map_over": list(mapped),
         "map_mode": mode,

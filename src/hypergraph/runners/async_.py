@@ -130,7 +130,13 @@ class Handover(Generic[T]):
         self, run: Run | MapRun, work: Callable[[], Coroutine[Any, Any, None]]
     ) -> AsyncGenerator[T, None]:
         """Start the work and yield the items it puts; the work has ended when the consumer is gone."""
-        task = asyncio.create_task(work())
+        line = calling_line()  # of the loop over the items
+
+        async def at_line() -> None:
+            CALLED_AT.set(line)
+            await work()
+
+        task = asyncio.create_task(at_line())
         _background.add(task)  # the garbage collector would close its coroutines in any order
         task.add_done_callback(_background.discard)
         task.add_done_callback(lambda _: self._offers.put_nowait(None))
@@ -489,9 +495,10 @@ class AsyncRunner(BaseRunner):
         """
         options, inputs = split_keywords(keywords, RUN_OPTIONS, graph, values)
         run, dispatcher = self._begin(graph, values, inputs, options)
-        beginning = Beginning(run)
+        beginning, line = Beginning(run), calling_line()
 
         async def work() -> RunResult:
+            CALLED_AT.set(line)
             with beginning.watched():
                 await self._drive(run, dispatcher)
             return self._conclude(run, options.error_handling)
@@ -514,9 +521,10 @@ class AsyncRunner(BaseRunner):
         """
         options, inputs = split_keywords({"map_over": map_over, **keywords}, MAP_OPTIONS, graph, values)
         map_run, dispatcher = self._begin_map(graph, values, inputs, options)
-        beginning = Beginning(map_run)
+        beginning, line = Beginning(map_run), calling_line()
 
         async def work() -> MapResult:
+            CALLED_AT.set(line)
             with beginning.watched():
                 await self._drive(map_run, dispatcher)
             return self._conclude_map(map_run, options.error_handling)

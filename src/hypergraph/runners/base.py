@@ -156,7 +156,7 @@ class BaseRunner(ABC):
         checkpoint: Checkpoint | None = None,
         fork_from: tuple[str, int | None] | None = None,
         code_change: Literal["keep", "rerun", "error"] = "keep",
-        new_turn: bool = False,
+        new_turn: bool | Literal["if-completed"] = False,
         keep_steps: bool = False,
         restart: Literal["node", "item"] | None = None,
         tags: Mapping[str, str] | None = None,
@@ -194,7 +194,8 @@ class BaseRunner(ABC):
                 BudgetExceededError
             restart: run failed items of maps inside again, also if their map has completed: from the "node"
                 that failed, or as new "item"s; what read their list runs again
-            new_turn: count given values as new even if they equal the stored ones
+            new_turn: count given values as new even if they equal the stored ones; "if-completed" does so,
+                and raises WorkflowError, before anything is written, unless the last turn has completed
             code_change: what to do if the code has changed since it was recorded: "keep" the results,
                 "rerun" the changed nodes, or raise an "error"
             wait: if another run owns the workflow, wait for it, and do then what the call does: return its
@@ -292,7 +293,10 @@ class BaseRunner(ABC):
         """
 
     def stop(self, id: str, info: Any = None) -> bool:
-        """Ask the live run with this run id or workflow id to stop; return whether there was one."""
+        """Ask the live run with this run id or workflow id to stop; return whether there was one.
+
+        It stops before its next node. A run of another process is stopped by `store.cancel`.
+        """
         found = False
         for context in list(self._live):
             root = context.root

@@ -13,6 +13,7 @@ from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import DEFAULTS, RunOptions
 from hypergraph.engine.run import Run
 from hypergraph.events.dispatcher import EventDispatcher, tell_deaf
+from hypergraph.exceptions import CALLED_AT, calling_line
 from hypergraph.graph.graph import Graph
 from hypergraph.runners.base import (
     MAP_OPTIONS,
@@ -185,9 +186,10 @@ class SyncRunner(BaseRunner):
         """
         options, inputs = split_keywords(keywords, _RUN_OPTIONS, graph, values)
         run, dispatcher = self._begin(graph, values, inputs, options)
-        beginning = Beginning(run)
+        beginning, line = Beginning(run), calling_line()
 
         def work() -> RunResult:
+            CALLED_AT.set(line)
             with beginning.watched():
                 self._drive(run, dispatcher)
             return self._conclude(run, options.error_handling)
@@ -211,9 +213,10 @@ class SyncRunner(BaseRunner):
         """
         options, inputs = split_keywords({"map_over": map_over, **keywords}, _MAP_OPTIONS, graph, values)
         map_run, dispatcher = self._begin_map(graph, values, inputs, options)
-        beginning = Beginning(map_run)
+        beginning, line = Beginning(map_run), calling_line()
 
         def work() -> MapResult:
+            CALLED_AT.set(line)
             with beginning.watched():
                 self._drive(map_run, dispatcher)
             return self._conclude_map(map_run, options.error_handling)

@@ -69,7 +69,7 @@ class Resume(msgspec.Struct, forbid_unknown_fields=True):
     id: str
     values: dict[str, Any] = {}
     graph: str | None = None
-    new_turn: bool = False  # count the values as new even if they equal the stored ones
+    new_turn: bool | Literal["if-completed"] = False  # as the option of `run`
     restart: Literal["node", "item"] | None = None  # run failed items of maps inside again, from there on
 
 

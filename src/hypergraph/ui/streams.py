@@ -65,7 +65,7 @@ async def events_of(
             active, gone, found = False, False, []
         for chunk in found:
             yield _event(chunk)
-            offset = chunk.offset + (0 if chunk.kind == "gap" else 1)
+            offset = chunk.offset + 1
         if not found and (gone or not active):
             yield b"event: end\ndata: " + (b'{"abandoned":true}' if gone else b"{}") + b"\n\n"
             return
@@ -75,6 +75,5 @@ async def events_of(
 
 def _event(chunk: StreamChunk) -> bytes:
     data: dict[str, Any] = {"offset": chunk.offset, "kind": chunk.kind, "value": jsonable(chunk.value, _DEEP)}
-    # The offset of a gap is that of the next chunk, which a reader does not have yet.
-    name = b"" if chunk.kind == "gap" else f"id: {chunk.offset}\n".encode()
-    return name + b"event: " + chunk.kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
+    name = f"id: {chunk.offset}\nevent: {chunk.kind}\ndata: ".encode()
+    return name + msgspec.json.encode(data) + b"\n\n"

@@ -8,10 +8,10 @@ from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, Progress, StreamChunk, Workflow
 from hypergraph.checkpointers.backend import START, Position, position_of
+from hypergraph.checkpointers.overview import streams_of
 from hypergraph.checkpointers.records import outermost
 from hypergraph.checkpointers.view import view_of
-from hypergraph.display import closest, jsonable
-from hypergraph.structure import readable_graph
+from hypergraph.display import did_you_mean, jsonable
 from hypergraph.views.inner import InnerStepView, unfinished
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import NOT_FOUND, Problem
@@ -137,16 +137,12 @@ def is_run(store: Checkpointer, wf: str) -> bool:
 
 
 def require_stream(store: Checkpointer, workflow: Workflow, node: str) -> None:
-    """Raise Problem if a workflow has neither such a node nor a stream of that name."""
-    if "/" in node:  # a node of a nested graph, or of an item that has yet to begin
+    """Raise Problem if a workflow has no such node that streams."""
+    streams = streams_of(store, workflow, node)
+    if streams is None:
         return
-    streams = [found.node for found in store.backend.live.read_streams(workflow.id)]
-    graph = readable_graph(workflow.graph)
-    if graph is None or node in graph.nodes or node in streams:
-        return
-    near = closest(node, [*streams, *graph.nodes])
-    hint = "" if near is None else f"Did you mean {near!r}?"
-    raise Problem(NOT_FOUND, f"Workflow {workflow.id!r} has no node {node!r}", hint, streams)
+    hint = did_you_mean(node, streams) or ("" if streams else "Give the node stream=True.")
+    raise Problem(NOT_FOUND, f"Node {node!r} of workflow {workflow.id!r} does not stream", hint, streams)
 
 
 def followed_chunk(wf: str, node: str, chunk: StreamChunk) -> FollowedChunk:

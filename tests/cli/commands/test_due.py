@@ -175,7 +175,7 @@ def test_watch_prints_a_stream(office: Cli) -> None:
     lines = office("watch", "w", "--stream", "write", "--offset", 1, "--jsonl").out.splitlines()
     assert len(lines) == 1
     misspelt = office("watch", "w", "--stream", "wirte", code=1)
-    assert "no node 'wirte'" in misspelt.err
+    assert "'wirte' of workflow 'w' does not stream" in misspelt.err
     assert "Did you mean 'write'?" in misspelt.err
     page = streamed(store, "w", "write", offset=0, limit=1)
     assert ([chunk["value"] for chunk in page["items"]], page["next_offset"], page["active"]) == (

@@ -18,6 +18,7 @@ from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.inner_steps import owner_of
 from hypergraph.checkpointers.names import changed, moved
+from hypergraph.checkpointers.questions import around
 from hypergraph.checkpointers.records import (
     ANSWER,
     APART,
@@ -73,6 +74,7 @@ from hypergraph.checkpointers.sqlite.migrations import (
     SUMMARY,
 )
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus, settled
+from hypergraph.clock import now
 from hypergraph.exceptions import ArtifactMissingError, CheckpointError, DecryptionError, StoreError
 
 T = TypeVar("T")
@@ -696,7 +698,10 @@ def put(connection: Connection, database: Database, step: EncodedStep, encoding:
 
 
 def put_answers(connection: Connection, answers: Iterable[EncodedAnswer]) -> None:
-    """Add answers to steps that wait for one and have none, or one that is replaced."""
+    """Add answers to steps that wait for one and have none, or one that is replaced.
+
+    A workflow that waits, and nobody runs, is due from then on, and so are those around it.
+    """
     for record, payload, replaces in answers:
         key = reads.key_of(connection, record.workflow_id)
         place = (key, record.superstep, record.node_name)
@@ -707,6 +712,10 @@ def put_answers(connection: Connection, answers: Iterable[EncodedAnswer]) -> Non
             raise not_asking(record)
         if waits != 1 or connection.execute(_ANSWERED, (*row, *more)).rowcount != 1:
             raise not_asking(record)
+        waiting = around(record.workflow_id)
+        ripe = connection.execute(_RIPE.format(ids=", ".join("?" * len(waiting))), (micros(now()), *waiting))
+        if ripe.rowcount:
+            connection.make("workflows_by_due")
 
 
 def put_signal(connection: Connection, workflow_id: str, payload: Payload) -> bool:
@@ -776,6 +785,7 @@ _STILL_PAUSED = (
 )
 _ANSWERED = f"{inserting('vals', VALUE_COLUMNS)} ON CONFLICT DO NOTHING"
 _NOT_ANSWERED = f"DELETE FROM vals WHERE {' AND '.join(f'{name} = ?' for name in VALUE_KEY)} AND version = 0"  # noqa: S608 - fixed names
+_RIPE = "UPDATE workflows SET due = ? WHERE id IN ({ids}) AND status = 'paused' AND owner_pid IS NULL"
 _BATCH = 500  # ids in one statement
 _ROWS = 5000  # per table and transaction
 _PARTS = (

@@ -39,7 +39,7 @@ resume_options = (
     PROGRESS,
     Option(
         "--due",
-        "resume every workflow that is due: a deadline has passed, a timer has fired or a signal was sent",
+        "resume every workflow that is due: by a deadline, a timer, a signal or an answer",
     ),
     Option("--watch", "with --due: keep doing so until interrupted"),
 )

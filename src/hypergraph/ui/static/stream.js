@@ -30,7 +30,7 @@ function useStream(id, node) {
         const found = eventsIn(rest + value);
         rest = found.rest;
         for (const { kind, data } of found.events) {
-          if (typeof data.offset === "number") offset = kind === "gap" ? data.offset : data.offset + 1;
+          if (typeof data.offset === "number") offset = data.offset + 1;
           over ||= kind === "end" && !data.abandoned; // what was left behind may be resumed
         }
         setShown((now) => found.events.reduce((last, { kind, data }) => after(last, kind, data), now));
