@@ -65,6 +65,6 @@ def test_an_agent_gets_documents_it_can_reason_about(stories: Cli) -> None:
 
 def test_what_changed_in_a_fork_from_a_point(stories: Cli) -> None:
     view = stories.json("diff", "order-456", "order-456-retry")
-    assert view["first"]["kind"] in ("status", "values", "path")
+    assert view["first"]["kind"] in ("given", "status", "values", "path")
     assert "order-456-retry" in stories("lineage", "order-456").out
     assert "forked at superstep 1" in stories("lineage", "order-456").out

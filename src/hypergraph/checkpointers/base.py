@@ -754,7 +754,6 @@ class Checkpointer:
         tag: str | Mapping[str, str] | Iterable[str] | None = None,
         where: str | None = None,
         due: bool = False,
-        answered: bool = False,
         limit: int | None = 100,
         cursor: str | None = None,
     ) -> WorkflowList:
@@ -770,7 +769,6 @@ class Checkpointer:
             tag: "key=value", several of these, or a dict.
             where: Conditions, as in "node:embed duration > 1s" or "duration > 5m".
             due: Only those that are due: by a deadline, a timer, a signal or an answer.
-            answered: Only those with an answer that no run has used yet.
             limit: At most this many, by default 100: `total` says how many there are. None for all.
             cursor: The `next_cursor` of the page before.
 
@@ -797,7 +795,6 @@ class Checkpointer:
             tag=tag,
             where=where,
             due=due,
-            answered=answered,
             limit=limit,
             cursor=cursor,
         )

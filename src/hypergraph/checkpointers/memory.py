@@ -340,9 +340,7 @@ class MemoryBackend(Backend):
             matching = [
                 (row.key, workflow)
                 for row, workflow in ((row, row.read()) for row in newest)
-                if query.admits(
-                    workflow, partial(self._records_below, workflow.id), self._is_signalled, self._is_answered
-                )
+                if query.admits(workflow, partial(self._records_below, workflow.id), self._is_signalled)
             ]
         if query.cursor is not None and not query.cursor.isdecimal():
             raise ValueError(f"Invalid cursor: {query.cursor!r} is not the next_cursor of an earlier list")
@@ -356,14 +354,6 @@ class MemoryBackend(Backend):
     def _records_below(self, workflow_id: str) -> list[StepRecord]:
         """Return the records of a workflow and of the runs below it."""
         return [record for row in _family(self._rows, workflow_id) for record in row.records()]
-
-    def _is_answered(self, workflow: Workflow) -> bool:
-        """Say whether a question of a workflow, or below it, has an answer that no run has used."""
-        steps = [step for row in _family(self._rows, workflow.id) for step in row.steps.values()]
-        waiting = [step for step in steps if step.record.status is StepStatus.PAUSED]
-        return workflow.status is not WorkflowStatus.COMPLETED and any(
-            payload.name == ANSWER for step in waiting for payload in step.payloads
-        )
 
     def _is_signalled(self, workflow: Workflow) -> bool:
         """Say whether a signal is kept that nodes of a workflow, or of its items, wait for."""

@@ -252,7 +252,6 @@ class Query(NamedTuple):
     cursor: str | None = None
     due: datetime | None = None  # only those with a deadline, timer or answer till then, or a kept signal
     ids: frozenset[str] | None = None  # only these
-    answered: bool = False  # only those with an answer, in them or below, that no run has used yet
     order: str = ""  # one of ORDERS with "-up" or "-down"; newest first if it is empty
 
     def admits(
@@ -260,7 +259,6 @@ class Query(NamedTuple):
         workflow: "Workflow",
         steps: "Callable[[], Iterable[StepRecord]]",
         is_signalled: "Callable[[Workflow], bool] | None" = None,
-        is_answered: "Callable[[Workflow], bool] | None" = None,
     ) -> bool:
         """Return whether the workflow is among those asked for; `steps` reads them and those below."""
         if self.parent is not None:
@@ -281,7 +279,6 @@ class Query(NamedTuple):
                 or (workflow.due is not None and workflow.due <= self.due)
                 or (is_signalled is not None and is_signalled(workflow))
             )
-            and (not self.answered or (is_answered is not None and is_answered(workflow)))
             and all(clause.holds(workflow, steps) for clause in self.where)
         )
 
@@ -303,7 +300,6 @@ FILTERS = (
     Filter("tag", "only with this tag, like team=search; all must match", "K=V", many=True),
     Filter("parent", "the children of this workflow: nested runs, or items of a map", "WF"),
     Filter("due", "only those that are due: by a deadline, a timer, a signal or an answer", ""),
-    Filter("answered", "only those with an answer that no run has used yet", ""),
     Filter("where", 'a condition, like "node:embed duration > 1s" or "duration > 5m"', "EXPR"),
 )
 
@@ -319,7 +315,6 @@ class Filters(TypedDict, total=False):
     tag: str | Mapping[str, str] | Iterable[str] | None
     where: str | None
     due: bool
-    answered: bool
     limit: int | None
     cursor: str | None
 
@@ -334,7 +329,6 @@ def parse(
     tag: str | Mapping[str, str] | Iterable[str] | None = None,
     where: str | None = None,
     due: bool = False,
-    answered: bool = False,
     limit: int | None = 100,
     cursor: str | None = None,
 ) -> Query:
@@ -354,7 +348,6 @@ def parse(
         limit=checked_limit(limit),
         cursor=cursor,
         due=now() if _is_on(due) else None,
-        answered=_is_on(answered),
     )
 
 

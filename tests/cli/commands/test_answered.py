@@ -100,20 +100,20 @@ def test_runs_with_answers_that_no_run_has_used_are_found(kind: Any, tmp_path: P
     for wf in ("waits", "nested"):
         runner.run(SHOP, x=[0, 1], workflow_id=wf)
     runner.run(ONE, x=0, workflow_id="plain")
-    assert store.workflows(answered=True) == []
+    assert store.workflows(due=True) == []
     store.answer("nested", "each.item-0.ok", True)
     store.answer("plain", "ok", True)
-    assert [found.id for found in store.workflows(answered=True)] == ["plain", "nested"]
+    assert [found.id for found in store.workflows(due=True)] == ["plain", "nested"]
     runner.run(SHOP, workflow_id="nested")
-    assert [found.id for found in store.workflows(answered=True, status="paused")] == ["plain"]
+    assert [found.id for found in store.workflows(due=True, status="paused")] == ["plain"]
 
 
-def test_the_list_of_answered_runs(said: Said) -> None:
+def test_the_list_of_due_runs_has_answered_ones(said: Said) -> None:
     runner = opened()
     for wf in ("a", "b"):
         runner.run(ONE, x=0, workflow_id=wf)
     said("answer", "b", "ok=true")
-    assert [item["id"] for item in json.loads(said("ls", "--answered", "--json"))["items"]] == ["b"]
+    assert [item["id"] for item in json.loads(said("ls", "--due", "--json"))["items"]] == ["b"]
 
 
 def test_many_questions_that_needed_no_answer_are_three_rows(said: Said) -> None:

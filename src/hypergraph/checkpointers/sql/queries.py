@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from hypergraph.checkpointers.query import NODE_FIELDS, OPERATORS, Clause, Comparison, Query, ordered_by
 from hypergraph.checkpointers.sql.columns import WORKFLOW_COLUMNS, Row, micros
-from hypergraph.checkpointers.sqlite.migrations import OTHER, SHORT_TAG, SIGNAL
-from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.checkpointers.sqlite.migrations import SHORT_TAG, SIGNAL
+from hypergraph.checkpointers.status import WorkflowStatus
 
 if TYPE_CHECKING:  # making a Protocol takes a while, and only the type checker needs it
     from hypergraph.checkpointers.sql.connection import Connection
@@ -48,17 +48,6 @@ _RAN = """
 OR EXISTS (SELECT 1 FROM workflows AS below JOIN steps ON steps.workflow = below.key
 WHERE below.id > workflows.id || '/' AND below.id < workflows.id || '0' AND steps.node = ? AND {tests}))
 """
-# An answer, which is called "?", lies beside the step that waits for it, here or in a run below.
-_KEPT = f"""
-SELECT 1 FROM vals AS kept JOIN steps ON steps.workflow = kept.workflow AND steps.superstep = kept.superstep
-AND steps.node = kept.node AND steps.status = '{StepStatus.PAUSED.value}'
-WHERE kept.kind = {OTHER} AND kept.name = ? AND kept.workflow
-"""  # noqa: S608 - fixed names
-_ANSWERED = f"""
-workflows.status <> '{WorkflowStatus.COMPLETED.value}' AND (EXISTS ({_KEPT} = workflows.key)
-OR EXISTS ({_KEPT} IN (SELECT below.key FROM workflows AS below
-WHERE below.id > workflows.id || '/' AND below.id < workflows.id || '0')))
-"""  # noqa: S608 - fixed names
 _TAGGED = "name = ? AND text = ? AND top = ?"
 _HAS_TAG = "workflows.key IN (SELECT workflow FROM tags WHERE name = ? AND text = ?)"
 _PAGE = f"SELECT {SHOWN}, workflows.structure, workflows.key FROM workflows"  # noqa: S608 - fixed names
@@ -131,8 +120,6 @@ def conditions(query: Query, has_long_tag: str) -> tuple[str, list[Any]]:
     for key, value in query.tags.items():
         is_short = len(key) + len(value) <= SHORT_TAG
         parts.append((_HAS_TAG if is_short else has_long_tag, [key, value]))
-    if query.answered:
-        parts.append((_ANSWERED, ["?", "?"]))
     parts += map(_clause, query.where)
     return _joined(parts)
 
