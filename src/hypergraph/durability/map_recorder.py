@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -67,6 +68,7 @@ from hypergraph.engine.run import CallContext, Run
 from hypergraph.exceptions import (
     ItemChangedError,
     WorkflowError,
+    calling_line,
     warn_caller,
 )
 from hypergraph.graph.graph import Graph
@@ -93,10 +95,14 @@ class MapRecorder:
         self.shared: dict[MapRun, dict[str, Reference]] = {}  # inputs of all items that the map itself stores
         self.repeated: dict[str, bool] = {}  # answers: whether a question waits for them
         self.kept: set[str] = set()
+        self.complete: dict[MapRun, list[Workflow]] = {}  # maps that had nothing to do: their items
+        self.line = ("", 0)  # where the caller has called the outermost map
 
     def open(self, map_run: MapRun) -> None:
         """Start or resume the history of a map; items of one that completed are looked up, not run."""
         parent = map_run.parent
+        if parent is None:
+            self.line, self.store.encoding.gaps = calling_line(), {}
         if parent is not None and not keeps_inside(self.store, parent, map_run.step_name):
             return
         map_run.workflow_id = map_run.place()
@@ -133,7 +139,17 @@ class MapRecorder:
         if failed:
             self.store.backend.delete([item.id for item in failed])
         if stored is not None and self._is_complete(map_run, stored, items):
+            self.complete[map_run] = items
             return
+        self._claim(map_run, items, given)
+
+    def reopen(self, map_run: MapRun | None) -> None:
+        """Take up a map that counted as complete: an item of it runs again, and how that ends counts."""
+        items = self.complete.pop(map_run, None) if map_run is not None else None
+        if map_run is not None and items is not None:
+            self._claim(map_run, items, {})
+
+    def _claim(self, map_run: MapRun, items: Sequence[Workflow], given: Mapping[str, Any]) -> None:
         new = replace(new_workflow(map_run, self.options), inputs=self._shared(map_run))
         claim = self.claims[map_run] = self.store.backend.claim(
             map_run.workflow_id, new, self.store.encoding, force=self.options.force
@@ -352,6 +368,7 @@ class MapRecorder:
 
     def close(self, map_run: MapRun) -> None:
         """Write down how the map ended."""
+        self.complete.pop(map_run, None)
         claim = self.claims.pop(map_run, None)
         self.fresh.discard(map_run)
         self.shared.pop(map_run, None)
@@ -372,6 +389,12 @@ class MapRecorder:
             )
         finally:
             self.store.backend.release(claim)
+
+    def tell_gaps(self, map_run: MapRun) -> None:
+        """Warn of what the items could not store: once for all that lack the same."""
+        if map_run.parent is None:
+            for text in self.store.encoding.told_gaps():
+                warnings.warn_explicit(text, UserWarning, *self.line)
 
     def key_of(self, run: Run) -> str | None:
         """Return the key by which an item is matched, None where its position counts."""

@@ -502,6 +502,7 @@ class WorkflowRecorder:
             stored = self._found(run)
             if stored is not None and self._is_over(run, stored, is_free=True):
                 return False
+            self.maps.reopen(run.map_run)
         try:
             claim = self.store.backend.claim(
                 workflow_id, self._described(run), self.store.encoding, force=self.options.force
@@ -1198,6 +1199,7 @@ class WorkflowRecorder:
         except CheckpointError as error:
             if not self.tolerate(error):
                 raise
+        self.maps.tell_gaps(map_run)
 
     def _described(self, run: Run) -> NewWorkflow:
         new = new_workflow(run, self.options)

@@ -239,8 +239,8 @@ class Writer:
         full, short = (
             ("", "") if where is None else (f" at {path_of(where)}", f" at {path_of(where, keys=False)}")
         )
-        text = f"{start}{short}" + (f": {public}" if public else "")
-        return with_public_text(error(f"{start}{full}: {reason}"), text)
+        end = f": {public}" if public else ""
+        return with_public_text(error(f"{start}{full}: {reason}"), f"{start}{short}{end}", f"{start}{full}{end}")
 
 
 def _to_parts(value: Any) -> tuple[str, tags.Parts]:
