@@ -665,3 +665,18 @@ def test_runs_that_fail_and_pass_the_check_are_told() -> None:
     assert not report.ok
     assert report.errors == {"AttributeError: typo": 3}
     assert "No run has completed" in str(report)
+
+
+def test_pytest_shows_seed_cause_and_end_of_the_course(tmp_path: Path) -> None:
+    (tmp_path / "test_reports.py").write_text(
+        "from hypergraph import FunctionNode, Graph\n"
+        "from hypergraph.testing import simulate\n"
+        "def test_never() -> None:\n"
+        "    graph = Graph([FunctionNode(lambda n: n + 1, 'add', 'x')], name='g')\n"
+        "    report = simulate(graph, {'n': 1}, check=lambda run: run.values['x'] == 3, seeds=[7])\n"
+        "    assert report.ok, report\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path).stdout
+    for text in ("seed 7 failed", "AssertionError: the check returned False", "the check fails"):
+        assert text in said

@@ -174,8 +174,10 @@ class SimulationReport:
         why = [_reason(error), f"To play it again: simulate(..., seeds=[{self.seed}])"]
         verdict = f"seed {self.seed} failed"
         return as_text(
-            (f"Simulation: {plural(self.seeds, 'seed')}", verdict), facts, why, self.failure.course
+            (f"Simulation: {plural(self.seeds, 'seed')}", verdict), why, facts, self.failure.course
         )
+
+    __repr__ = __str__  # it leads with seed and cause: pytest shows the beginning and the end of a long text
 
     def _coverage(self) -> Iterator[str]:
         """Yield lines about the nodes in which the process died, and those in which it did not."""
