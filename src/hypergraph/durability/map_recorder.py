@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -638,21 +639,34 @@ def _remedy(map_run: MapRun, item: Workflow, *, is_known: bool = True) -> str:
         return "Use another workflow_id."
     return (
         "Map the same list again, or use another workflow_id. To run the item with its new values, pass "
-        "key=..., the name of an input that stays the same or a function of the inputs."
+        "key=..., the names of inputs that stay the same or a function of the inputs."
     )
 
 
 def _value_of(key: Any, item: Mapping[str, Any]) -> Any:
-    return key(dict(item)) if callable(key) else item.get(key)
+    """Return what identifies an item: a text or an int, if the key fits."""
+    if callable(key):
+        return key(dict(item))
+    names = _names_of(key)
+    if len(names) == 1:
+        return item.get(names[0])
+    found = [item.get(name) for name in names]
+    return json.dumps(found) if all(isinstance(each, str | int) for each in found) else found
+
+
+def _names_of(key: Any) -> list[str]:
+    return [key] if isinstance(key, str) else list(key)
 
 
 def _key(key: Any, index: int, item: dict[str, Any]) -> str:
-    if not callable(key) and key not in item:
-        hint = did_you_mean(key, item) or f"The inputs are {', '.join(map(repr, item))}."
-        raise ValueError(f"key={key!r} names no input of item {index}. {hint}")
+    for name in () if callable(key) else _names_of(key):
+        if name not in item:
+            hint = did_you_mean(name, item) or f"The inputs are {', '.join(map(repr, item))}."
+            raise ValueError(f"key={key!r} names no input of item {index}. {hint}")
     found = _value_of(key, item)
     if not isinstance(found, (str, int)):
-        raise ValueError(f"key=... gives {found!r} for item {index}; it must be a text or an int.")
+        what = "each must" if isinstance(found, list) and not callable(key) else "it must"
+        raise ValueError(f"key=... gives {found!r} for item {index}; {what} be a text or an int.")
     return str(found)
 
 
