@@ -475,7 +475,9 @@ def test_several_inputs_identify_an_item(durable: On, store: Checkpointer, bodie
     for key in ("depth", ["depth"], ("depth",)):  # one name in a list is that name
         durable.map(graph, depth=[1], rate="a", map_over="depth", workflow_id="one", key=key)
     assert bodies.take() == ["fit 1 a"]
-    with pytest.raises(ValueError, match=r"key=\['depth', 'rat'\] names no input of item 0. Did you mean 'rate'"):
+    with pytest.raises(
+        ValueError, match=r"key=\['depth', 'rat'\] names no input of item 0. Did you mean 'rate'"
+    ):
         durable.map(graph, depth=[1], rate=["a"], **{**options, "key": ["depth", "rat"]})
     with pytest.raises(ValueError, match=r"gives \[1, None\] for item 0; each must be a text or an int"):
         durable.map(graph, depth=[1], rate=[None], **options)

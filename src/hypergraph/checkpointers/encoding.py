@@ -92,7 +92,18 @@ class Encoding:
     """
 
     __slots__ = (
-        *("_given", "_key", "_store_id", "artifacts", "by_name", "chain", "format", "gaps", "is_plain", "leaves"),
+        *(
+            "_given",
+            "_key",
+            "_store_id",
+            "artifacts",
+            "by_name",
+            "chain",
+            "format",
+            "gaps",
+            "is_plain",
+            "leaves",
+        ),
         *("look_up", "recognised", "read_store_id", "redact", "serializer", "tag", "threshold", "verifies"),
     )
     serializer: Serializer

@@ -151,9 +151,10 @@ class MapRecorder:
             self._claim(map_run, items, {})
 
     def _claim(self, map_run: MapRun, items: Sequence[Workflow], given: Mapping[str, Any]) -> None:
+        """Own the map, and begin or continue it with answers to questions of its items."""
         new = replace(new_workflow(map_run, self.options), inputs=self._shared(map_run))
         claim = self.claims[map_run] = self.store.backend.claim(
-            map_run.workflow_id, new, self.store.encoding, force=self.options.force
+            map_run.workflow_id or "", new, self.store.encoding, force=self.options.force
         )
         try:
             self._begin(map_run, claim, items, new, given)

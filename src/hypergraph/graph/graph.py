@@ -340,8 +340,8 @@ class Graph(Frozen):
 
         A function is called in place of the node's own, with its parameters; names, options and defaults of
         the node stay. A parameter for the NodeContext may be left out, or lack its annotation. A node must
-        have the same inputs, outputs, `append`, `wait_for` and targets, and a default where the other has one. Bindings, edges, selection and entry points
-        are kept.
+        have the same inputs, outputs, `append`, `wait_for` and targets, and a default where the other has
+        one. Bindings, edges, selection and entry points are kept.
 
         >>> fetch = FunctionNode(lambda url: 1 / 0, "fetch", "page")
         >>> inner = Graph([fetch], name="web")

@@ -227,7 +227,9 @@ class CallableNode(Frozen, HyperNode, Generic[P, R_co]):
         return {**state, "func": portable(self.func)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(_read(state["func"], state.get("_contexts", ()), state.get("_defaults", {})), **state)
+        self.__dict__.update(
+            _read(state["func"], state.get("_contexts", ()), state.get("_defaults", {})), **state
+        )
 
 
 def _read(

@@ -234,8 +234,28 @@ _PLAIN_KINDS = frozenset((*_PLAIN, *_PLAIN_PARTS))
 _MOST_TEXT, _PART = 100_000, 200  # characters of globals in the key of a cache; as many does a part count
 _READS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 _CHANGES = frozenset(  # methods that change a list, a dict or a set
-    "append extend insert remove pop clear sort reverse update setdefault popitem add discard "
-    "difference_update intersection_update symmetric_difference_update".split()
+    (
+        *(
+            "add",
+            "append",
+            "clear",
+            "difference_update",
+            "discard",
+            "extend",
+            "insert",
+            "intersection_update",
+        ),
+        *(
+            "pop",
+            "popitem",
+            "remove",
+            "reverse",
+            "setdefault",
+            "sort",
+            "symmetric_difference_update",
+            "update",
+        ),
+    )
 )
 _Known = dict[int, tuple[Any, str]]  # id -> the value, kept alive so that its id is not reused, and its text
 
@@ -329,7 +349,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _size_of(value: Any, size: int) -> int:
-    """Return how large plain data is, added to a size; of other data, and of too much, more than the limit."""
+    """Return how large plain data is, added to a size; of other data and of too much more than the limit."""
     if type(value) in _PLAIN:
         return size + 1 + (len(value) if isinstance(value, str | bytes) else 0)
     if type(value) not in _PLAIN_PARTS or size + _PART * len(value) > _MOST_TEXT:

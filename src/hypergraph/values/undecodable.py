@@ -33,8 +33,15 @@ def public_text(error: Exception, *, keys: bool = False) -> str:
 
     With `keys`, which are part of the value, the text names the keys that lead to the part in question.
     """
-    text: str | None = (getattr(error, _KEYED, None) if keys else None) or getattr(error, _PUBLIC, None)
-    return type(error).__name__ + ("" if text is None else f": {text}")
+    text = plain_text(error, keys=keys)
+    return type(error).__name__ + (f": {text}" if text else "")
+
+
+def plain_text(error: Exception, *, keys: bool = False) -> str:
+    """Return the same without the name of the error; empty where the text may quote a value."""
+    keyed: str | None = getattr(error, _KEYED, None) if keys else None
+    text: str | None = getattr(error, _PUBLIC, None) if keyed is None else keyed
+    return text or ""
 
 
 # How a value is read that other settings of the store would read, for messages.
