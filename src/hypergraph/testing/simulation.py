@@ -648,7 +648,7 @@ class _Trial:
     def _answers(self, result: RunResult | MapResult, answers: dict[str, Any]) -> dict[str, Any] | None:
         """Return answers to what is asked; without one, wait for what is due. None if there is neither."""
         pauses: tuple[PauseInfo, ...] = result.pauses
-        known = {}
+        known: dict[str, Any] = {}
         for pause in pauses:
             for name in pause.output_params or (pause.output_param,):
                 key = ".".join((*pause.path, name))
