@@ -1,5 +1,6 @@
 """Caching without a runner: keys from content, the two backends, and what an attacker may put on disk."""
 
+import linecache
 import logging
 import os
 import pickle
@@ -27,6 +28,7 @@ from hypothesis import strategies as st
 
 from hypergraph import cache
 from hypergraph.cache import CacheBackend, DiskCache, InMemoryCache, compute_cache_key
+from hypergraph.nodes.signature import plain_globals
 from hypergraph.values import JsonSerializer, MsgpackSerializer
 
 SOURCES = Path(__file__).parent.parent / "src"
@@ -650,3 +652,65 @@ def test_processes_that_race_to_create_the_secret_agree_on_one(directory: Path, 
     assert [disk.get(str(number)) for number in range(4)] == [(True, number) for number in range(4)]
     disk.close()
     assert {path.name for path in tmp_path.iterdir()} == {"cache", "state"}
+
+
+# -- what a function reads out of its module ------------------------------------------------------------
+
+SCRIPT = """
+import json
+from hypergraph import Graph, InMemoryCache, SyncRunner, node
+
+runner, calls, count, seen, total = SyncRunner(cache=InMemoryCache()), [], {"n": 0}, {"n": [0]}, 0
+
+
+@node(output_name="y", cache=True)
+def scale(x):
+    global total
+    total += 1
+    calls.append(x)
+    count["n"] += 1
+    seen["n"][0] = x
+    return json.dumps([x, [str(part) for part in FACTOR]])
+
+
+def status():
+    return runner.run(Graph([scale], name="g"), x=10).log.steps[0].status
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((2,), (3,)),
+        ([1, 2], [1, 3]),
+        ({"a": None}, {"b": None}),
+        ({"a", "b"}, {"a"}),
+        (b"a", b"b"),
+        ("text", "other"),
+    ],
+)
+def test_plain_data_that_a_function_reads_by_name_is_part_of_the_key(before: Any, after: Any) -> None:
+    names: dict[str, Any] = {"FACTOR": before}
+    file = "<a cell of a notebook>"
+    linecache.cache[file] = (len(SCRIPT), None, SCRIPT.splitlines(keepends=True), file)
+    exec(compile(SCRIPT, file, "exec"), names)
+    status = names["status"]
+    assert [status(), status()] == ["completed", "cached"]
+    names["FACTOR"] = after
+    assert [status(), status()] == ["completed", "cached"]
+    names["FACTOR"] = before
+    assert status() == "cached"
+    assert len(names["calls"]) == names["count"]["n"] == names["total"] == 2  # state of its own, and no input
+
+
+def test_other_globals_are_no_part_of_the_key() -> None:
+    names: dict[str, Any] = {}
+    exec("def read(): return json, Graph, large, endless, missing", names)
+    endless: list[Any] = []
+    endless.append(endless)
+    names.update(json=pickle, Graph=CacheBackend, large="x" * 1_000_000, endless=endless)
+    assert plain_globals(names["read"]) == {}
+    assert plain_globals(partial(names["read"])) == {}
+    assert plain_globals(len) == {}
+    names["large"] = "x"
+    assert plain_globals(partial(names["read"])) == {"large": "x"}

@@ -24,6 +24,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from hypergraph.display import did_you_mean
+from hypergraph.nodes.signature import plain_globals
 from hypergraph.values.content import parts_of
 
 if TYPE_CHECKING:
@@ -174,14 +175,20 @@ class DiskCache:
         return signature.digest()
 
 
-def compute_cache_key(definition_hash: str, inputs: Mapping[str, Any]) -> str:
+def compute_cache_key(
+    definition_hash: str, inputs: Mapping[str, Any], read: Mapping[str, Any] | None = None
+) -> str:
     """Return the sha256 over the hash and the pickled, sorted inputs; "" when they cannot be pickled.
+
+    `read` is what the function reads besides, by name; it counts as the inputs do.
 
     Equal plain values (numbers, text, bytes, None; lists, tuples, dicts and sets of them) share a key
     in every process, and so do equal arrays and tables. Values that pickle distinguishes never do; `1`,
     `True` and `1.0` are three.
     """
-    content = definition_hash, sorted(inputs.items(), key=itemgetter(0))
+    content: tuple[Any, ...] = definition_hash, sorted(inputs.items(), key=itemgetter(0))
+    if read:
+        content = *content, sorted(read.items(), key=itemgetter(0))
     for make in (_digest, _digest_by_parts, _digest_with_memo):  # each does what the one before cannot
         with suppress(Exception):
             return make(content).hex()
@@ -474,7 +481,9 @@ class NodeCache:
 
     def key(self, step: Step, inputs: dict[str, Any]) -> str:
         """Return the key of a call; inputs have their original parameter names in it."""
-        return compute_cache_key(step.node.definition_hash, step.node.map_inputs_to_params(inputs))
+        taken = step.node.map_inputs_to_params(inputs)
+        func = getattr(step.node, "func", None)
+        return compute_cache_key(step.node.definition_hash, taken, plain_globals(func) if func else None)
 
     def get(self, key: str) -> tuple[bool, Any]:
         """Return (True, result) or (False, None)."""

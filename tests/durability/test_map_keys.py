@@ -454,3 +454,30 @@ def test_an_item_that_is_left_out_of_a_list_with_keys_does_not_count_for_the_map
         price(durable, pricing, [], key=by_id)
     assert price(durable, pricing, rows(3)[2:], key=by_id)["price"] == [2.5]
     assert price(durable, pricing, rows(3)[:1], key=by_id).completed  # without a warning
+
+
+# -- several names --------------------------------------------------------------------------------------
+
+
+def test_several_inputs_identify_an_item(durable: On, store: Checkpointer, bodies: Bodies) -> None:
+    @node(output_name="score")
+    def fit(depth: int, rate: str, seed: int = 0) -> str:
+        bodies.enter(f"fit {depth} {rate}")
+        return f"{depth} {rate} {seed}"
+
+    graph, grid = Graph([fit], name="grid"), {"map_over": ["depth", "rate"], "map_mode": "product"}
+    options: dict[str, Any] = {**grid, "workflow_id": "g", "key": ["depth", "rate"]}
+    durable.map(graph, depth=[1, 2], rate=["a", "b"], **options)
+    bodies.take()
+    assert durable.map(graph, depth=[3, 2], rate=["b"], **options)["score"] == ["3 b 0", "2 b 0"]
+    assert bodies.take() == ["fit 3 b"]
+    assert store.inputs("g/item-3") == {"depth": 2, "rate": "b"}
+    for key in ("depth", ["depth"], ("depth",)):  # one name in a list is that name
+        durable.map(graph, depth=[1], rate="a", map_over="depth", workflow_id="one", key=key)
+    assert bodies.take() == ["fit 1 a"]
+    with pytest.raises(
+        ValueError, match=r"key=\['depth', 'rat'\] names no input of item 0. Did you mean 'rate'"
+    ):
+        durable.map(graph, depth=[1], rate=["a"], **{**options, "key": ["depth", "rat"]})
+    with pytest.raises(ValueError, match=r"gives \[1, None\] for item 0; each must be a text or an int"):
+        durable.map(graph, depth=[1], rate=[None], **options)

@@ -136,16 +136,10 @@ def test_a_second_turn_makes_again_what_was_not_to_be_kept(durable: On, bodies: 
 
 def test_a_stored_result_says_what_could_not_be_stored(durable: On) -> None:
     graph = Graph([FunctionNode(lambda x: threading.Lock(), "open", "lock")], name="locks")
-    items: dict[str, Any] = {"x": [1, 2], "map_over": "x", "workflow_id": "m"}
     with pytest.warns(UserWarning, match="cannot be stored"):
         durable.run(graph, {"x": 1}, workflow_id="w")
-    with pytest.warns(UserWarning, match="cannot be stored"):
-        durable.map(graph, **items)
     with pytest.warns(UserWarning, match="'w' has ended before, and its result lacks what is not stored"):
         assert durable.run(graph, workflow_id="w").values == {}
-    with pytest.warns(UserWarning, match="'m/item-0' has ended before") as told:
-        assert durable.map(graph, **items)["lock"] == [None, None]
-    assert len(told) == 1  # once for all items
     with pytest.warns(UserWarning, match="lacks"), pytest.raises(ValueError, match="not stored") as caught:
         durable.run(graph, workflow_id="w", select="lock", on_missing="error")
     assert "['lock']. An earlier call of graph 'locks' made them; they are not stored." in str(caught.value)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
+from support import running
 from support.durable import Bodies, bodies, durable, store
 from support.running import On, OnSync
 
 from hypergraph import Graph, node
-from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
-from hypergraph.exceptions import GraphChangedError, WorkflowError
+from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, WorkflowStatus
+from hypergraph.exceptions import AmbiguousStepError, GraphChangedError, WorkflowError
 from hypergraph.views.diff import diff
 
 __all__ = ["bodies", "durable", "store"]  # fixtures
@@ -252,3 +254,64 @@ def test_a_part_of_an_unfinished_workflow_is_not_deleted(
     assert bodies.take() == ["halve 4", "halve 4"]
     assert store.delete("m/item-0", "w/none") == 1  # what is completed may become smaller
     assert store.delete("w/inner", "w") == 4
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_completed_item_makes_again_what_could_not_be_stored(
+    durable: On, store: Checkpointer, bodies: Bodies, fails: bool
+) -> None:
+    @node(output_name="found")
+    def look(n: int) -> Any:
+        bodies.enter(f"look {n}")
+        return {"lock": threading.Lock()} if n != 1 else n
+
+    @node(output_name="double")
+    def double(n: int) -> int:
+        bodies.enter(f"double {n}")
+        return 2 * n
+
+    items: dict[str, Any] = {"n": [0, 1, 2], "map_over": "n", "workflow_id": "m"}
+    items["error_handling"] = "continue"
+    graph, text = Graph([look, double], name="looks"), r"\(workflow 'm/item-0' and 1 other, node 'look'\)"
+    with pytest.warns(UserWarning, match=rf"{text}.*value\['lock'\]") as told:
+        durable.map(graph, **items)
+    assert [(len(told), warning.filename) for warning in told] == [(1, running.__file__)]
+    bodies.take()
+    if fails:
+        bodies.failing["look 2"] = ConnectionError("down")
+    with pytest.warns(UserWarning, match="cannot be stored"):
+        again = durable.map(graph, **items)
+    assert sorted(bodies.take()) == (["look 0"] if fails else ["look 0", "look 2"])
+    assert again["found"][1] == 1
+    assert again["found"][0] is not None
+    assert again["double"][:2] == [0, 2]
+    status = WorkflowStatus.PARTIAL if fails else WorkflowStatus.COMPLETED
+    assert again.status.value == status.value
+    assert store.workflow("m").status is status
+
+
+def test_a_completed_item_whose_call_must_not_be_repeated_fails_without_its_result(
+    durable: On, bodies: Bodies
+) -> None:
+    @node(output_name="found", repeatable=False)
+    def book(n: int) -> Any:
+        bodies.enter("book")
+        return threading.Lock()
+
+    items: dict[str, Any] = {"n": [0], "map_over": "n", "workflow_id": "m", "error_handling": "continue"}
+    with pytest.warns(UserWarning, match="must not be repeated"):
+        durable.map(Graph([book], name="bookings"), **items)
+    again = durable.map(Graph([book], name="bookings"), **items)
+    assert type(again[0].error) is AmbiguousStepError
+    assert bodies.take() == ["book"]
+
+
+def test_an_item_does_not_make_again_what_is_not_to_be_kept(durable: On, bodies: Bodies) -> None:
+    @node(output_name="page", persist=False)
+    def fetch(n: int) -> str:
+        bodies.enter("fetch")
+        return "page"
+
+    for _ in range(2):
+        durable.map(Graph([fetch], name="pages"), n=[0], map_over="n", workflow_id="m")
+    assert bodies.take() == ["fetch"]

@@ -249,3 +249,46 @@ def test_strict_types_are_checked_again() -> None:
 def test_what_is_no_mapping_is_refused() -> None:
     with pytest.raises(TypeError, match="takes a dict of paths and nodes"):
         nested().replace([("report", fake)])  # type: ignore[arg-type]
+
+
+# -- defaults -------------------------------------------------------------------------------------------
+
+
+@node(output_name="draft")
+def write(topic: str, comment: str = "") -> str:
+    return f"{topic}{comment}"
+
+
+@interrupt("comment")
+def review(draft: str) -> str | None:
+    return "ok"
+
+
+@ifelse(when_true=END, when_false="write")
+def good(comment: str) -> bool:
+    return comment == "ok"
+
+
+def test_the_defaults_of_a_replaced_function_stay() -> None:
+    offline = Graph([write, review, good], name="letters").replace(
+        {"write": lambda comment, topic: f"<{topic}{comment}>"}
+    )
+    assert offline.inputs.required == ("topic",)
+    assert SyncRunner().run(offline, topic="tea")["draft"] == "<tea>"
+    copied = pickle.loads(pickle.dumps(write.with_function(fake_draft)))
+    assert copied.has_default_for("comment")
+    assert SyncRunner().run(Graph([copied]), topic="tea")["draft"] == "tea "
+    assert write.with_function(lambda topic, comment="!": topic + comment).get_default_for("comment") == "!"
+
+
+def fake_draft(topic: str, comment: str) -> str:
+    return f"{topic} {comment}"
+
+
+def test_a_node_without_a_default_does_not_replace_one_with_a_default() -> None:
+    other = FunctionNode(fake_draft, "write", "draft")
+    graph = Graph([write, review, good], name="letters")
+    with pytest.raises(GraphConfigError, match="its defaults differ: the replacement has none for comment"):
+        graph.replace({"write": other})
+    bound = Graph([write], name="drafts").bind(comment="!").replace({"write": other})
+    assert SyncRunner().run(bound, topic="tea")["draft"] == "tea !"

@@ -395,6 +395,19 @@ def test_the_report_groups_runs_by_cause() -> None:
     assert ReplayReport().ok
 
 
+def test_the_report_counts_the_items_of_a_map_by_cause() -> None:
+    store, texts = MemoryCheckpointer(), ["a", "b c", "d e", "f"]
+    SyncRunner(checkpointer=store).map(PLAIN, text=texts, map_over="text", workflow_id="m")
+    SyncRunner(checkpointer=store).run(PLAIN, text="g h", workflow_id="w")
+    other = PLAIN.replace({"count": lambda words: len(words) if len(words) == 1 else -1})
+    report = replay(store, other, execute=["count"])
+    (cause,) = report.causes
+    assert (cause.runs, [each.workflow_id for each in cause.found]) == (2, ["m/item-1", "m/item-2", "w"])
+    assert "2 (3 items)" in str(report)
+    assert repr(report).startswith("count: it makes another count\n\nReplay: 2 runs | 2 differ")
+    assert repr(replay(store, PLAIN)) == "Replay: 2 runs | all the same"
+
+
 def turns(graph: Graph, store: MemoryCheckpointer) -> None:
     runner = SyncRunner(checkpointer=store)
     for text in ("a b", "c", "d e f"):

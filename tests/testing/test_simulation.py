@@ -34,6 +34,7 @@ from hypergraph import (
     NodeContext,
     RetryPolicy,
     clock,
+    ifelse,
     interrupt,
     node,
     pause_for,
@@ -665,3 +666,63 @@ def test_runs_that_fail_and_pass_the_check_are_told() -> None:
     assert not report.ok
     assert report.errors == {"AttributeError: typo": 3}
     assert "No run has completed" in str(report)
+
+
+def test_pytest_shows_seed_cause_and_end_of_the_course(tmp_path: Path) -> None:
+    (tmp_path / "test_reports.py").write_text(
+        "from hypergraph import FunctionNode, Graph\n"
+        "from hypergraph.testing import simulate\n"
+        "def test_never() -> None:\n"
+        "    graph = Graph([FunctionNode(lambda n: n + 1, 'add', 'x')], name='g')\n"
+        "    report = simulate(graph, {'n': 1}, check=lambda run: run.values['x'] == 3, seeds=[7])\n"
+        "    assert report.ok, report\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path).stdout
+    for text in ("seed 7 failed", "AssertionError: the check returned False", "the check fails"):
+        assert text in said
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"comment": ["longer", "ok"]},
+        {"comment": lambda pause: "ok" if "longer" in pause.value else "longer"},
+        {"comment": ["longer", "ok"], "labels": ["a", "b"]},
+    ],
+)
+@pytest.mark.parametrize("is_map", [False, True])
+def test_a_question_that_is_asked_again_has_an_answer_of_its_own(
+    answers: dict[str, Any], is_map: bool
+) -> None:
+    @node(output_name="draft")
+    def write(topic: str, comment: str = "") -> str:
+        return f"{topic} {comment}"
+
+    @interrupt("comment")
+    def review(draft: str) -> str | None:
+        return None
+
+    @ifelse(when_true="label", when_false="write")
+    def good(comment: str) -> bool:
+        return comment == "ok"
+
+    @interrupt("labels")
+    def label(draft: str) -> list[str] | None:
+        return None if "labels" in answers else ["c"]
+
+    graph, topics = Graph([write, review, good, label], name="letters"), ["tea", "oil"]
+    given = {"topic": topics if is_map else "tea"}
+    options: dict[str, Any] = {"map_over": "topic"} if is_map else {}
+    labels = ["a", "b"] if "labels" in answers else ["c"]
+
+    def check(run: SimulatedRun) -> None:
+        drafts = {"draft": [f"{topic} longer" for topic in topics], "labels": [labels] * 2}
+        wanted = drafts if is_map else {"draft": "tea longer", "labels": labels}
+        assert {name: run.values[name] for name in wanted} == wanted
+
+    report = simulate(graph, given, answers=answers, check=check, seeds=25, **options)
+    assert report.ok, str(report)
+    assert report.endings == {"completed": 25}
+    short = simulate(graph, given, answers={"comment": ["longer"]}, seeds=3, **options)
+    assert short.endings == {"paused": 3}

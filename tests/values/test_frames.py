@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from decimal import Decimal
@@ -23,6 +24,7 @@ from hypergraph.checkpointers import (
     Undecodable,
 )
 from hypergraph.values import frames
+from hypergraph.values.undecodable import public_text
 
 TIMES = pandas.date_range("2026-01-01", periods=3, tz="Europe/Berlin")
 SCALES = pandas.Index([Decimal("1.1"), Decimal("1.20")])
@@ -301,3 +303,60 @@ def test_a_part_of_a_table_is_refused_with_what_to_store_instead(
 def test_other_parts_of_tables_are_to_become_columns(serializer: Any, value: Any) -> None:
     with pytest.raises(TypeError, match="as a column of a table"):
         serializer.serialize(value)
+
+
+# -- refusals --------------------------------------------------------------------------------------------
+
+COLUMNS: dict[str, tuple[Any, str]] = {
+    "texts": (
+        pandas.Series(["a", None], dtype=object),
+        'has objects of NoneType, str; store column.astype("string")',
+    ),
+    "flags": (
+        pandas.Series([True, float("nan")], dtype=object),
+        'has objects of bool, float; store column.astype("boolean")',
+    ),
+    "numbers": (
+        pandas.Series([1, None], dtype=object),
+        'has objects of NoneType, int; store column.astype("Int64")',
+    ),
+    "prices": (pandas.Series([Decimal("1.20"), Decimal(3)]), "has objects of Decimal; store column.map(str)"),
+    "lists": (
+        pandas.Series([[1, 2], [3]]),
+        "has objects of list; store its values as a list: column.tolist()",
+    ),
+    "mixed": (
+        pandas.Series([1, "a"], dtype=object),
+        "has objects of int, str; store its values as a list: column.tolist()",
+    ),
+    "bins": (
+        pandas.Series(pandas.cut([1, 9], 3)),
+        "of CategoricalDtype with IntervalDtype cannot be stored; store column.astype(str)",
+    ),
+    "rare": (pandas.Series(pandas.arrays.SparseArray([0, 1])), "is sparse; store column.sparse.to_dense()"),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_refusal_names_the_column_and_what_to_store(name: str) -> None:
+    column, text = COLUMNS[name]
+    frame, serializer = pandas.DataFrame({"n": [1, 2], name: column}), JsonSerializer()
+    with pytest.raises(TypeError) as refused:
+        serializer.serialize([frame])
+    assert f"column {name!r} {text}" in str(refused.value)
+    assert public_text(refused.value).endswith(text.split("; ")[1] + str(refused.value).split(text)[1])
+    assert name not in public_text(refused.value).replace(text, "")
+    assert f"column {name!r} {text}" in public_text(refused.value, keys=True)
+    code = text.split("column.")[1]
+    instead = eval(f"column.{code}", {"column": column})
+    stored = {"found": instead} if isinstance(instead, list) else frame.assign(**{name: instead})
+    serializer.deserialize(serializer.serialize(stored))
+
+
+def test_a_refusal_tells_of_names_index_and_flags() -> None:
+    double = pandas.DataFrame([[1, 2]], columns=["a", "a"])
+    odd = pandas.DataFrame({"n": [1, 2]}, index=pandas.Index([1, "a"], dtype=object))
+    flagged = pandas.DataFrame({"n": [1]}).set_flags(allows_duplicate_labels=False)
+    for frame, text in ((double, "one name"), (odd, "frame.reset_index()"), (flagged, "its flags")):
+        with pytest.raises(TypeError, match=re.escape(text)):
+            JsonSerializer().serialize(frame)

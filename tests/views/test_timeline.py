@@ -374,7 +374,14 @@ def test_a_pause_is_cut_out_only_where_nothing_else_ran() -> None:
 
 def _drawn(*spans: tuple[float, float]) -> Any:
     rows: list[dict[str, Any]] = [
-        {"node": f"n{place}", "item": None, "depth": 0, "status": "completed", "critical": False}
+        {
+            "workflow": "w",
+            "node": f"n{place}",
+            "item": None,
+            "depth": 0,
+            "status": "completed",
+            "critical": False,
+        }
         | {"start_ms": begin, "duration_ms": took, "child": None, "left_out": 0}
         for place, (begin, took) in enumerate(spans)
     ]

@@ -43,6 +43,7 @@ from hypergraph.checkpointers.references import REFERENCE, Found, Reference
 from hypergraph.checkpointers.sql.columns import check_length
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.clock import now
+from hypergraph.display import plural
 from hypergraph.exceptions import (
     ArtifactMissingError,
     CheckpointError,
@@ -66,6 +67,8 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.recognised import Recognised
     from hypergraph.values.serializers import Serializer
 
+# By name, node, effect and reason: the workflows that lack the value, in the order of their steps.
+Gaps = dict[tuple[str, str | None, str, str], dict[str, None]]
 THRESHOLD = 128 * 1024  # bytes above which a value goes to the artifact store, if there is one
 _PAUSE_FIELDS = tuple(field.name for field in fields(PauseInfo))
 _new_step: Callable[[tuple[Any, ...]], EncodedStep] = partial(tuple.__new__, EncodedStep)
@@ -89,7 +92,18 @@ class Encoding:
     """
 
     __slots__ = (
-        *("_given", "_key", "_store_id", "artifacts", "by_name", "chain", "format", "is_plain", "leaves"),
+        *(
+            "_given",
+            "_key",
+            "_store_id",
+            "artifacts",
+            "by_name",
+            "chain",
+            "format",
+            "gaps",
+            "is_plain",
+            "leaves",
+        ),
         *("look_up", "recognised", "read_store_id", "redact", "serializer", "tag", "threshold", "verifies"),
     )
     serializer: Serializer
@@ -122,6 +136,7 @@ class Encoding:
         self.look_up: Callable[[str, Payload], Found] | None = None  # what references mean
         self.verifies = False  # whether steps that are read are checked against their seals
         self.recognised: Recognised | None = None  # what the call of this encoding is given again
+        self.gaps: Gaps | None = None  # what its map could not store so far, told when it ends
         if serializer is not None:
             self._use(serializer)
 
@@ -338,20 +353,35 @@ class Encoding:
             raise
         except Exception as error:
             reason = public_text(error)  # the text of others may quote the value, also in an encrypted store
-            where = f"workflow {place.workflow_id!r}, " + (
-                f"node {place.node!r}" if place.node else "an input"
-            )
             effect = "this step will run again on resume" if place.node else "pass it again on resume"
             effect = on_resume(effect, place.on_ambiguous)
             if growth is not None:
                 growth.forget(name)
-            warn_caller(f"The value of {name!r} cannot be stored ({where}); {effect}. {reason}")
             is_secret = self.chain.encrypts or self.redact is not None  # even a checksum says something
+            said = reason if is_secret else public_text(error, keys=True)
+            self._warn_of_gap(name, place, effect, said)
             return gap(name, version, reason, place, 0 if place.node or is_secret else checksum_of(value))
         written = self.format if tag is self.tag else tag + self.format[len(self.tag) :]
         payload = Payload(name, version, written, crc32(data), data, place.superstep, place.idx, base)
         is_small = place.artifact is None and len(data) <= self.threshold
         return payload if is_small else self._placed(payload, place)
+
+    def _warn_of_gap(self, name: str, place: Place, effect: str, reason: str) -> None:
+        """Warn of a value that is not stored; in a map, when it ends: other items may lack the same."""
+        if self.gaps is None:
+            warn_caller(_text_of_gap(name, place.node, effect, reason, repr(place.workflow_id)))
+        else:
+            self.gaps.setdefault((name, place.node, effect, reason), {})[place.workflow_id] = None
+
+    def told_gaps(self) -> list[str]:
+        """Return a warning for each kind of value that the map of this call could not store; forget them."""
+        gaps, self.gaps = self.gaps or {}, None
+        found = []
+        for facts, workflows in gaps.items():
+            first, *others = workflows
+            more = f" and {plural(len(others), 'other')}" if others else ""
+            found.append(_text_of_gap(*facts, f"{first!r}{more}"))
+        return found
 
     def _redacted(self, redact: Redact, name: str, value: Any, place: Place) -> tuple[Any, str]:
         """Return what is stored of a value, and of a changed input the mark that later calls compare."""
@@ -860,6 +890,11 @@ class Encoding:
 def _unstorable(what: str, key: str, value: Any, error: TypeError) -> InvalidAnswerError:
     text = f"{what} is of type {type(value).__name__}, and cannot be stored: {error}"
     return InvalidAnswerError(text, key=key, field=key)
+
+
+def _text_of_gap(name: str, node: str | None, effect: str, reason: str, workflows: str) -> str:
+    where = f"workflow {workflows}, " + (f"node {node!r}" if node else "an input")
+    return f"The value of {name!r} cannot be stored ({where}); {effect}. {reason}"
 
 
 def on_resume(usual: str, on_ambiguous: Any) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -71,6 +73,7 @@ from hypergraph.engine.run import CallContext, Run
 from hypergraph.exceptions import (
     ItemChangedError,
     WorkflowError,
+    calling_line,
     warn_caller,
 )
 from hypergraph.graph.graph import Graph
@@ -98,10 +101,14 @@ class MapRecorder:
         self.shared: dict[MapRun, dict[str, Reference]] = {}  # inputs of all items that the map itself stores
         self.repeated: dict[str, bool] = {}  # answers: whether a question waits for them
         self.kept: set[str] = set()
+        self.complete: dict[MapRun, list[Workflow]] = {}  # maps that had nothing to do: their items
+        self.line = ("", 0)  # where the caller has called the outermost map
 
     def open(self, map_run: MapRun) -> None:
         """Start or resume the history of a map; items of one that completed are looked up, not run."""
         parent = map_run.parent
+        if parent is None:
+            self.line, self.store.encoding.gaps = calling_line(), {}
         if parent is not None and not keeps_inside(self.store, parent, map_run.step_name):
             return
         map_run.workflow_id = map_run.place()
@@ -138,10 +145,21 @@ class MapRecorder:
         if failed:
             self.store.backend.delete([item.id for item in failed])
         if stored is not None and self._is_complete(map_run, stored, items):
+            self.complete[map_run] = items
             return
+        self._claim(map_run, items, given)
+
+    def reopen(self, map_run: MapRun | None) -> None:
+        """Take up a map that counted as complete: an item of it runs again, and how that ends counts."""
+        items = self.complete.pop(map_run, None) if map_run is not None else None
+        if map_run is not None and items is not None:
+            self._claim(map_run, items, {})
+
+    def _claim(self, map_run: MapRun, items: Sequence[Workflow], given: Mapping[str, Any]) -> None:
+        """Own the map, and begin or continue it with answers to questions of its items."""
         new = replace(new_workflow(map_run, self.options), inputs=self._shared(map_run))
         claim = self.claims[map_run] = self.store.backend.claim(
-            map_run.workflow_id, new, self.store.encoding, force=self.options.force
+            map_run.workflow_id or "", new, self.store.encoding, force=self.options.force
         )
         try:
             self._begin(map_run, claim, items, new, given)
@@ -359,6 +377,7 @@ class MapRecorder:
 
     def close(self, map_run: MapRun) -> None:
         """Write down how the map ended."""
+        self.complete.pop(map_run, None)
         claim = self.claims.pop(map_run, None)
         self.fresh.discard(map_run)
         self.shared.pop(map_run, None)
@@ -379,6 +398,12 @@ class MapRecorder:
             )
         finally:
             self.store.backend.release(claim)
+
+    def tell_gaps(self, map_run: MapRun) -> None:
+        """Warn of what the items could not store: once for all that lack the same."""
+        if map_run.parent is None:
+            for text in self.store.encoding.told_gaps():
+                warnings.warn_explicit(text, UserWarning, *self.line)
 
     def key_of(self, run: Run) -> str | None:
         """Return the key by which an item is matched, None where its position counts."""
@@ -645,21 +670,34 @@ def _remedy(map_run: MapRun, item: Workflow, *, is_known: bool = True) -> str:
         return "Use another workflow_id."
     return (
         "Map the same list again, or use another workflow_id. To run the item with its new values, pass "
-        "key=..., the name of an input that stays the same or a function of the inputs."
+        "key=..., the names of inputs that stay the same or a function of the inputs."
     )
 
 
 def _value_of(key: Any, item: Mapping[str, Any]) -> Any:
-    return key(dict(item)) if callable(key) else item.get(key)
+    """Return what identifies an item: a text or an int, if the key fits."""
+    if callable(key):
+        return key(dict(item))
+    names = _names_of(key)
+    if len(names) == 1:
+        return item.get(names[0])
+    found = [item.get(name) for name in names]
+    return json.dumps(found) if all(isinstance(each, str | int) for each in found) else found
+
+
+def _names_of(key: Any) -> list[str]:
+    return [key] if isinstance(key, str) else list(key)
 
 
 def _key(key: Any, index: int, item: dict[str, Any]) -> str:
-    if not callable(key) and key not in item:
-        hint = did_you_mean(key, item) or f"The inputs are {', '.join(map(repr, item))}."
-        raise ValueError(f"key={key!r} names no input of item {index}. {hint}")
+    for name in () if callable(key) else _names_of(key):
+        if name not in item:
+            hint = did_you_mean(name, item) or f"The inputs are {', '.join(map(repr, item))}."
+            raise ValueError(f"key={key!r} names no input of item {index}. {hint}")
     found = _value_of(key, item)
     if not isinstance(found, (str, int)):
-        raise ValueError(f"key=... gives {found!r} for item {index}; it must be a text or an int.")
+        what = "each must" if isinstance(found, list) and not callable(key) else "it must"
+        raise ValueError(f"key=... gives {found!r} for item {index}; {what} be a text or an int.")
     return str(found)
 
 

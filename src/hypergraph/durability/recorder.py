@@ -530,6 +530,7 @@ class WorkflowRecorder:
             stored = self._found(run)
             if stored is not None and self._is_over(run, stored, is_free=True):
                 return False
+            self.maps.reopen(run.map_run)
         if stored is not None and self._restarts and self.options.restart == "item" and _is_outermost(run):
             refuse_restart_inside(self.store, run.admission.graph, stored.workflow)
         try:
@@ -1256,6 +1257,7 @@ class WorkflowRecorder:
         except CheckpointError as error:
             if not self.tolerate(error):
                 raise
+        self.maps.tell_gaps(map_run)
 
     def _described(self, run: Run) -> NewWorkflow:
         new = new_workflow(run, self.options)

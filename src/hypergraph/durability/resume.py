@@ -96,12 +96,14 @@ def recall(run: Run, stored: Stored, store: Checkpointer, asked: Iterable[Questi
 def lost_results(run: Run, stored: Stored) -> list[str]:
     """Return the results that a finished run has to make again, because they were lost.
 
-    A run inside of another one hands them on. Of others these are what retention has dropped: a fork may
-    begin where nothing is left.
+    A run inside of another one hands them on, and an item of a map is one of many: that it lacks a result
+    shows in no status. Of others these are what retention has dropped: a fork may begin where nothing is
+    left.
     """
-    inside = is_inside(run)
-    if not inside and not any(_IS_DROPPED in record.lost.values() for record in stored.records):
+    inside, is_item = is_inside(run), run.map_run is not None
+    if not inside and not any(_has_lost(record, is_item=is_item) for record in stored.records):
         return []
+    unkept = {name for step in run.plan.steps if not step.node.persist for name in step.outputs}
     done = [record for record in grown(stored, run.admission.graph) if record.status is StepStatus.COMPLETED]
     made = {name: record for record in done for name in record.output_versions}
     return [
@@ -109,8 +111,18 @@ def lost_results(run: Run, stored: Stored) -> list[str]:
         for name in run.admission.returns
         if name in made
         and isinstance(stored.state.get(name, _LOST), Undecodable)
-        and (inside or made[name].lost.get(name) == _IS_DROPPED)
+        and (inside or _is_to_make(made[name].lost.get(name), is_item=is_item and name not in unkept))
     ]
+
+
+def _has_lost(record: StepRecord, *, is_item: bool) -> bool:
+    return bool(record.lost) and (is_item or _IS_DROPPED in record.lost.values())
+
+
+def _is_to_make(reason: str | None, *, is_item: bool) -> bool:
+    """Say whether a result that is not stored for this reason is made again for the caller."""
+    # What is stored and cannot be read says so in the result. New outputs are asked for elsewhere.
+    return reason == _IS_DROPPED or (is_item and reason not in (None, MADE_LATER))
 
 
 def is_inside(run: Run) -> bool:

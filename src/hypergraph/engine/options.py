@@ -49,7 +49,7 @@ class RunOptions:
     map_over: str | Sequence[str] = ()
     map_mode: str = "zip"
     clone: bool | list[str] = False
-    key: str | Callable[[dict[str, Any]], Any] | None = None
+    key: str | Sequence[str] | Callable[[dict[str, Any]], Any] | None = None
 
     def __init__(self, **given: Any) -> None:
         self.__dict__.update(given)

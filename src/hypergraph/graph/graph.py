@@ -338,10 +338,10 @@ class Graph(Frozen):
     def replace(self, replacements: Mapping[str, HyperNode | Callable[..., Any]]) -> Self:
         """Return a graph with other nodes in these places; nested ones are named by path.
 
-        A function is called in place of the node's own, with its parameters; names and options of the node
-        stay. A parameter for the NodeContext may be left out, or lack its annotation. A node must have the
-        same inputs, outputs, `append`, `wait_for` and targets. Bindings, edges, selection and entry points
-        are kept.
+        A function is called in place of the node's own, with its parameters; names, options and defaults of
+        the node stay. A parameter for the NodeContext may be left out, or lack its annotation. A node must
+        have the same inputs, outputs, `append`, `wait_for` and targets, and a default where the other has
+        one. Bindings, edges, selection and entry points are kept.
 
         >>> fetch = FunctionNode(lambda url: 1 / 0, "fetch", "page")
         >>> inner = Graph([fetch], name="web")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hypergraph.display import did_you_mean, finding
@@ -39,7 +39,7 @@ def replaced_nodes(graph: Graph, replacements: Mapping[str, Any]) -> list[HyperN
             findings.append(finding(what, fix="replace the one or the others."))
         elif "" in inside:
             try:
-                nodes.append(_fitted(node, inside[""]))
+                nodes.append(_fitted(node, inside[""], graph.inputs.bound))
             except (TypeError, ValueError) as error:
                 findings.append(finding(f"Cannot replace {name!r}: {error}", fix=_FIX))
         elif inside and isinstance(node, GraphNode):
@@ -101,7 +101,7 @@ def node_paths(graph: Graph) -> Iterator[str]:
             yield from (f"{name}/{path}" for path in node_paths(node.nested_graph))
 
 
-def _fitted(node: HyperNode, given: Any) -> HyperNode:
+def _fitted(node: HyperNode, given: Any, bound: Collection[str]) -> HyperNode:
     """Return a replacement under the name of a node. Raises TypeError or ValueError if it does not fit."""
     if not isinstance(given, HyperNode):
         if not callable(given):
@@ -117,6 +117,10 @@ def _fitted(node: HyperNode, given: Any) -> HyperNode:
             wait_for=node.wait_for,
         )
     different = list(_differences(node, given))
+    lacking = [n for n in node.inputs if n not in bound and node.has_default_for(n)]
+    lacking = [n for n in lacking if n in given.inputs and not given.has_default_for(n)]
+    if lacking:  # the node would wait for what nothing gives: in a loop for ever, without a word
+        different.append(f"its defaults differ: the replacement has none for {', '.join(lacking)}")
     if different:
         raise ValueError("; ".join(different))
     replacement: HyperNode = given if given.name == node.name else given.with_name(node.name)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cached_property, reduce
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from hypergraph.exceptions import RenameError
@@ -40,6 +40,9 @@ else:
 
     P = ParamSpec("P")
     R_co = TypeVar("R_co", covariant=True)
+
+
+_NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 
 
 class CallableNode(Frozen, HyperNode, Generic[P, R_co]):
@@ -158,7 +161,8 @@ class CallableNode(Frozen, HyperNode, Generic[P, R_co]):
     def with_function(self, func: Callable[..., Any]) -> Self:
         """Return a copy that calls another function; names, renames and options stay.
 
-        So does the type of a parameter or result that the other function does not annotate, a lambda say.
+        So does the type of a parameter or result that the other function does not annotate, a lambda say, and
+        the default of a parameter that has none in it.
 
         >>> add = node(lambda a, b: a + b, "total").with_name("add").with_inputs(a="price")
         >>> add.with_function(lambda a, b: 0).inputs
@@ -170,7 +174,8 @@ class CallableNode(Frozen, HyperNode, Generic[P, R_co]):
         readable signature.
         """
         contexts = tuple(param.name for param in self.signature.parameters if param.is_context)
-        read = _read(func, contexts)
+        defaults = {param.name: param.default for param in self.params if param.default is not MISSING}
+        read = _read(func, contexts, defaults)
         names = {param.name: name for param, name in zip(self.params, self.inputs, strict=True)}
         given = [param.name for param in read["params"]]
         if set(given) != set(names):
@@ -185,7 +190,11 @@ class CallableNode(Frozen, HyperNode, Generic[P, R_co]):
         declared |= read["signature"].declared
         read["signature"] = replace(read["signature"], declared=declared)
         changed = self._copy(
-            **read, func=func, _contexts=contexts, inputs=tuple(names[name] for name in given)
+            **read,
+            func=func,
+            _contexts=contexts,
+            _defaults=defaults,
+            inputs=tuple(names[name] for name in given),
         )
         changed.__dict__.pop("_hash", None)
         return changed
@@ -218,7 +227,9 @@ class CallableNode(Frozen, HyperNode, Generic[P, R_co]):
         return {**state, "func": portable(self.func)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(_read(state["func"], state.get("_contexts", ())), **state)
+        self.__dict__.update(
+            _read(state["func"], state.get("_contexts", ()), state.get("_defaults", {})), **state
+        )
 
 
 _DERIVED = frozenset(  # attributes that follow from others
@@ -229,9 +240,14 @@ _DERIVED = frozenset(  # attributes that follow from others
 )
 
 
-def _read(func: Any, contexts: Collection[str] = ()) -> dict[str, Any]:
-    """Return the attributes of a node that follow from its function, and from the names of its contexts."""
-    signature = read_signature(func).with_contexts(contexts)
+def _read(
+    func: Any, contexts: Collection[str] = (), defaults: Mapping[str, Any] = _NO_DEFAULTS
+) -> dict[str, Any]:
+    """Return the attributes of a node that follow from its function, and from the one that it replaces.
+
+    Of that these are the names of its contexts, and the defaults of its parameters.
+    """
+    signature = read_signature(func).with_contexts(contexts).with_defaults(defaults)
     return {
         "signature": signature,
         "params": signature.inputs,

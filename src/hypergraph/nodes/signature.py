@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dis
 import enum
 import functools
 import hashlib
@@ -24,6 +25,7 @@ from collections.abc import (
     Generator,
     Iterable,
     Iterator,
+    Mapping,
     Sequence,
 )
 from dataclasses import dataclass, replace
@@ -82,6 +84,16 @@ class Signature:
             replace(p, is_context=True)
             if p.name in names and p.name not in self.declared and not p.stars
             else p
+            for p in self.parameters
+        )
+        return replace(self, parameters=tuple(parameters))
+
+    def with_defaults(self, defaults: Mapping[str, Any]) -> Signature:
+        """Return the same where parameters without a default have these, by the name of the parameter."""
+        if not defaults:
+            return self
+        parameters = (
+            replace(p, default=defaults[p.name]) if p.default is MISSING and p.name in defaults else p
             for p in self.parameters
         )
         return replace(self, parameters=tuple(parameters))
@@ -210,12 +222,41 @@ def collected_type(returned: Any) -> Any:
 
 _captures: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
 _codes: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
+_read_globals: weakref.WeakKeyDictionary[types.FunctionType, tuple[str, ...]] = weakref.WeakKeyDictionary()
 _parsing = threading.Lock()  # the parser of Python 3.11 counts its depth for all threads together
 _forms: weakref.WeakKeyDictionary[types.FunctionType, dict[tuple[str, ...], str]] = (
     weakref.WeakKeyDictionary()
 )
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial, staticmethod)
+_PLAIN_PARTS = (list, tuple, dict, set, frozenset)
+_PLAIN_KINDS = frozenset((*_PLAIN, *_PLAIN_PARTS))
+_MOST_TEXT, _PART = 100_000, 200  # characters of globals in the key of a cache; as many does a part count
+_READS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+_CHANGES = frozenset(  # methods that change a list, a dict or a set
+    (
+        *(
+            "add",
+            "append",
+            "clear",
+            "difference_update",
+            "discard",
+            "extend",
+            "insert",
+            "intersection_update",
+        ),
+        *(
+            "pop",
+            "popitem",
+            "remove",
+            "reverse",
+            "setdefault",
+            "sort",
+            "symmetric_difference_update",
+            "update",
+        ),
+    )
+)
 _Known = dict[int, tuple[Any, str]]  # id -> the value, kept alive so that its id is not reused, and its text
 
 
@@ -236,6 +277,88 @@ def captured_fingerprint(func: Callable[..., Any]) -> str:
     if func not in _captures:
         _captures[func] = fingerprint(_captured_values(func), {id(func): (func, "<cycle>")})
     return _captures[func]
+
+
+def plain_globals(func: Callable[..., Any]) -> dict[str, Any]:
+    """Return the plain data that a function reads by name out of its module, as it is now.
+
+    What the function itself changes, such as a counter of its calls, is no input of it.
+    """
+    target = func if type(func) is types.FunctionType else _code_holder(func)
+    if type(target) is not types.FunctionType:
+        return {}
+    names = _read_globals.get(target)
+    if names is None:
+        names = _read_globals[target] = _names_read(target)
+    known, found = target.__globals__, {}
+    for name in names:
+        value = known.get(name, _is_plain)  # a function is not plain
+        if type(value) in _PLAIN_KINDS and _is_plain(value):
+            found[name] = value
+    return found
+
+
+def _names_read(func: types.FunctionType) -> tuple[str, ...]:
+    """Return the names of globals that a function reads and does not change."""
+    read: dict[str, None] = {}
+    changed: set[str] = set()
+    codes, sets_items = [func.__code__], False
+    while codes:
+        code = codes.pop()
+        codes += [const for const in code.co_consts if isinstance(const, types.CodeType)]
+        before = ""  # the global that the instruction before has read
+        for each in dis.get_instructions(code):
+            if each.opname in _READS:
+                read[before := each.argval] = None
+                continue
+            if each.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+                changed.add(each.argval)
+            elif each.opname in ("LOAD_ATTR", "LOAD_METHOD") and each.argval in _CHANGES:
+                changed.add(before)
+            sets_items = sets_items or each.opname in ("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE")
+            before = ""
+    source = code_identity(func) if sets_items and read else ""
+    if source.startswith("source:"):
+        changed |= _names_of_set_items(source.removeprefix("source:"))
+    return tuple(name for name in read if name not in changed)
+
+
+def _names_of_set_items(source: str) -> set[str]:
+    """Return the names in a source text whose items are set or deleted."""
+    try:
+        with _parsing:
+            tree = ast.parse(textwrap.dedent(source))
+    except (SyntaxError, ValueError, RecursionError):
+        return set()
+    found = set()
+    for part in ast.walk(tree):
+        if isinstance(part, ast.Subscript) and not isinstance(part.ctx, ast.Load):
+            inner: ast.expr = part
+            while isinstance(inner, ast.Subscript | ast.Attribute):
+                inner = inner.value
+            if isinstance(inner, ast.Name):
+                found.add(inner.id)
+    return found
+
+
+def _is_plain(value: Any) -> bool:
+    """Say whether a value is plain data of a moderate size."""
+    if type(value) in _PLAIN:
+        return not isinstance(value, str | bytes) or len(value) <= _MOST_TEXT
+    return type(value) in _PLAIN_PARTS and _size_of(value, 0) <= _MOST_TEXT
+
+
+def _size_of(value: Any, size: int) -> int:
+    """Return how large plain data is, added to a size; of other data and of too much more than the limit."""
+    if type(value) in _PLAIN:
+        return size + 1 + (len(value) if isinstance(value, str | bytes) else 0)
+    if type(value) not in _PLAIN_PARTS or size + _PART * len(value) > _MOST_TEXT:
+        return _MOST_TEXT + 1
+    for part in tuple(value.items() if type(value) is dict else value):  # nodes may change it meanwhile
+        size = _size_of(part, size + _PART)  # what contains itself reaches the limit
+        if size > _MOST_TEXT:
+            break
+    return size
 
 
 def fingerprint(value: Any, known: _Known | None = None) -> str:

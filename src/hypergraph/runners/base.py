@@ -242,7 +242,7 @@ class BaseRunner(ABC):
         services: Mapping[str, Any] | None = None,
         budget: Mapping[str, float] | None = None,
         code_change: Literal["keep", "rerun", "error"] = "keep",
-        key: str | Callable[[dict[str, Any]], Any] | None = None,
+        key: str | Sequence[str] | Callable[[dict[str, Any]], Any] | None = None,
         restart: Literal["node", "item"] | None = None,
         tags: Mapping[str, str] | None = None,
         force: bool = False,
@@ -279,8 +279,8 @@ class BaseRunner(ABC):
                 BudgetExceededError
             code_change: what to do if the code has changed since it was recorded: "keep" the results,
                 "rerun" the changed nodes, or raise an "error"
-            key: how to identify a stored item: the name of an input, or a function of the item's inputs;
-                by default its position
+            key: how to identify a stored item: the name of an input, a list of names, or a function of the
+                item's inputs; by default its position
             restart: where items that failed before begin: at the "node" that failed (default), or as new
                 "item"s
             tags: labels of the stored map

@@ -71,6 +71,7 @@ class Replayed:
     changed: tuple[str, ...] = ()  # nodes with results whose code has changed
     asks: tuple[str, ...] = ()  # the questions that are open
     runs_next: tuple[str, ...] = ()  # the nodes that a resume would run first
+    others: tuple[Deviation, ...] = ()  # the first differences of the other items of a map
 
     @property
     def is_over(self) -> bool:
@@ -85,7 +86,8 @@ class Cause:
     kind: Kind
     node: str | None
     cause: str
-    found: tuple[Deviation, ...]  # one for each run
+    found: tuple[Deviation, ...]  # one for each run, of a map one for each item
+    runs: int  # how many runs these are in
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +108,24 @@ class ReplayReport:
     def causes(self) -> list[Cause]:
         """The causes of all differences, the most frequent first."""
         found: dict[tuple[Kind, str | None, str], list[Deviation]] = {}
-        for run in self.runs:
-            if run.first is not None:
-                key = (run.first.kind, run.first.node, run.first.cause)
-                found.setdefault(key, []).append(run.first)
-        causes = [Cause(*key, tuple(deviations)) for key, deviations in found.items()]
-        return sorted(causes, key=lambda cause: -len(cause.found))
+        runs: dict[tuple[Kind, str | None, str], set[int]] = {}
+        for number, run in enumerate(self.runs):
+            for each in (run.first, *run.others) if run.first is not None else ():
+                key = (each.kind, each.node, each.cause)
+                found.setdefault(key, []).append(each)
+                runs.setdefault(key, set()).add(number)
+        causes = [Cause(*key, tuple(each), len(runs[key])) for key, each in found.items()]
+        return sorted(causes, key=lambda cause: (-cause.runs, -len(cause.found)))
+
+    def __repr__(self) -> str:
+        """Lead with what differs: pytest shows the beginning and the end of a long text."""
+        causes = self.causes
+        if not causes:
+            return str(self)
+        first = causes[0]
+        where = "" if first.node is None else f"{first.node}: "
+        more = f" and {plural(len(causes) - 1, 'other cause')}" if len(causes) > 1 else ""
+        return f"{where}{first.cause}{more}\n\n{self}"
 
     def __str__(self) -> str:
         differ = sum(run.first is not None for run in self.runs)
@@ -121,7 +135,7 @@ class ReplayReport:
     def blocks(self) -> list[Block]:
         """Return the causes as a table, and lines about unfinished runs."""
         rows = [
-            (str(len(cause.found)), cause.kind, cause.node or "—", cause.cause, _places(cause.found))
+            (_counted(cause), cause.kind, cause.node or "—", cause.cause, _places(cause.found))
             for cause in self.causes
         ]
         table = Table(("Runs", "Kind", "Node", "Cause", "First differing step"), rows)
@@ -144,6 +158,11 @@ class ReplayReport:
                 text += f"; results of changed code: {', '.join(run.changed)}"
             counts[text] = counts.get(text, 0) + 1
         return [f"On resume {plural(count, 'run')}: {text}" for text, count in counts.items()]
+
+
+def _counted(cause: Cause) -> str:
+    items = len(cause.found)
+    return str(cause.runs) if items == cause.runs else f"{cause.runs} ({plural(items, 'item')})"
 
 
 def _places(found: Sequence[Deviation]) -> str:
@@ -337,7 +356,8 @@ class Walk:
                 self._run(graph, each.id, path, about, in_open_map=is_open)
                 for each in self._below(workflow_id)
             ]
-            return _first_of(items, about)
+            others = [d for each in items if each.first is not None for d in (each.first, *each.others)][1:]
+            return replace(_first_of(items, about), others=tuple(others))
         if not path:
             refuse_other_graph(graph, stored.workflow, RunOptions())
         refuse_other_rules(graph, stored.workflow)
@@ -574,11 +594,12 @@ def _asking(stored: Stored, path: str, inside: Sequence[Replayed]) -> tuple[tupl
 
 def _first_of(found: Sequence[Replayed], about: Replayed) -> Replayed:
     """Return the first that differs, with what all of them would do on resume."""
-    first = next((each.first for each in found if each.first is not None), None)
+    first, others = next(((each.first, each.others) for each in found if each.first is not None), (None, ()))
     changed = dict.fromkeys(name for each in found for name in each.changed)
     asks = dict.fromkeys(name for each in found for name in each.asks)
     runs_next = dict.fromkeys(name for each in found for name in each.runs_next)
-    return Replayed(about.workflow_id, about.status, first, tuple(changed), tuple(asks), tuple(runs_next))
+    whole = tuple(changed), tuple(asks), tuple(runs_next)
+    return Replayed(about.workflow_id, about.status, first, *whole, others)
 
 
 def _recorded(graph: Graph) -> Callable[[str], str]:
@@ -589,13 +610,16 @@ def _named(found: Replayed, names: Renaming | None) -> Replayed:
     """Return what was found under the names of today."""
     if names is None:
         return found
-    first = found.first
-    if first is not None and first.node is not None:
-        first = replace(first, node=names.node(first.node))
+
+    def today(each: Deviation) -> Deviation:
+        return each if each.node is None else replace(each, node=names.node(each.node))
+
+    first = None if found.first is None else today(found.first)
     changed, asks, runs_next = (
         tuple(map(names.node, each)) for each in (found.changed, found.asks, found.runs_next)
     )
-    return replace(found, first=first, changed=changed, asks=asks, runs_next=runs_next)
+    others = tuple(map(today, found.others))
+    return replace(found, first=first, changed=changed, asks=asks, runs_next=runs_next, others=others)
 
 
 def given_names(graph: Graph, stored: Stored, *, is_inside: bool = False) -> tuple[str, ...]:

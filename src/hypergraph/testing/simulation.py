@@ -49,6 +49,7 @@ from hypergraph.records import PauseInfo, RunStatus
 from hypergraph.runners.async_ import AsyncRunner
 from hypergraph.runs.results import MapResult, RunResult
 from hypergraph.testing.clock import FakeClock
+from hypergraph.values.fitting import misfit
 
 T = TypeVar("T")
 Values = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
@@ -174,8 +175,10 @@ class SimulationReport:
         why = [_reason(error), f"To play it again: simulate(..., seeds=[{self.seed}])"]
         verdict = f"seed {self.seed} failed"
         return as_text(
-            (f"Simulation: {plural(self.seeds, 'seed')}", verdict), facts, why, self.failure.course
+            (f"Simulation: {plural(self.seeds, 'seed')}", verdict), why, facts, self.failure.course
         )
+
+    __repr__ = __str__  # it leads with seed and cause: pytest shows the beginning and the end of a long text
 
     def _coverage(self) -> Iterator[str]:
         """Yield lines about the nodes in which the process died, and those in which it did not."""
@@ -248,7 +251,8 @@ def simulate(
             run must end with the status and the values of a run without disturbances
         services: makes the services of a run: the world outside, which crashes do not reset
         answers: answers to questions, by name or by response key; a key without the number of an item answers
-            all items. A question without an answer is left to its deadline
+            all items. A list that does not fit the type of the question has one for each time it is asked; a
+            function is called with the PauseInfo. A question without an answer is left to its deadline
         crashes: whether the process dies, up to three times per run and in any call, and is resumed
         faults: whether attempts fail and time out where a retry policy would repeat them
         duplicates: whether some runs are delivered twice, at the same time or after their end
@@ -323,6 +327,16 @@ def _check_answers(graph: Graph, answers: Any) -> None:
             raise GraphConfigError(f"answers names {key!r}, which no question asks for. {hint}")
 
 
+def _answer_types(graph: Graph) -> dict[str, Any]:
+    """Return the types of the answers to questions, by the key without numbers of items."""
+    asking = [(path.split("/")[:-1], node) for path, node in _paths(graph) if node.is_interrupt]
+    return {
+        ".".join((*path, name)): node.get_output_type(name)
+        for path, node in asking
+        for name in node.data_outputs
+    }
+
+
 def _of_all_items(parts: Iterable[str]) -> str:
     """Return a key of an answer without the numbers of items: it answers the question of each."""
     return ".".join(part for part in parts if not re.fullmatch(r"item-\d+", part))
@@ -374,6 +388,7 @@ class _Simulation:
         self.check = check or self._as_undisturbed
         self.services = services
         self.answers = answers
+        self.answer_types = _answer_types(graph)
         self.crashes, self.faults, self.duplicates = crashes, faults, duplicates
         self.store = store
         self.strict = strict
@@ -506,6 +521,7 @@ class _Trial:
         self.under_way: Counter[str] = Counter()  # by path: calls of nodes
         self.left: list[_Loop] = []  # event loops of processes that died, kept as they were
         self.run_ = SimulatedRun(seed, None, None, dict(simulation.services()), self.store)
+        self.asked: dict[str, list[str]] = {}  # by key: the ids of the questions that were asked so far
         self.failed = False
         self.trace: Any = None  # what watches the lines of nodes, where a process can die at one
         self.traced_before: Any = None  # what watched them before, as a debugger does
@@ -634,13 +650,13 @@ class _Trial:
     def _answers(self, result: RunResult | MapResult, answers: dict[str, Any]) -> dict[str, Any] | None:
         """Return answers to what is asked; without one, wait for what is due. None if there is neither."""
         pauses: tuple[PauseInfo, ...] = result.pauses
-        known = {}
+        known: dict[str, Any] = {}
         for pause in pauses:
             for name in pause.output_params or (pause.output_param,):
                 key = ".".join((*pause.path, name))
                 for form in (key, _of_all_items((*pause.path, name)), name):
                     if form in answers:
-                        known[key] = answers[form]
+                        known |= self._answer(pause, name, answers[form])
                         break
         if known:
             self.tell(f"answers {', '.join(known)}")
@@ -651,6 +667,22 @@ class _Trial:
         self.clock.jump(max(min(due) - self.clock.time, dates.timedelta()))
         self.tell("the time has come")
         return {}
+
+    def _answer(self, pause: PauseInfo, name: str, given: Any) -> dict[str, Any]:
+        """Return the answer to one question by its key: of a list that for each time the one of this time."""
+        key = ".".join((*pause.path, name))
+        if callable(given):
+            return {key: given(pause)}
+        hint = self.simulation.answer_types.get(_of_all_items((*pause.path, name)))
+        if not isinstance(given, list) or hint is None or misfit(given, hint) is None:
+            return {key: given}
+        times = self.asked.setdefault(key, [])  # the ids of its questions: after a crash one is asked again
+        times += [
+            question.id
+            for question in self.run_.store.questions(self.run_.workflow_id)
+            if key in question.keys and question.id not in times
+        ]
+        return {key: given[len(times) - 1]} if len(times) <= len(given) else {}
 
     def _process(
         self,

@@ -15,6 +15,7 @@ from typing import Any
 from hypergraph.values.libraries import installed
 from hypergraph.values.limits import memory_for
 from hypergraph.values.tags import Blob, Parts, checked
+from hypergraph.values.undecodable import with_public_text
 
 NAMES = frozenset({"frame"})
 _LONGEST = 64  # characters of a frequency
@@ -56,10 +57,72 @@ def to_parts(value: Any) -> tuple[str, Parts] | None:
     except ImportError:
         raise
     except Exception as error:
-        raise TypeError(f"Arrow cannot store it: {error}") from error
+        raise _refused(kind, value, f"Arrow cannot store it: {error}") from error
     if not is_exact:
-        raise TypeError("Arrow would change it")
+        raise _refused(kind, value, "Arrow would change it")
     return "frame", parts
+
+
+def _refused(kind: str, value: Any, why: str) -> TypeError:
+    """Return the error for a table that is not stored: it names the column, and what to do."""
+    if kind != "pandas":
+        return TypeError(why)
+    text = ""
+    if not value.columns.is_unique:
+        text = "several of its columns have one name; give each a name of its own"
+    elif not value.flags.allows_duplicate_labels:
+        text = "its flags would be lost; clear them with set_flags(allows_duplicate_labels=True)"
+    if text:
+        return with_public_text(TypeError(text), text)
+    for number, name in enumerate(value.columns):
+        column = value.iloc[:, number].reset_index(drop=True)
+        if not _comes_back(column.to_frame()):
+            what, remedy = _about(column)
+            public = f"a column {what}; {remedy}"
+            shown = repr(name) if isinstance(name, str | int) else f"number {number}"
+            text = f"column {shown} {what}; {remedy}"
+            return with_public_text(TypeError(text), public, text)
+    if not _comes_back(value.reset_index(drop=True)):
+        text = "its column names would come back changed; let each be a text"
+    else:
+        text = "its index would come back changed; make it a column: frame.reset_index()"
+    return with_public_text(TypeError(f"{text} ({why})"), text)
+
+
+def _comes_back(frame: Any) -> bool:
+    """Say whether Arrow gives a data frame of pandas back as it is."""
+    try:
+        data = _to_stream(_table("pandas", frame))
+        copy = _from_arrow("pandas", data, _extensions(_table("pandas", frame).schema))
+        return _is_same("pandas", frame, _with_details(copy, _details(frame) or None), data)
+    except Exception:  # Arrow cannot store it at all
+        return False
+
+
+def _about(column: Any) -> tuple[str, str]:
+    """Return what is the matter with a column of pandas, and what to store instead."""
+    kind = column.dtype
+    if column.dtype == object:
+        types = sorted({type(cell).__name__ for cell in column})
+        what = f"has objects of {', '.join(types[:_TYPES])}{', ...' if len(types) > _TYPES else ''}"
+        return what, next((do for known, do in _INSTEAD_OF_OBJECTS if known.issuperset(types)), _AS_LIST)
+    if "Sparse" in str(kind):
+        return "is sparse", "store column.sparse.to_dense()"
+    parts = getattr(kind, "categories", None)
+    inner = "" if parts is None else f" with {type(parts.dtype).__name__}"
+    return f"of {type(kind).__name__}{inner} cannot be stored", "store column.astype(str)"
+
+
+_TYPES = 4  # that a message names
+_EMPTY = frozenset({"NoneType", "float", "NAType", "NaTType"})  # float is for NaN
+_AS_LIST = "store its values as a list: column.tolist(), or column.astype(str)"
+_INSTEAD_OF_OBJECTS = (  # what a column of these types is stored as
+    (_EMPTY | {"str"}, 'store column.astype("string")'),
+    (_EMPTY | {"bool"}, 'store column.astype("boolean")'),
+    (_EMPTY | {"int"}, 'store column.astype("Int64")'),
+    (_EMPTY | {"Decimal"}, "store column.map(str), or its values as a list: column.tolist()"),
+    (_EMPTY | {"list", "tuple", "dict", "set"}, "store its values as a list: column.tolist()"),
+)
 
 
 def advice(kind: type[Any]) -> str | None:

@@ -32,7 +32,7 @@ from hypergraph.values.classes import (
 )
 from hypergraph.values.limits import LONGEST_TEXT, check_hashes
 from hypergraph.values.tags import HIGHEST, LOWEST
-from hypergraph.values.undecodable import Undecodable, UnknownClassError, with_public_text
+from hypergraph.values.undecodable import Undecodable, UnknownClassError, plain_text, with_public_text
 
 MARK = "$"
 MAX_DEPTH = 100  # a tree is at most twice as deep; reading it is recursive and has to fit on the stack
@@ -204,8 +204,9 @@ class Writer:
                 is_unknown = type(error) is UnknownClassError
                 refusal = UnknownClassError if is_unknown else TypeError
                 is_advice = reason in (_PLAIN_DATA, frames.advice(type(value)))
-                public = reason if is_missing or is_unknown or is_advice else ""
-                raise self._refused(refusal, value, where, reason, public) from error
+                public = reason if is_missing or is_unknown or is_advice else plain_text(error)
+                keyed = plain_text(error, keys=True)
+                raise self._refused(refusal, value, where, reason, public, keyed=keyed) from error
             return self.write(safe_text(value), where, depth)
         return self._tagged(tag, parts, where, depth)
 
@@ -231,16 +232,28 @@ class Writer:
         return tree
 
     def _refused(
-        self, error: type[TypeError], value: object, where: Where, reason: str, public: str = ""
+        self,
+        error: type[TypeError],
+        value: object,
+        where: Where,
+        reason: str,
+        public: str = "",
+        *,
+        keyed: str = "",
     ) -> TypeError:
-        """Return the error for a part of a value; `public` is the reason if it quotes nothing of it."""
+        """Return the error for a part of a value; `public` is the reason if it quotes nothing of it.
+
+        `keyed` is the same with keys, or names of columns.
+        """
         kind = type(value)
         start = f"{self._owner} cannot store {kind.__module__}.{kind.__qualname__}"
         full, short = (
             ("", "") if where is None else (f" at {path_of(where)}", f" at {path_of(where, keys=False)}")
         )
-        text = f"{start}{short}" + (f": {public}" if public else "")
-        return with_public_text(error(f"{start}{full}: {reason}"), text)
+        end, more = (f": {text}" if text else "" for text in (public, keyed or public))
+        return with_public_text(
+            error(f"{start}{full}: {reason}"), f"{start}{short}{end}", f"{start}{full}{more}"
+        )
 
 
 def _to_parts(value: Any) -> tuple[str, tags.Parts]:

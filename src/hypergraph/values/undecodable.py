@@ -14,19 +14,34 @@ if TYPE_CHECKING:
 Error = TypeVar("Error", bound=Exception)
 _LEVELS = 4  # of what is readable, in a repr
 _PUBLIC = "without_content"  # the attribute of an error that says why a value was not stored
+_KEYED = "without_content_but_keys"
 _SETTINGS = "of_settings"  # the attribute of an error that other settings of the store would avoid
 
 
-def with_public_text(error: Error, text: str) -> Error:
-    """Return the error with a text that quotes nothing of the value, for stores and logs."""
+def with_public_text(error: Error, text: str, keyed: str | None = None) -> Error:
+    """Return the error with a text that quotes nothing of the value, for stores and logs.
+
+    `keyed` says the same with the keys of dicts, which lead to the part.
+    """
     setattr(error, _PUBLIC, text)
+    setattr(error, _KEYED, keyed)
     return error
 
 
-def public_text(error: Exception) -> str:
-    """Return the name of the error, with a text only where that quotes nothing of a value."""
-    text: str | None = getattr(error, _PUBLIC, None)
-    return type(error).__name__ + ("" if text is None else f": {text}")
+def public_text(error: Exception, *, keys: bool = False) -> str:
+    """Return the name of the error, with a text only where that quotes nothing of a value.
+
+    With `keys`, which are part of the value, the text names the keys that lead to the part in question.
+    """
+    text = plain_text(error, keys=keys)
+    return type(error).__name__ + (f": {text}" if text else "")
+
+
+def plain_text(error: Exception, *, keys: bool = False) -> str:
+    """Return the same without the name of the error; empty where the text may quote a value."""
+    keyed: str | None = getattr(error, _KEYED, None) if keys else None
+    text: str | None = getattr(error, _PUBLIC, None) if keyed is None else keyed
+    return text or ""
 
 
 # How a value is read that other settings of the store would read, for messages.

@@ -29,6 +29,7 @@ class CauseView(TypedDict):
     node: str | None  # its path; null if the cause concerns the run as a whole
     cause: str
     runs: int
+    found: int  # places: runs, and items of maps
     places: list[Place]  # at most 100
 
 
@@ -87,7 +88,8 @@ def replayed(
                 "kind": cause.kind,
                 "node": jsonable(cause.node),
                 "cause": jsonable(cause.cause),
-                "runs": len(cause.found),
+                "runs": cause.runs,
+                "found": len(cause.found),
                 "places": [_place(each) for each in cause.found[:_PLACES]],
             }
             for cause in report.causes

@@ -11,6 +11,8 @@ import pytest
 from support.cli import ENVIRONMENT, Cli
 from support.cli_stories import stories
 
+from hypergraph.cli.commands.timeline import _lane, folded
+
 __all__ = ["stories"]
 
 pytestmark = pytest.mark.slow  # every answer is a process of its own
@@ -152,3 +154,14 @@ def test_a_damaged_graph_costs_the_picture_only(odd: Cli, wf: str) -> None:
     assert "cannot be drawn" in odd.json_here("graph", wf, code=3)["error"]["message"]
     assert odd.json_here("timeline", wf)["items"] == []
     assert odd.json_here("lineage", wf)["items"][0]["id"] == wf
+
+
+def test_a_failed_attempt_that_was_repeated_does_not_count_in_a_folded_timeline() -> None:
+    def row(item: int, index: int, status: str) -> Any:
+        facts = {"workflow": f"m/item-{item}", "index": index, "item": None, "node": "load", "depth": 1}
+        return {**facts, "start_ms": 0.0, "duration_ms": 1.0, "status": status, "critical": False}
+
+    rows = [row(item, 0, "completed") for item in range(30)]
+    for again, expected in (("completed", "completed"), ("failed", "failed")):
+        lanes = [_lane(each) for each in (*rows, row(30, 0, "failed"), row(30, 1, again))]
+        assert [(lane.status, lane.count) for lane in folded(lanes, most=20)] == [(expected, 32)]

@@ -37,6 +37,7 @@ class Lane:
     spans: list[Span]
     total: float | None
     count: int
+    run: str  # the workflow that it is in
 
 
 def folded(lanes: Sequence[Lane], most: int) -> list[Lane]:
@@ -55,10 +56,11 @@ def _together(group: Sequence[Lane]) -> Lane:
         return first
     times = [lane.total for lane in group if lane.total is not None]
     name, count = str(first.key[1]), sum(lane.count for lane in group)
+    last = {lane.run: lane.status for lane in group}  # an attempt that failed, and was repeated, is settled
     return replace(
         first,
         name=f"{name} ×{count}",
-        status=min((lane.status for lane in group), key=_badness),
+        status=min(last.values(), key=_badness),
         critical=any(lane.critical for lane in group),
         spans=[span for lane in group for span in lane.spans],
         total=sum(times) if times else None,
@@ -236,6 +238,7 @@ def _lane_of_all(times: NodeTimes) -> Lane:
         spans=[(begin, end - begin) for begin, end in times["busy"]],
         total=times["duration_ms"],
         count=times["count"],
+        run=times["workflow"],
     )
 
 
@@ -250,6 +253,7 @@ def _lane(row: TimelineRow) -> Lane:
         spans=[] if row["start_ms"] is None else [(row["start_ms"], row["duration_ms"] or 0.0)],
         total=row["duration_ms"],
         count=1,
+        run=row["workflow"],
     )
 
 
