@@ -83,6 +83,8 @@ class Loop:
     begins: int = 0  # where it begins
     aside: int = 0  # what has all that it takes without the loop, too
     unfed: int = 0  # what has, too, but for a list that the loop fills before it comes there
+    filling: int = 0  # where it could begin by filling lists that come empty from outside
+    filled: frozenset[str] = frozenset()  # these lists
     first: int = 0  # what is fresh when it begins: in loops inside it, what begins those
     early: int = 0  # what it comes by from there before any choice
     opened: int = 0  # controlled nodes that are open when it begins
@@ -689,7 +691,7 @@ class _Places:
     3. at the controlled nodes without which no gate of the loop could be asked;
     4. at the controlled nodes that a gate outside may choose;
     5. at the controlled node that can run with what is there.
-    A list is never missing, but where the loop begins by filling it (see `_unfed`).
+    A list is never missing, but where the loop begins by filling it (see `_fillers`).
     A loop without a gate begins as `_sources` says.
     """
 
@@ -723,8 +725,9 @@ class _Places:
             for i in component
         }
         self.outside = {i for i in component if any(gate not in inside for gate in layout.controllers[i])}
+        self.from_outside = True  # whether lists that are given, bound or made outside count as there
         self.fills = False  # whether the loop begins by filling the lists that only its nodes add to:
-        self.unfed = self._unfed()  # these nodes read them
+        self.unfed, _ = self._fillers()  # these nodes read them
         self.fills = bool(self.unfed)
 
     def settle(self) -> None:
@@ -732,6 +735,13 @@ class _Places:
         loop = self.loop
         loop.aside = _mask(self._aside())
         loop.unfed = _mask(self.unfed)
+        if not self.unfed:
+            self.from_outside = False
+            readers, filling = self._fillers()
+            self.from_outside = True
+            loop.filling = _mask(filling)
+            taken = {name for i in readers for name in self.layout.parts[i].takes}
+            loop.filled = frozenset(name for name in taken & self.layout.lists if self._is_added_to(name))
         begins, opened = self._beginnings()
         # What only gates outside control is open when one has named it; a node may follow such a one.
         opened &= self.heads | set(bits(_mask(begins) & ~self.layout.gates | self.layout.named))
@@ -1007,12 +1017,16 @@ class _Places:
             ran, inside = {*ran, *outside}, layout.scope
         part = layout.parts[index]
         for name in part.takes:
+            sources = [layout.index[feeder] for feeder in part.feeders.get(name, ())]
             if name in layout.lists:
-                if not self.fills or name in part.bound:
+                if not self.fills or (name in part.bound and self.from_outside):
                     continue
+                if not self.from_outside and self._is_added_to(name):
+                    if any(source in ran for source in sources):
+                        continue
+                    return False
             elif name in part.optional:
                 continue
-            sources = [layout.index[feeder] for feeder in part.feeders.get(name, ())]
             if name in layout.given and not (self.strict and self._is_ordinary(index, sources)):
                 continue
             if not any(
@@ -1025,15 +1039,15 @@ class _Places:
                 return False
         return True
 
-    def _unfed(self) -> set[int]:
-        """Return what reads lists that only the loop adds to, if it begins by filling them, else nothing.
+    def _fillers(self) -> tuple[set[int], set[int]]:
+        """Return what reads lists that only the loop adds to, and what fills them, if it begins with that.
 
         It does if a controlled node without which they stay empty, and no gate could be asked, has what it
         takes; and if the loop brings that node something, too, or what reads the lists has nothing else.
         """
-        layout = self.layout
+        layout, nothing = self.layout, (set[int](), set[int]())
         if not layout.lists or not self.heads or any(layout.named >> i & 1 for i in self.component):
-            return set()
+            return nothing
         able = {i for i in self.component if not layout.controllers[i] and self._is_able(i, set())}
         self.fills = True
         readers = {i for i in able if not self._is_able(i, set())}
@@ -1041,8 +1055,12 @@ class _Places:
         self.fills = False
         fed = {j for i in self.component for j in layout.flows[i]}
         if not first or not (first & fed or all(self._has_nothing(i) for i in readers)):
-            return set()
-        return readers
+            return nothing
+        return readers, first
+
+    def _is_added_to(self, name: str) -> bool:
+        """Say whether nodes of the loop append to a list."""
+        return any(name in self.layout.parts[i].appends for i in self.component)
 
     def _has_nothing(self, index: int) -> bool:
         """Say whether a node takes nothing that is given, or that nodes outside of the loop make."""
@@ -1775,6 +1793,14 @@ class Standing:
         left = layout.looped & self.idle & ~self.ran & ~self.due & ~layout.controlled
         left &= ~_union(loop.unfed for loop in layout.loops if not loop.members & self.ran)
         return [] if layout.named else [i for i in bits(left) if not self._missing(i)]
+
+    def unfilled(self) -> list[Loop]:
+        """Return the loops that ran without the nodes that could have filled their lists first."""
+        return [
+            loop
+            for loop in self.layout.loops
+            if loop.filling and loop.members & self.ran and not loop.filling & self.ran
+        ]
 
     def passed_over(self) -> list[tuple[int, int, int]]:
         """Return what had no run between two decisions although it lacked nothing, and what had one.

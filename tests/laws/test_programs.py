@@ -2257,6 +2257,29 @@ def test_a_list_that_is_there_may_begin_a_loop(call: Call) -> None:
     assert course(call(Graph([load, *supervisor()]), request="ab")) == ["load", *short, *ROUND]
 
 
+def test_a_loop_that_begins_with_a_list_that_came_empty_is_named(call: Call) -> None:
+    """What is given, bound or made before the loop counts as there, and may be empty."""
+
+    @node(output_name="found", append=True)
+    def reset(request: str) -> Replace:
+        return Replace([])
+
+    @node(output_name="missing")
+    def review(found: list[str]) -> list[str]:
+        return ["z"] if found and "Z" not in found else []
+
+    graph = Graph(supervisor(review=review), name="supervisor")
+    for found in (
+        lambda: call(graph, request="ab", found=[]),
+        lambda: call(graph.bind(found=[]), request="ab"),
+        lambda: call(Graph([reset, *supervisor(review=review)]), request="ab"),
+    ):
+        with pytest.warns(UserWarning, match=r"began with an empty 'found', and 'plan' did not run"):
+            assert course(found())[-2:] == ["review", "enough"]
+    first = Graph([reset, *supervisor(review=review)]).with_entrypoint("reset", "plan")
+    assert course(call(first, request="ab")) == ["reset", *ROUND, *ROUND]
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_loop_that_a_router_passes_by_does_not_begin_with_its_empty_list(call: Call) -> None:
     @route(targets=["plan", "answer"])

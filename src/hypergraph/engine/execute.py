@@ -736,7 +736,7 @@ def _left_undone(run: Run) -> list[str]:
         f"and did not lead to it. Let the loop begin there: with_entrypoint({parts[i].name!r})."
         for i in standing.overlooked()
     ]
-    unmet = unmet or _unended(run, standing)
+    unmet = unmet or _unended(run, standing) or _unfilled(run, standing)
     if run.records and not run.records[1].is_gate:
         return unmet  # the first step was a node: mostly so, and quick to see
     if unmet or any(not step.is_gate for step, _ in _ran(run)):
@@ -780,6 +780,21 @@ def _unended(run: Run, standing: Standing) -> list[str]:
             f"rest, and none of its gates has decided END or chosen a way out. Nothing took {_quoted(names)}"
             f"{reasons and ': '}{reasons}. Give one of them what it lacks, or let a gate end the loop."
         )
+    return told
+
+
+def _unfilled(run: Run, standing: Standing) -> list[str]:
+    """Return which loops began by reading lists that came empty, though they could have filled them first."""
+    told = []
+    for loop in standing.unfilled():
+        empty = sorted(name for name in loop.filled if not run.values.get(name))
+        if empty:
+            first = standing.layout.names_of(loop.filling)
+            told.append(
+                f"The loop {' -> '.join(standing.layout.names_of(loop.members))} in graph {_name(run)} began "
+                f"with an empty {_quoted(empty)}, and {_quoted(first)} did not run, which had all inputs. To "
+                f"begin there: with_entrypoint({first[0]!r}), after the names of nodes before the loop."
+            )
     return told
 
 
