@@ -71,11 +71,11 @@ def _overview(store: "Checkpointer", workflow_id: str, steps: int) -> Overview |
     failed = (
         0 if workflow.status in _BROKEN else store.backend.count_failed([workflow_id]).get(workflow_id, 0)
     )
-    error = _first_error(store, workflow_id, tallies)
+    error = first_error_in(store, workflow_id, tallies)
     at: Workflow | None = None if error is None else workflow
     if error is not None and error.workflow_id != workflow_id:
         at = store.backend.read_workflow(error.workflow_id)
-    errors = {child.id: _first_error(store, child.id) for child in children if child.status in _BROKEN}
+    errors = {child.id: first_error_in(store, child.id) for child in children if child.status in _BROKEN}
     return Overview(
         workflow=workflow,
         owner=_owner(store, workflow),
@@ -161,7 +161,7 @@ def _order(child: Workflow) -> tuple[int, int, str]:
     return rank, child.item or 0, child.id
 
 
-def _first_error(
+def first_error_in(
     store: "Checkpointer",
     workflow_id: str,
     tallies: Sequence[StepTally] | None = None,
@@ -169,17 +169,18 @@ def _first_error(
 ) -> StepRecord | None:
     """Return the first step that failed; failures of nested graphs are followed to where they happened.
 
-    Of a node that failed again after a resume its last failure counts, as long as it has not completed.
+    Of a node that failed again after a resume its last failure counts, as long as it has not completed. A
+    failure that was resolved counts only if there is no other one.
     """
     seen = {*seen, workflow_id}  # a damaged store may have circles
     tallies = store.backend.tally_steps(workflow_id) if tallies is None else tallies
     failed = [tally for tally in tallies if tally.status is StepStatus.FAILED]
     done = {tally.node: tally.last for tally in tallies if tally.status is StepStatus.COMPLETED}
     left = [tally.last for tally in failed if tally.last > done.get(tally.node, -1)]
-    if failed:
-        step = store.step(workflow_id, min(left or [tally.first for tally in failed]))
+    if left:
+        step = store.step(workflow_id, min(left))
         below = step.child_workflow_id if step else None
-        inner = _first_error(store, below, seen=seen) if below and below not in seen else None
+        inner = first_error_in(store, below, seen=seen) if below and below not in seen else None
         return inner or step
     broken, _, _ = store.backend.find(Query(_BROKEN, parent=workflow_id, limit=ITEMS))
     # A map that waits for answers, or has more to do, may have failed items too.
@@ -187,10 +188,10 @@ def _first_error(
     failed_in = store.backend.count_failed([child.id for child in others]) if others else {}
     holding = [child for child in others if failed_in.get(child.id)]
     for child in sorted(broken, key=_by_item) + sorted(holding, key=_by_item):
-        found = _first_error(store, child.id, seen=seen) if child.id not in seen else None
+        found = first_error_in(store, child.id, seen=seen) if child.id not in seen else None
         if found is not None:
             return found
-    return None
+    return store.step(workflow_id, min(tally.first for tally in failed)) if failed else None
 
 
 def _by_item(child: Workflow) -> int:

@@ -281,6 +281,7 @@ class _Groups:
         messages.add(message)
         group["variants"] = len(messages)
         group["resolved"] &= resolved
+        group["last_at"] = max(filter(None, (group["last_at"], iso(at))), default=None)
         group["count"] += 1
         group["attempts"] += attempts
         wf = jsonable(workflow_id)

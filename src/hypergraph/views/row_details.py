@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
+from hypergraph.checkpointers.overview import first_error_in, unresolved_in
 from hypergraph.checkpointers.query import Query, parse
 from hypergraph.checkpointers.view import view_of
 from hypergraph.display import bounded, first_line, jsonable
-from hypergraph.views.errors import failures
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.state import upcoming
-from hypergraph.views.step import NO_RESULT
+from hypergraph.views.step import NO_RESULT, unresolved_nodes
 from hypergraph.views.values import is_at_hand, short_text
 
 _MOST = 100  # workflows in one answer
@@ -106,16 +106,17 @@ def _details_of(
 
 def first_error(store: Checkpointer, workflow_id: str) -> FirstError | None:
     """Return the failure of a workflow in a line, None if no step has failed and none lacks a result."""
-    found = failures(store, workflow_id, limit=1)
-    for step in found["items"]:
+    step = first_error_in(store, workflow_id)
+    if step is not None:
         return {
-            "run": step["workflow"],
-            "index": step["index"],
-            "node": step["node"],
-            "error_type": step["error_type"],
-            "message": first_line(step["error"] or "", 200),
+            "run": jsonable(step.workflow_id),
+            "index": step.index,
+            "node": jsonable(step.node_name),
+            "error_type": jsonable(step.error_type),
+            "message": first_line(step.error or "", 200),
         }
-    for node in found["unresolved"]:
+    workflow = store.backend.read_workflow(workflow_id)
+    for node in () if workflow is None else unresolved_nodes(unresolved_in(store, workflow)):
         return {
             "run": node["workflow"],
             "index": None,
