@@ -442,7 +442,7 @@ def warn_of_replaced(
     told: Collection[str] = (),
     anew: Collection[str] = (),
 ) -> None:
-    """Warn of new nodes that do again what completed ones have done which are gone.
+    """Warn of new nodes that make again what completed ones have made which are gone.
 
     Those that are `told` have been warned of.
     """
@@ -451,7 +451,7 @@ def warn_of_replaced(
     for around, run, others in changes.everywhere(anew):
         for name, old in replaced_nodes(run.graph, run.stored, others).items():
             if (path := f"{around}{name}") not in told:
-                shown[path] = f"{_listed(graph, [path])} is new, and does again what {old!r} has done"
+                shown[path] = f"{_listed(graph, [path])} is new, and makes again what {old!r} has made"
                 former[old] = name
     if shown:
         warn_caller(

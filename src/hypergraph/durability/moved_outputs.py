@@ -88,9 +88,11 @@ def nodes_to_repeat(graph: Graph, stored: Stored, anew: Collection[str] = ()) ->
 def replaced_nodes(graph: Graph, stored: Stored, anew: Collection[str] = ()) -> dict[str, str]:
     """Return the new nodes that do what a completed one has done that is gone, each with that one.
 
-    They make the same outputs, or are of the same code.
+    They make the same outputs, or are of the same code. What a gate chooses that has decided does not run.
     """
-    new = [name for name in added_nodes(graph, stored) if name not in anew]
+    gates = [gate for name, gate in graph.wiring.gates.items() if name in stored.finished]
+    chosen = {target for gate in gates for target in gate.target_names}
+    new = [n for n in added_nodes(graph, stored) if n not in anew and n not in chosen]
     nodes, before, now = graph.wiring.nodes, stored.workflow.node_hashes, node_hashes(graph)
     gone = [name for name in _recorded(stored) if name not in nodes and name not in graph.removed]
     done = _completed(stored.records) if new and gone else {}
