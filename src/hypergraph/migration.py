@@ -27,6 +27,7 @@ from hypergraph.durability.code_changes import (
 )
 from hypergraph.durability.code_hashes import node_hashes
 from hypergraph.durability.history import stored_in
+from hypergraph.durability.moved_outputs import refuse_moved_outputs
 from hypergraph.durability.once_only import open_effects_in, refuse_repetition
 from hypergraph.durability.recorder import names_of_today
 from hypergraph.durability.resume import refuse_defaults, refuse_other_takes, refuse_remaking_inside, take_up
@@ -391,6 +392,7 @@ class _Move:
             return ()
         refuse_repetition(self.store, graph, stored)
         refuse_unanswered(graph, stored, ())
+        refuse_moved_outputs(graph, stored)
         names = given_names(graph, stored, is_inside=is_inside)
         given = {name: stored.inputs[name][1] for name in names if name in stored.inputs}
         run = Run(self.context, admit(graph, names, on_internal_override="ignore"), given)

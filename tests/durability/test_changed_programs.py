@@ -284,8 +284,12 @@ def test_an_answer_is_used_only_for_what_the_question_showed(
     assert runner.run(order(5), item="tea", workflow_id="w").pause.value == 5
     if is_stored:
         store.answer("w", "approved", True)
-    with pytest.warns(UserWarning, match="the answer to 'approve' was not used"):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
         result = runner.run(new, {} if is_stored else {"approved": True}, workflow_id="w")
+    said = "\n".join(str(each.message) for each in found)
+    assert "the answer to 'approve' was not used" in said
+    assert ("formerly={'look_up': 'find_price'}" in said) == ("find_price" in new.nodes)
     assert (result.pause.value, result.pause.values) == asked
     old = store.steps("w", node="approve")[0]
     assert (old.status, old.answer) == (StepStatus.STOPPED, {"approved": True} if is_stored else old.answer)
@@ -296,7 +300,9 @@ def test_an_answer_is_used_only_for_what_the_question_showed(
 def test_an_answer_is_used_if_new_nodes_made_what_the_question_showed() -> None:
     runner = SyncRunner(checkpointer=MemoryCheckpointer())
     runner.run(order(5), item="tea", workflow_id="w")
-    assert runner.run(order(5, "find_price"), approved=True, workflow_id="w")["receipt"] == "paid 5"
+    with pytest.warns(UserWarning, match=r"'find_price' is new, and makes again what 'look_up' has made"):
+        result = runner.run(order(5, "find_price"), approved=True, workflow_id="w")
+    assert result["receipt"] == "paid 5"
 
 
 def paying(asking: Any, *more: Any) -> Graph:

@@ -14,6 +14,12 @@ from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import preview
 from hypergraph.durability.code_hashes import RULES, code_hash, node_hashes, recorded_structure
 from hypergraph.durability.history import Stored, continued_in, lacking, stored_in, unseen_nodes
+from hypergraph.durability.moved_outputs import (
+    added_nodes,
+    nodes_to_repeat,
+    refuse_moved_outputs,
+    replaced_nodes,
+)
 from hypergraph.durability.once_only import effects_in, has_turned, is_repeatable, once_only
 from hypergraph.engine.admission import ITEM, Admission, admit, names_to_give
 from hypergraph.engine.options import RunOptions
@@ -124,6 +130,8 @@ class Changes:
     # New nodes that make what finished ones have taken without them, with these. They have no recorded hash
     # as long as those results are kept.
     new: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # Like `inside`, with the runs in which no code has changed that made results, but maybe other code.
+    within: Mapping[str, tuple[Changes, ...]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.own or self.inside or self.ran)
@@ -157,6 +165,36 @@ class Changes:
                 for path, at in run.paths().items():
                     found.setdefault(f"{name}/{path}", at)
         return found
+
+    def everywhere(
+        self, anew: Collection[str] = (), around: str = ""
+    ) -> Iterator[tuple[str, Changes, Collection[str]]]:
+        """Yield this run and all runs inside, with the path of each and what runs anew in it."""
+        yield around, self, anew
+        for name, runs in self.within.items():
+            for run in runs if name not in anew else ():
+                workflow = run.stored.workflow
+                if workflow.status is not WorkflowStatus.COMPLETED or workflow.item is not None:
+                    yield from run.everywhere((), f"{around}{name}/")
+
+    def refuse_moved_outputs(self, anew: Collection[str] = ()) -> None:
+        """Raise GraphChangedError for recorded values of names that other nodes make by now."""
+        for _, run, others in self.everywhere(anew):
+            refuse_moved_outputs(run.graph, run.stored, others)
+
+    def inserted(self, anew: Collection[str] = ()) -> list[str]:
+        """Return the paths of the new nodes that run before changed ones whose results are kept.
+
+        Of a run that has completed these are all new nodes: nothing else runs.
+        """
+        found: dict[str, None] = {}
+        for around, run, others in self.everywhere(anew):
+            is_over = run.stored.workflow.status is WorkflowStatus.COMPLETED
+            new = added_nodes(run.graph, run.stored)
+            for name in new if is_over and run is self else [n for n in run.new if n in new]:
+                if is_over or not (name in others or set(run.new[name]).issubset(others)):
+                    found[f"{around}{name}"] = None
+        return list(found)
 
     def reaches(self, path: Sequence[str]) -> bool:
         """Say whether a node of a run that exists runs again; the path has nested graphs and items in it."""
@@ -216,13 +254,14 @@ def changes_in(
     own = [*changed_nodes(graph, stored, visits), *new]
     last = {record.node_name: record for record in stored.records}
     inside: dict[str, tuple[Changes, ...]] = {}
+    all_within: dict[str, tuple[Changes, ...]] = {}
     ended = set()
     for name, child in visits.items():
         node = graph.nodes[name]
         within = graph_inside(graph, node)
         is_mapped = isinstance(node, GraphNode) and node.map_config is not None
         runs = _items(store, child) if is_mapped else [child]
-        found = _changes_of(store, within, runs, every=every)
+        found = all_within[name] = tuple(_changes_of(store, within, runs, every=every))
         record = last.get(name)
         if record is not None and record.status is StepStatus.COMPLETED:
             if record.child_workflow_id in (None, child.id):
@@ -238,6 +277,7 @@ def changes_in(
         ended=frozenset(ended),
         more=frozenset(more),
         new=new,
+        within=all_within,
     )
 
 
@@ -252,17 +292,20 @@ def _changes_of(
     store: Checkpointer, graph: Graph, workflows: Iterable[Workflow], *, every: bool
 ) -> list[Changes]:
     """Return what has changed in each of some runs of a graph that was recorded with other hashes."""
-    now, seen, found = node_hashes(graph), set[tuple[str, str]](), list[Changes]()
+    now, seen, found = node_hashes(graph), set[tuple[str, str, bool]](), list[Changes]()
     for workflow in workflows:
         before = workflow.node_hashes
-        differing = {(name, known) for name, known in before.items() if now.get(name, known) != known}
+        is_over = workflow.status is WorkflowStatus.COMPLETED  # what is only read is not refused
+        differing = {
+            (name, known, is_over) for name, known in before.items() if now.get(name, known) != known
+        }
         if before == now or (not every and before.keys() == now.keys() and differing <= seen):
             continue
         stored = stored_in(store, workflow.id, graph)
         if stored is not None:
             found.append(changes_in(store, graph, stored, every=every))
             own = (name for name in found[-1].own if name in before and "+" not in before[name])
-            seen |= {(name, before[name]) for name in own}
+            seen |= {(name, before[name], is_over) for name in own}
     return found
 
 
@@ -335,28 +378,24 @@ def has_grown(graph: Graph, stored: Stored) -> bool:
     return bool(added_nodes(graph, stored))
 
 
-def added_nodes(graph: Graph, stored: Stored) -> list[str]:
-    """Return the nodes that the recorded graph did not have, and that have not run."""
-    before = stored.workflow.node_hashes
-    if not before:
-        return []
-    return [name for name in node_hashes(graph) if name not in before and name not in stored.finished]
-
-
 def warn_of_kept(
     graph: Graph,
     workflow_id: str,
     paths: Mapping[str, Changes],
     refused: str | None = None,
+    *,
     added: Collection[str] = (),
+    repeated: str = "",
 ) -> None:
     """Warn of results that are kept although the code that made them, or what leads to it, has changed.
 
-    `refused` is why a rerun is not possible, `added` are the nodes that run because they are new.
+    `refused` is why a rerun is not possible, `added` are the nodes that run because they are new, and
+    `repeated` says which nodes run again nevertheless.
     """
     runs = f" New nodes run now: {_listed(graph, added)}." if added else ""
     instead = f"A rerun is not possible: {refused}. Fork from an earlier superstep to use the new code there."
     new = {path: at for path, at in paths.items() if path.rpartition("/")[2] in at.new}
+    kept = [path for path in paths if path not in new]
     if new:
         shown = "; ".join(f"{_listed(graph, [path])} {_novelty(path, at)}" for path, at in new.items())
         they = "it leads" if len(new) == 1 else "they lead"
@@ -366,12 +405,58 @@ def warn_of_kept(
             f"{'it' if len(new) == 1 else 'them'} are kept.{runs} "
             f"{instead if refused else again}{_renamed(new)}"
         )
-    if kept := [path for path in paths if path not in new]:
+    if kept:
         again = f'Pass code_change="rerun" to run {"it" if len(kept) == 1 else "them"} again.'
         warn_caller(
             f"Workflow {workflow_id!r}: the code or wiring of {_listed(graph, kept)} has changed since it "
             f"was recorded; the recorded {'result is' if len(kept) == 1 else 'results are'} kept."
-            f"{'' if new else runs} {instead if refused else again}"
+            f"{f' But {repeated}' if repeated else ''}{'' if new else runs} {instead if refused else again}"
+        )
+    elif repeated:
+        warn_caller(f"Workflow {workflow_id!r}: {repeated}")
+
+
+def repeated_in(graph: Graph, changes: Changes, anew: Collection[str] = ()) -> str:
+    """Return which completed nodes run again for what they did not make then; empty if none do."""
+    shown: dict[str, str] = {}
+    former: dict[str, str] = {}
+    for around, run, others in changes.everywhere(anew):
+        names = run.graph.renaming
+        for again in nodes_to_repeat(run.graph, run.stored, others):
+            outputs = again.outputs if names is None else list(map(names.value, again.outputs))
+            path = _listed(graph, [f"{around}{again.node}"])
+            shown[path] = (
+                f"{path} runs again for {', '.join(map(repr, outputs))}, which it did not make when it ran, "
+                f"before {_listed(run.graph, again.takers)}"
+            )
+            renamed = again.former.items()
+            former |= {old: new if names is None else names.value(new) for old, new in renamed}
+    hint = f" If that is an old value under another name, pass formerly={former} to its Graph."
+    return f"{'; '.join(shown.values())}.{hint if former else ''}" if shown else ""
+
+
+def warn_of_replaced(
+    graph: Graph,
+    workflow_id: str,
+    changes: Changes,
+    told: Collection[str] = (),
+    anew: Collection[str] = (),
+) -> None:
+    """Warn of new nodes that make again what completed ones have made which are gone.
+
+    Those that are `told` have been warned of.
+    """
+    shown: dict[str, str] = {}
+    former: dict[str, str] = {}
+    for around, run, others in changes.everywhere(anew):
+        for name, old in replaced_nodes(run.graph, run.stored, others).items():
+            if (path := f"{around}{name}") not in told:
+                shown[path] = f"{_listed(graph, [path])} is new, and makes again what {old!r} has made"
+                former[old] = name
+    if shown:
+        warn_caller(
+            f"Workflow {workflow_id!r}: {'; '.join(shown.values())}, which is not in this graph. If it is an "
+            f"old node under another name, pass formerly={former} to its Graph."
         )
 
 

@@ -340,6 +340,8 @@ class MapRecorder:
                 refuse_rerun(self.store, map_run.admission, each.stored, each.outdated)
                 each.refuse_rerun(self.store)
             else:
+                if policy == "keep":
+                    each.refuse_moved_outputs(anew(each.stored.workflow)[1])
                 paths = each.paths(anew(each.stored.workflow)[1] if policy == "keep" else ()) | paths
         if policy == "error":
             refuse_changes(graph, workflow_id, paths)

@@ -54,7 +54,6 @@ from hypergraph.durability.answers import (
 )
 from hypergraph.durability.code_changes import (
     Changes,
-    added_nodes,
     changes_in,
     code_of_fork,
     code_to_record,
@@ -69,7 +68,9 @@ from hypergraph.durability.code_changes import (
     refuse_rerun,
     refuse_unanswered,
     reopened_nodes,
+    repeated_in,
     warn_of_kept,
+    warn_of_replaced,
     why_no_rerun_inside,
 )
 from hypergraph.durability.code_hashes import node_hashes, recorded_structure
@@ -855,12 +856,16 @@ class WorkflowRecorder:
             return changes.outdated
         if code_change == "error":
             refuse_changes(graph, stored.workflow.id, changes.paths())
-        elif _is_outermost(run) and (kept := changes.paths(anew)):
-            refused = not_to_rerun(self.store, run.admission, stored, changes.outdated)
-            refused = refused or why_no_rerun_inside(self.store, graph, stored)
-            is_over = stored.workflow.status is WorkflowStatus.COMPLETED
-            added = added_nodes(graph, stored) if is_over else ()
-            warn_of_kept(graph, stored.workflow.id, kept, refused, added)
+        elif _is_outermost(run):
+            kept, repeated = changes.paths(anew), repeated_in(graph, changes, anew)
+            refused, added = None, list[str]()
+            if kept:
+                refused = not_to_rerun(self.store, run.admission, stored, changes.outdated)
+                refused = refused or why_no_rerun_inside(self.store, graph, stored)
+                is_over = stored.workflow.status is WorkflowStatus.COMPLETED
+                added = [path for path in changes.inserted(anew) if is_over or path not in kept]
+            warn_of_kept(graph, stored.workflow.id, kept, refused, added=added, repeated=repeated)
+            warn_of_replaced(graph, stored.workflow.id, changes, kept, anew)
         return []
 
     def _is_ripe(self, question: Question) -> bool:
@@ -1019,6 +1024,8 @@ class WorkflowRecorder:
             refuse_repetition(self.store, graph, stored, work, again=again_too)
         if graph.has_interrupts:
             refuse_unanswered(graph, stored, {*anew, *again_too})
+        if not stored.is_same_code and self.options.code_change == "keep":
+            changes.refuse_moved_outputs(anew)
         outdated = [] if stored.is_same_code else self._outdated(run, stored, changes, anew)
         if news or outdated:
             either = reached | layout.reached_from((), indexes_of(run, outdated))
