@@ -62,7 +62,7 @@ def facts(run: Run, stored: Stored) -> Facts:
         "asked": stored.asked,
         "gaps": resume._has_gaps(stored),
         "next versions": stored.news(dict.fromkeys(stored.outputs), again=stored.outputs),
-        "active": round(stored.active_time, 3),
+        "active": round(stored.active_time(), 3),
     }
 
 

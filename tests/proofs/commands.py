@@ -507,6 +507,9 @@ def trouble_in(work: Callable[[], object]) -> str | None:
             work()
     except (CheckpointError, Problem):
         return None
+    except ValueError as error:
+        # As a damaged structure says which nodes stream, so does the refusal of a name.
+        return None if "does not stream" in str(error) else traceback.format_exc(limit=-6)
     except BaseException:
         return traceback.format_exc(limit=-6)
     return None

@@ -205,7 +205,7 @@ def parsers() -> Readers:
 
     def streamed(data: bytes) -> None:
         page = ChunkPage(0, [_batch(0, 3, "json/1", crc32(data), data)])
-        backend = SimpleNamespace(read_chunks=lambda *_: page)
+        backend = SimpleNamespace(live=SimpleNamespace(read_chunks=lambda *_: page))
         store: Any = SimpleNamespace(encoding=_ENCODING, backend=backend)
         for chunk in chunks_in(store, "w", "n", 0):
             _event(chunk)

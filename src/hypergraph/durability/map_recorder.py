@@ -804,16 +804,14 @@ def failed_earlier(store: Checkpointer, graph: Graph, workflow_id: str) -> list[
         return []
     turns, own = store.backend.read_turns(workflow_id), names_to_give(graph)
     began = max((turn.superstep for turn in turns if turn.names & own), default=0)
-    last: dict[str, int] = {}
     steps = [step for step in store.steps(workflow_id, values=False) if step.node_name in nested]
-    for step in steps:
-        last[step.node_name] = step.superstep
+    last = {step.node_name: step.child_workflow_id for step in steps}  # a repaired run has several steps
     found = []
     for step in steps:
         child = step.child_workflow_id
         if child is None or step.superstep < began or step.status is not StepStatus.COMPLETED:
             continue
-        if step.superstep < last[step.node_name]:
+        if child != last[step.node_name]:
             items = _failed_below(store, child) if store.backend.count_failed([child]) else []
         else:
             node, runs = nested[step.node_name], [child]

@@ -243,7 +243,7 @@ class Writer:
     ) -> TypeError:
         """Return the error for a part of a value; `public` is the reason if it quotes nothing of it.
 
-        `keyed` is the same with keys, or names of columns.
+        `keyed` is the same with names of columns.
         """
         kind = type(value)
         start = f"{self._owner} cannot store {kind.__module__}.{kind.__qualname__}"
@@ -252,7 +252,7 @@ class Writer:
         )
         end, more = (f": {text}" if text else "" for text in (public, keyed or public))
         return with_public_text(
-            error(f"{start}{full}: {reason}"), f"{start}{short}{end}", f"{start}{full}{more}"
+            error(f"{start}{full}: {reason}"), f"{start}{short}{end}", f"{start}{short}{more}"
         )
 
 

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 Error = TypeVar("Error", bound=Exception)
 _LEVELS = 4  # of what is readable, in a repr
 _PUBLIC = "without_content"  # the attribute of an error that says why a value was not stored
-_KEYED = "without_content_but_keys"
+_KEYED = "without_content_but_columns"
 _SETTINGS = "of_settings"  # the attribute of an error that other settings of the store would avoid
 
 
 def with_public_text(error: Error, text: str, keyed: str | None = None) -> Error:
     """Return the error with a text that quotes nothing of the value, for stores and logs.
 
-    `keyed` says the same with the keys of dicts, which lead to the part.
+    `keyed` says the same with the names of columns.
     """
     setattr(error, _PUBLIC, text)
     setattr(error, _KEYED, keyed)
@@ -31,7 +31,7 @@ def with_public_text(error: Error, text: str, keyed: str | None = None) -> Error
 def public_text(error: Exception, *, keys: bool = False) -> str:
     """Return the name of the error, with a text only where that quotes nothing of a value.
 
-    With `keys`, which are part of the value, the text names the keys that lead to the part in question.
+    With `keys`, the text names the column in question. Keys of dicts are part of the value, and never named.
     """
     text = plain_text(error, keys=keys)
     return type(error).__name__ + (f": {text}" if text else "")
