@@ -252,6 +252,27 @@ def test_a_node_that_runs_again_for_one_more_output_is_named(durable: On, before
     assert calls == ["left", "use"]
 
 
+@pytest.mark.parametrize("renamed", [True, False])
+def test_a_node_of_a_nested_graph_that_has_completed_is_named(durable: On, renamed: bool) -> None:
+    """One that made the output then is not: the graph around it hands on what is stored."""
+
+    @node(output_name="end")
+    def take(a: str) -> str:
+        called("take")
+        return a
+
+    def around(*made: str) -> Graph:
+        first = left.with_outputs(a=made[-1]) if renamed and made[-1] != "a" else left
+        inner = Graph([first, right], name="in").select(*(made[-1:] if renamed else made))
+        return Graph([inner.as_node(), take.with_inputs(a=made[-1]) if made[-1] != "a" else take], name="g")
+
+    down.add("take")
+    start(durable, around("a"), flat)
+    said = told(durable, around("total") if renamed else around("a", "b"))
+    assert ("'in/left' runs again for 'total'" in said) == renamed
+    assert calls == (["left", "take"] if renamed else ["take"])
+
+
 def test_a_completed_run_calls_nothing_again_and_does_not_say_so(durable: On) -> None:
     @node(output_name="end")
     def take(a: str) -> str:

@@ -15,6 +15,7 @@ from hypergraph.display import preview
 from hypergraph.durability.code_hashes import RULES, code_hash, node_hashes, recorded_structure
 from hypergraph.durability.history import Stored, continued_in, lacking, stored_in, unseen_nodes
 from hypergraph.durability.moved_outputs import (
+    RunsAgain,
     added_nodes,
     nodes_to_repeat,
     refuse_moved_outputs,
@@ -420,19 +421,32 @@ def repeated_in(graph: Graph, changes: Changes, anew: Collection[str] = ()) -> s
     """Return which completed nodes run again for what they did not make then; empty if none do."""
     shown: dict[str, str] = {}
     former: dict[str, str] = {}
-    for around, run, others in changes.everywhere(anew):
-        names = run.graph.renaming
-        for again in nodes_to_repeat(run.graph, run.stored, others):
-            outputs = again.outputs if names is None else list(map(names.value, again.outputs))
-            path = _listed(graph, [f"{around}{again.node}"])
-            shown[path] = (
-                f"{path} runs again for {', '.join(map(repr, outputs))}, which it did not make when it ran, "
-                f"before {_listed(run.graph, again.takers)}"
-            )
-            renamed = again.former.items()
-            former |= {old: new if names is None else names.value(new) for old, new in renamed}
+    for path, run, again in _repeated(changes, anew):
+        names, listed = run.graph.renaming, _listed(graph, [path])
+        outputs = again.outputs if names is None else list(map(names.value, again.outputs))
+        shown[listed] = (
+            f"{listed} runs again for {', '.join(map(repr, outputs))}, which it did not make when it ran, "
+            f"before {_listed(run.graph, again.takers)}"
+        )
+        renamed = again.former.items()
+        former |= {old: new if names is None else names.value(new) for old, new in renamed}
     hint = f" If that is an old value under another name, pass formerly={former} to its Graph."
     return f"{'; '.join(shown.values())}.{hint if former else ''}" if shown else ""
+
+
+def _repeated(changes: Changes, anew: Collection[str]) -> Iterator[tuple[str, Changes, RunsAgain]]:
+    """Yield the completed nodes that run again, with their paths and runs.
+
+    A nested graph that has completed is not called again: nodes in it are, if they did not make its results.
+    """
+    for around, run, others in changes.everywhere(anew):
+        for again in nodes_to_repeat(run.graph, run.stored, others):
+            if run.graph.nodes[again.node].nested_graph is None:
+                yield f"{around}{again.node}", run, again
+                continue
+            for inner in run.within.get(again.node, ()):
+                for found in nodes_to_repeat(inner.graph, inner.stored, around=again.takers):
+                    yield f"{around}{again.node}/{found.node}", inner, found
 
 
 def warn_of_replaced(

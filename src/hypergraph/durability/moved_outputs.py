@@ -70,8 +70,13 @@ class RunsAgain(NamedTuple):
     former: dict[str, str]  # what it made instead, with the names of today, if they may be renamed
 
 
-def nodes_to_repeat(graph: Graph, stored: Stored, anew: Collection[str] = ()) -> Iterator[RunsAgain]:
-    """Yield the completed nodes that run again as soon as another one takes what they did not make then."""
+def nodes_to_repeat(
+    graph: Graph, stored: Stored, anew: Collection[str] = (), *, around: Collection[str] = ()
+) -> Iterator[RunsAgain]:
+    """Yield the completed nodes that run again as soon as another one takes what they did not make then.
+
+    Of a nested graph these may be nodes `around` it, which take its results.
+    """
     running = _running(graph, stored, anew)
     for name, record in _completed(grown(stored, graph)).items():
         node = graph.wiring.nodes.get(name)
@@ -79,6 +84,7 @@ def nodes_to_repeat(graph: Graph, stored: Stored, anew: Collection[str] = ()) ->
             continue
         later = [n for n in node.data_outputs if record.lost.get(n) == MADE_LATER]
         takers = [taker for taker in running if set(later).intersection(graph.wiring.nodes[taker].inputs)]
+        takers = takers or list(around)
         if later and takers:
             gone = [n for n in record.output_versions if n not in node.data_outputs]
             former = dict(zip(gone, later, strict=True)) if len(gone) == len(later) else {}
