@@ -224,7 +224,7 @@ def test_an_answer_to_a_question_that_is_not_asked_is_warned_about(run: Any, sto
     with pytest.warns(UserWarning, match=UNUSED):
         assert Calls(run, stored, contract())(topic="t", risky=False, verdict="yes").completed
     outer = Graph([contract().as_node()], name="outer")
-    with pytest.warns(UserWarning, match=UNUSED):
+    with pytest.warns(UserWarning, match="The answer 'contract.verdict' was not used in graph 'outer'"):
         assert Calls(run, stored, outer)(topic="t", risky=False, contract__verdict="yes").completed
 
 

@@ -251,6 +251,7 @@ def test_the_key_of_a_pause_is_quoted() -> None:
         "pause": {"response_keys": {"a": "a; touch owned"}, "signal": None},
         "outdated": [],
         "failed_inside": 0,
+        "unresolved": [],
         "tags": {},
     }
     answer, _ = show._next(found, "")  # type: ignore[arg-type]  # the parts that count

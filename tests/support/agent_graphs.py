@@ -29,7 +29,7 @@ def write(documents: list[dict[str, Any]]) -> str:
     return ", ".join(page["title"] for page in documents)
 
 
-@node(output_name="letter")
+@node(output_name="letter", stream=True)
 def sign(draft: str, name: str) -> str:
     if name == "nobody":
         raise LookupError(f"no such person: {os.environ.get('HOSTILE_ERROR', name)}")
