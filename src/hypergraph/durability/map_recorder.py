@@ -149,10 +149,10 @@ class MapRecorder:
             return
         self._claim(map_run, items, given)
 
-    def reopen(self, map_run: MapRun | None) -> None:
+    def reopen(self, map_run: MapRun) -> None:
         """Take up a map that counted as complete: an item of it runs again, and how that ends counts."""
-        items = self.complete.pop(map_run, None) if map_run is not None else None
-        if map_run is not None and items is not None:
+        items = self.complete.pop(map_run, None)
+        if items is not None:
             self._claim(map_run, items, {})
 
     def _claim(self, map_run: MapRun, items: Sequence[Workflow], given: Mapping[str, Any]) -> None:

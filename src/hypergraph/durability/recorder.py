@@ -339,7 +339,8 @@ class WorkflowRecorder:
                 self._refuse_other_version(graph, stored.workflow)
                 if not stored.is_same_code:
                     refuse_other_graph(graph, stored.workflow, self.options)
-                refuse_given_result(self.store, graph, stored.workflow, given)
+                if given:
+                    refuse_given_result(self.store, graph, stored.workflow, given)
                 if graph.has_interrupts:
                     self.questions = self.store.questions(workflow_id)
                     given = canonical(graph, given, self.questions)
@@ -531,9 +532,7 @@ class WorkflowRecorder:
             stored = self._found(run)
             if stored is not None and self._is_over(run, stored, is_free=True):
                 return False
-            self.maps.reopen(run.map_run)
-        if stored is not None and self._restarts and self.options.restart == "item" and _is_outermost(run):
-            refuse_restart_inside(self.store, run.admission.graph, stored.workflow)
+            self._look_before_claim(run, stored)
         try:
             claim = self.store.backend.claim(
                 workflow_id, self._described(run), self.store.encoding, force=self.options.force
@@ -559,6 +558,13 @@ class WorkflowRecorder:
         except BaseException as error:
             self._give_back(run, claim, error)
             raise
+
+    def _look_before_claim(self, run: Run, stored: Stored | None) -> None:
+        """Take up the map that an item belongs to; refuse a restart of items that must not begin anew."""
+        if run.map_run is not None:
+            self.maps.reopen(run.map_run)
+        if stored is not None and self._restarts and self.options.restart == "item" and _is_outermost(run):
+            refuse_restart_inside(self.store, run.admission.graph, stored.workflow)
 
     def _is_untouched(self, run: Run, claim: Ownership, existing: Workflow, seen: Stored | None) -> bool:
         """Return whether a workflow was stored ahead, as an item of a map is, and is begun as it was stored.
@@ -1078,7 +1084,8 @@ class WorkflowRecorder:
         run.values.update({name: self.edits[name] for name in work.news if name in self.edits})
         given = {name: (version, run.values[name]) for name, version in work.news.items()}
         past = take_up(run, stored, given, outdated, self.store)
-        refuse_other_takes(run, stored, self.store)
+        if not stored.is_same_code:
+            refuse_other_takes(run, stored, self.store)
         if past.remade and _is_outermost(run):  # else the run around it has looked, when nothing was written
             refuse_remaking_inside(run, stored, self.store)
         if not stored.is_same_code:

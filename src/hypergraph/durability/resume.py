@@ -230,7 +230,8 @@ def refuse_unreadable(
         if isinstance(given.get(error.name or ""), Undecodable):
             return  # what it was given may come from outside again
         raise
-    refuse_other_takes(run, stored, store)
+    if not stored.is_same_code:
+        refuse_other_takes(run, stored, store)
     if around is None:  # else the graph around it takes what it takes, and is asked
         refuse_defaults(run, stored, given_now)
     ended = {record.node_name for record in stored.records if record.status is StepStatus.COMPLETED}
@@ -441,7 +442,7 @@ def refuse_other_takes(run: Run, stored: Stored, store: Checkpointer) -> None:
     What it took follows from the history: the recorded graph says which values, and nothing has been made
     since. Other code takes others by now, or makes one of them first.
     """
-    if stored.is_same_code or not (stored.workflow.graph or {}).get("nodes"):
+    if not (stored.workflow.graph or {}).get("nodes"):
         return
     recorded = {node["name"]: node for node in stored.workflow.graph["nodes"]}  # type: ignore[index]
     graph, index, ahead = run.admission.graph, run.plan.index, run.standing.ahead()

@@ -736,7 +736,8 @@ def _left_undone(run: Run) -> list[str]:
         f"and did not lead to it. Let the loop begin there: with_entrypoint({parts[i].name!r})."
         for i in standing.overlooked()
     ]
-    unmet = unmet or _unended(run, standing) or _unfilled(run, standing)
+    if standing.layout.loops:
+        unmet = unmet or _unended(run, standing) or _unfilled(run, standing)
     if run.records and not run.records[1].is_gate:
         return unmet  # the first step was a node: mostly so, and quick to see
     if unmet or any(not step.is_gate for step, _ in _ran(run)):
