@@ -234,13 +234,13 @@ def _enter_at_once() -> None:
 
 def _show_ten_reasons() -> None:
     """Say of the first ten items alone why they failed."""
-    plain = overview._first_error
+    plain = overview.first_error_in
 
     def first_error(store: Any, workflow_id: str, tallies: Any = None) -> Any:
         number = workflow_id.rpartition("/item-")[2]
         return None if number.isdigit() and int(number) >= 10 else plain(store, workflow_id, tallies)
 
-    overview._first_error = first_error
+    overview.first_error_in = first_error
 
 
 def _forget_before_a_summary() -> None:
