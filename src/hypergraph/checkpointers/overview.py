@@ -170,7 +170,7 @@ def first_error_in(
     """Return the first step that failed; failures of nested graphs are followed to where they happened.
 
     Of a node that failed again after a resume its last failure counts, as long as it has not completed. A
-    failure that was resolved counts only if there is no other one.
+    resolved failure counts only if no other failure is left.
     """
     seen = {*seen, workflow_id}  # a damaged store may have circles
     tallies = store.backend.tally_steps(workflow_id) if tallies is None else tallies

@@ -282,7 +282,7 @@ def captured_fingerprint(func: Callable[..., Any]) -> str:
 def plain_globals(func: Callable[..., Any]) -> dict[str, Any]:
     """Return the plain data that a function reads by name out of its module, as it is now.
 
-    What the function itself changes, such as a counter of its calls, is no input of it.
+    Globals that the function changes, such as a counter of its calls, are left out.
     """
     target = func if type(func) is types.FunctionType else _code_holder(func)
     if type(target) is not types.FunctionType:

@@ -587,7 +587,7 @@ def _asking(stored: Stored, path: str, inside: Sequence[Replayed]) -> tuple[tupl
         waits, goes = (any(other.startswith(f"{name}/") for other in names) for names in (waiting, going))
         if record.answer is not None:
             answered.append(name)
-        elif waits or not goes:  # a nested graph goes on once nothing in it waits
+        elif waits or not goes:  # a nested graph continues once nothing in it waits
             asks.append(name)
     return tuple(asks), tuple(answered)
 

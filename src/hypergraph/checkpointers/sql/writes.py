@@ -700,7 +700,7 @@ def put(connection: Connection, database: Database, step: EncodedStep, encoding:
 def put_answers(connection: Connection, answers: Iterable[EncodedAnswer]) -> None:
     """Add answers to steps that wait for one and have none, or one that is replaced.
 
-    A workflow that waits, and nobody runs, is due from then on, and so are those around it.
+    A waiting workflow without an owner is due from then on, and so are the workflows around it.
     """
     for record, payload, replaces in answers:
         key = reads.key_of(connection, record.workflow_id)

@@ -138,7 +138,7 @@ class Database:
         Where it is not, nothing was written, and `write` finds out why.
 
         Raises:
-            CheckpointError: the file is no longer the one at this path.
+            CheckpointError: another file is at the path by now.
         """
         if not self.lock.acquire(blocking=False):
             return False
