@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.saying import Said, saying
 
 from hypergraph import Graph, SyncRunner, interrupt, node
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
-from hypergraph.cli import main
 from hypergraph.cli.commands.show import _next
 from hypergraph.views.inputs import typed_values
 from hypergraph.views.problems import Problem
 from hypergraph.views.step import of_user
 from hypergraph.views.workflow import workflow
 
-Said = Callable[..., str]
 DIES = [False]
 
 
@@ -43,14 +41,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     """Return a function that runs a command and returns what it prints."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*words: str) -> str:
-        capsys.readouterr()
-        main([*words, "--db", "runs.db"])
-        found = capsys.readouterr()
-        return found.out + found.err
-
-    return run
+    return saying(capsys)
 
 
 def opened() -> SyncRunner:

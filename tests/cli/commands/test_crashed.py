@@ -8,15 +8,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.saying import Said, saying
 
 from hypergraph import Graph, interrupt, node
 from hypergraph.checkpointers import SqliteCheckpointer
-from hypergraph.cli import main
 from hypergraph.views.row_details import row_details
 
 BAD = 1
@@ -67,9 +66,6 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-Said = Callable[..., str]
-
-
 @pytest.fixture
 def said(
     left: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -78,14 +74,7 @@ def said(
     for file in left.parent.glob("runs.db*"):
         shutil.copy(file, tmp_path)
     monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> str:
-        capsys.readouterr()
-        main([*words, "--db", "runs.db"])
-        found = capsys.readouterr()
-        return found.out + found.err
-
-    return run
+    return saying(capsys)
 
 
 def document(said: Said, *words: str) -> Any:

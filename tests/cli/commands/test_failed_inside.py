@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.saying import Said, saying
 
 from hypergraph import FunctionNode, Graph, interrupt
 from hypergraph.checkpointers import SqliteCheckpointer
-from hypergraph.cli import main
 from hypergraph.views.errors import _VARYING
 from hypergraph.views.search import mentioning
 
@@ -47,7 +46,6 @@ ASKING = Graph([ASKED.as_node(name="each").map_over("n")], name="asking")
 
 NESTING = Graph([ONE.as_node()], name="nesting")
 SHOP_HERE, ASKING_HERE, NESTING_HERE = (f"{__name__}:{name}" for name in ("SHOP", "ASKING", "NESTING"))
-Said = Callable[..., str]
 
 
 @pytest.fixture
@@ -55,14 +53,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     """Return a function that runs a command and returns what it prints."""
     monkeypatch.chdir(tmp_path)
     BAD.clear()
-
-    def run(*words: str) -> str:
-        capsys.readouterr()
-        main([*words, "--db", "runs.db"])
-        found = capsys.readouterr()
-        return found.out + found.err
-
-    return run
+    return saying(capsys)
 
 
 def test_a_failed_item_inside_is_seen_until_it_is_repaired_and_taken(said: Said) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.cli import ENVIRONMENT
+from support.saying import Said, saying
 
 from hypergraph import Graph, SyncRunner, interrupt
 from hypergraph.checkpointers import SqliteCheckpointer
-from hypergraph.cli import main
 from hypergraph.cli.wording import as_command_line
 
 DESK = """
@@ -48,7 +47,6 @@ both = Graph([ask, slow], name="both")
 if __name__ == "__main__":
     asyncio.run(AsyncRunner(checkpointer="runs.db").run(both, n=2, workflow_id="live"))
 """
-Said = Callable[..., str]
 
 
 @pytest.fixture
@@ -58,14 +56,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "desk_graphs.py").write_text(DESK)
     sys.modules.pop("desk_graphs", None)
-
-    def run(*words: str) -> str:
-        capsys.readouterr()
-        main([*words, "--db", "runs.db"])
-        found = capsys.readouterr()
-        return found.out + found.err
-
-    return run
+    return saying(capsys)
 
 
 def followed(said: Said, text: str) -> list[str]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from support.saying import Said, saying
 
 from hypergraph import Graph, SyncRunner, interrupt, node
 from hypergraph.checkpointers import SqliteCheckpointer
-from hypergraph.cli import main
 from hypergraph.integrations.mcp.read_tools import Source
 from hypergraph.integrations.mcp.write_tools import RunTools
 from hypergraph.views.problems import Problem
@@ -41,21 +40,13 @@ ONE = Graph([ask, pay], name="one")
 ALL = Graph([load, ONE.as_node(name="each").map_over("x")], name="all")
 CUT = Graph([interrupt("ok")(lambda n: True).with_name("ask"), pay.with_inputs(x="n")], name="cut")
 ALL_HERE, ONE_HERE = f"{__name__}:ALL", f"{__name__}:ONE"
-Said = Callable[..., str]
 
 
 @pytest.fixture
 def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
     """Return a function that runs a command and returns what it prints."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> str:
-        capsys.readouterr()
-        main([*words, "--db", "runs.db"])
-        found = capsys.readouterr()
-        return found.out + found.err
-
-    return run
+    return saying(capsys)
 
 
 def paid_for() -> None:
