@@ -74,13 +74,18 @@ class HypergraphError(Exception):
         return str(self.args[0]) if self.args else ""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.args, {k: v for k, v in self.__dict__.items() if k != EVIDENCE})
+        state = {name: value for name, value in self.__dict__.items() if name != EVIDENCE}
+        for cls in type(self).__mro__:
+            slots = vars(cls).get("__slots__", ())
+            state |= {name: getattr(self, name) for name in slots if hasattr(self, name)}
+        return _rebuild, (type(self), self.args, state)
 
 
 def _rebuild(cls: type[HypergraphError], args: tuple[Any, ...], state: dict[str, Any]) -> HypergraphError:
     error = cls.__new__(cls, *args)
     error.args = args
-    error.__dict__.update(state)
+    for name, value in state.items():
+        setattr(error, name, value)
     return error
 
 
@@ -205,6 +210,8 @@ MaxIterationsError = InfiniteLoopError
 class ExecutionError(HypergraphError):
     """A run failed; `partial_state` holds the values produced until then."""
 
+    __slots__ = ("partial_state",)
+
     def __init__(self, message: str | None = None, partial_state: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.partial_state: Mapping[str, Any] = {} if partial_state is None else partial_state  # by name
@@ -224,10 +231,10 @@ class NodeError(ExecutionError):
     look_up {'item': 'milk'}
     """
 
+    # Slots: a run that fails makes one, and a dict of so many attributes costs as much as the rest of it.
+    __slots__ = ("cause", "inputs", "item_index", "map_result", "node_name", "op", "result", "superstep")
+
     inputs: Mapping[str, Any]  # the inputs of the node, with changes made in place
-    item_index: int | None = None  # the index of the item in a map
-    map_result: Any = None  # the result of the whole map
-    result: Any = None  # the result of the run
 
     def __init__(
         self,
@@ -249,12 +256,9 @@ class NodeError(ExecutionError):
         self.op = op  # "execute", "route", "interrupt" or "cancel"
         self.superstep = superstep  # the superstep of the run, from 0
         self.inputs = inputs if inputs is not None else {}
-        if item_index is not None:
-            self.item_index = item_index
-        if map_result is not None:
-            self.map_result = map_result
-        if result is not None:
-            self.result = result
+        self.item_index = item_index  # the index of the item in a map
+        self.map_result = map_result  # the result of the whole map
+        self.result = result  # the result of the run
 
     @property
     def values(self) -> Mapping[str, Any]:

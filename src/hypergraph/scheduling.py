@@ -1791,8 +1791,10 @@ class Standing:
         """Return the nodes of loops that have all they take and nothing led to; no gate controls them."""
         layout = self.layout
         left = layout.looped & self.idle & ~self.ran & ~self.due & ~layout.controlled
+        if not left or layout.named:
+            return []
         left &= ~_union(loop.unfed for loop in layout.loops if not loop.members & self.ran)
-        return [] if layout.named else [i for i in bits(left) if not self._missing(i)]
+        return [i for i in bits(left) if not self._missing(i)]
 
     def unfilled(self) -> list[Loop]:
         """Return the loops that ran without the nodes that could have filled their lists first."""

@@ -159,13 +159,15 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 await context.kernel.yield_control()
                 breath = clock() + context.kernel.stride
             if now >= context.halt_at:
-                return run.halt(step, superstep)
+                run.halt(step, superstep)
+                break
             if not (quick and step.plain):
                 await perform(run, step, superstep)
                 now = clock()
-                if run.failure is not None:
-                    return await _finish_siblings(run, course, superstep)
-                continue
+                if run.failure is None:
+                    continue
+                await _finish_siblings(run, course, superstep)
+                break
             if journal is not None:
                 journal.before(step, superstep)
                 if journal.must_wait:
@@ -197,7 +199,8 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                     value = step.resolve(value)
             except BaseException as error:
                 run.fail(step, superstep, original(error), clock() - now, StepOutcome())
-                return await _finish_siblings(run, course, superstep)
+                await _finish_siblings(run, course, superstep)
+                break
             end = clock()
             if run.inner is not None:
                 extra = run.leave(step)
@@ -218,8 +221,9 @@ async def _advance(run: Run) -> None:  # noqa: PLR0912, PLR0915 - the hot loop: 
                 values[step.output] = value
             elif step.outputs:
                 values.update(zip(step.outputs, value, strict=True))
-        if now >= context.halt_at and run.records:
-            run.overrun()
+        else:
+            if now >= context.halt_at and run.records:
+                run.overrun()
     except BaseException:
         run.status, now = RunStatus.STOPPED, clock()
         raise

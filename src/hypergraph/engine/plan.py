@@ -141,8 +141,10 @@ def _copier(node: CallableNode, param: Parameter) -> Callable[[], Any]:
 
 def inputs_of(step: Step, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the node would take from this state, by current input names."""
-    node = step.node
-    found = {name: values[name] for name in node.inputs if name in values}
+    node, found = step.node, {}
+    for name in node.inputs:
+        if name in values:
+            found[name] = values[name]
     if len(found) < len(node.inputs):
         found |= {name: default for name, default in node.defaults.items() if name not in found}
     if step.lists:

@@ -701,15 +701,19 @@ class Run:
     def outcome(self) -> dict[str, Any]:
         """Return the values of the result: the outputs that exist, or the selected ones."""
         values, admission = self.values, self.admission
-        if self.fixed and admission.fetch is not None and self.status is RunStatus.COMPLETED:
+        is_whole = self.fixed and self.status is RunStatus.COMPLETED
+        if is_whole and admission.fetch is not None:
             return admission.fetch(values)
         if not self.fixed and len(admission.returns) > 1:
             try:  # mostly everything was made, which is quick to collect
                 return dict(zip(admission.returns, admission.fetch_all(values), strict=True))
             except KeyError:
                 pass
-        found = {name: values[name] for name in admission.returns if name in values}
-        if self.fixed and self.status is RunStatus.COMPLETED:
+        found = {}
+        for name in admission.returns:
+            if name in values:
+                found[name] = values[name]
+        if is_whole:
             admission.remember_outcome(tuple(found))  # a fixed course always produces the same names
         return found
 
