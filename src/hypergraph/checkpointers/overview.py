@@ -53,7 +53,9 @@ class Overview:
     first_error: StepRecord | None  # in the nested run or item where it happened
     error_status: WorkflowStatus | None  # of that run
     child_errors: dict[str, StepRecord]  # of listed children that failed: id -> the step that failed
-    ends: LooseEnds
+    reasons: list[tuple[str, str]]  # items below that failed where no step says why: workflow and reason
+    unresolved: list[tuple[str, str]]  # if nothing runs it: workflow and node that began and left no result
+    raised: list[tuple[str, str]]  # likewise: workflow and node with repeatable=False that raised
     questions: list[Question]  # open ones, of nested runs and items too; artifacts are not fetched
     signals: list[Signal]  # values that were sent to it and wait to be received
     next: tuple[str, ...] | None  # nodes that would run next; None if the history is longer than LONG
@@ -81,6 +83,7 @@ def _overview(store: "Checkpointer", workflow_id: str, steps: int) -> Overview |
     )
     is_over = workflow.status is WorkflowStatus.COMPLETED
     error = first_error_in(store, workflow_id, tallies)
+    ends = loose_ends_of(store, workflow) if failed or not is_over else LooseEnds([], [], [])
     at: Workflow | None = None if error is None else workflow
     if error is not None and error.workflow_id != workflow_id:
         at = store.backend.read_workflow(error.workflow_id)
@@ -99,7 +102,9 @@ def _overview(store: "Checkpointer", workflow_id: str, steps: int) -> Overview |
         first_error=error,
         error_status=None if at is None else at.status,
         child_errors={child: step for child, step in errors.items() if step is not None},
-        ends=loose_ends_of(store, workflow) if failed or not is_over else LooseEnds([], [], []),
+        reasons=ends.reasons,
+        unresolved=ends.unresolved,
+        raised=ends.raised,
         questions=[] if workflow.status is WorkflowStatus.COMPLETED else store.questions(workflow_id),
         signals=[sent for sent in store.signals(workflow_id) if sent.received_by is None],
         next=() if is_map else _next(store, workflow, tallies),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.saying import Said, saying
 
-from hypergraph import FunctionNode, Graph, SyncRunner, interrupt
+from hypergraph import END, FunctionNode, Graph, SyncRunner, interrupt, route
 from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.testing import FakeClock
 from hypergraph.views.row_details import row_details
@@ -27,6 +27,11 @@ def pay(n: int) -> int:
 
 def count(receipt: list[int | None]) -> int:
     return len([each for each in receipt if each is not None])
+
+
+@route(targets=["grow", END])
+def again(n: int) -> str:
+    return "grow"
 
 
 @interrupt("ok", timeout=60)
@@ -178,3 +183,13 @@ def test_a_value_in_place_of_a_node_is_refused_without_advice_for_python(said: S
     told = said("resume", "w", f"{__name__}:ONE", "receipt=5")
     assert "Pass only one of them." in told
     assert "with_entrypoint" not in told
+
+
+def test_an_item_that_ended_between_steps_is_told_with_its_reason(said: Said) -> None:
+    loop = Graph([FunctionNode(lambda n: n + 1, "grow", "n"), again], name="loop").with_entrypoint("grow")
+    graph = Graph([loop.as_node(name="each").map_over("n", error_handling="continue")], name="night")
+    with SqliteCheckpointer("runs.db") as store:
+        SyncRunner(checkpointer=store).run(graph, n=[1], workflow_id="w", max_iterations=3)
+    for shown in (said("show", "w"), said("show", "w", "--errors")):
+        assert "w/each/item-0: InfiniteLoopError: The run exceeded maximum iterations (3)" in shown
+    assert "InfiniteLoopError: The run exceeded maximum iterations (3)" in said("errors", "w")

@@ -95,7 +95,7 @@ def _read(
     reasons = [
         read.workflow.reason,
         None if error is None else error.error_type,
-        *(why for _, why in read.ends.reasons),
+        *(why for _, why in read.reasons),
     ]
     options = (*(("--restart", "node") if may_lack and is_lacking else ()), *pardoning(reasons))
     again = resuming(store, read.workflow, options)
