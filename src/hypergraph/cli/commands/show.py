@@ -91,7 +91,9 @@ def _read(
     said, questions = conversations(store, wf, limit=_SAID), asked(store, read.workflow)
     whole, error = around(store, read.workflow), read.first_error
     may_lack = whole.status in (WorkflowStatus.COMPLETED, WorkflowStatus.PAUSED)
-    is_lacking = whole.id != wf or (read.failed_inside and not read.is_map and not read.outdated)
+    is_lacking = read.failed_inside and not read.is_map and not read.outdated
+    if whole.id != wf:
+        is_lacking = read.workflow.status in (WorkflowStatus.FAILED, WorkflowStatus.PARTIAL)
     reasons = [
         read.workflow.reason,
         None if error is None else error.error_type,
