@@ -199,9 +199,8 @@ def _next(found: WorkflowDetail, again: str) -> list[str]:
     if error is not None and found["status"] in ("failed", "partial"):
         first = suggested("step", error["workflow"], error["index"])
         return [first, suggested("state", error["workflow"]) if found["children"]["is_map"] else again]
-    if (
-        found["unresolved"] and found["pause"] is None and found["status"] != "completed"
-    ):  # a resume is refused as long as that is open
+    is_open = found["pause"] is None and found["status"] != "completed"
+    if found["unresolved"] and is_open:  # a resume is refused as long as that is so
         return [suggested("state", wf), suggested("steps", wf, options=["--values"])]
     if found["outdated"] and found["parent"] is None and found["pause"] is None:
         return [again]
