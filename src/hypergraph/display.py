@@ -55,8 +55,8 @@ def escape_html(value: object) -> str:
 
 
 def first_line(value: object, limit: int = 120) -> str:
-    """Return the first line of a message, escaped and cut at the limit."""
-    return escape(safe_text(value).strip().split("\n", 1)[0].rstrip())[:limit]
+    """Return the first line of a message, escaped, and cut with "..." at the limit."""
+    return bounded(escape(safe_text(value).strip().split("\n", 1)[0].rstrip()), limit)
 
 
 def typed_error(error_type: str | None, message: str) -> str:

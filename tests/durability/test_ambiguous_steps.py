@@ -446,6 +446,23 @@ def chained(folder: Path, runner: str, place: str | None = None, policy: Any = N
     return on.run(chain(), {"v0": 0}, workflow_id="w", **options)["v4"]
 
 
+def mapped(folder: Path, runner: str, place: str | None = None, **options: Any) -> Any:
+    """Map a graph over three items, of which one may die; return what the items made."""
+
+    @node(output_name="y")
+    def step(x: int) -> int:
+        note(f"x{x}")
+        return x + 1
+
+    on = opened(folder, runner, place)
+    each = Graph([step], name="each")
+    if options.pop("inside", False):
+        outer = Graph([each.as_node().map_over("x", error_handling="continue")], name="outer")
+        return on.run(outer, {"x": [0, 1, 2]}, workflow_id="w", **options)["y"]
+    more = {"map_over": "x", "error_handling": "continue", **options}
+    return on.map(each, {"x": [0, 1, 2]}, workflow_id="w", **more)["y"]
+
+
 def claim_and_die(folder: Path) -> None:
     """Take a workflow and be killed before any of its nodes runs."""
     store = store_at(folder / "w.db")
@@ -498,6 +515,26 @@ class TestCrashLoop:
             elsewhere(nested, tmp_path, runner)
         assert elsewhere(nested, tmp_path, runner, force=True) == 4
         assert calls(tmp_path) == {"s0": 2, "s1": 2, "s2": 4, "s3": 1}
+
+    @pytest.mark.parametrize("inside", [False, True])
+    def test_an_item_of_a_map_that_goes_on_fails_alone(
+        self, tmp_path: Path, elsewhere: Elsewhere, runner: str, inside: bool
+    ) -> None:
+        for _ in range(3):
+            elsewhere.dies(mapped, tmp_path, runner, "x1", inside=inside)
+        assert elsewhere(mapped, tmp_path, runner, inside=inside) == [1, None, 3]
+        item = store_at(tmp_path / "w.db").workflow("w/each/item-1" if inside else "w/item-1")
+        assert item.status is WorkflowStatus.FAILED
+        assert item.reason is not None
+        assert item.reason.startswith("CrashLoopError: Workflow 'w/")
+        assert elsewhere(mapped, tmp_path, runner, inside=inside, force=True, restart="node") == [1, 2, 3]
+        assert calls(tmp_path)["x1"] == 4
+
+    def test_an_item_of_another_map_ends_it(self, tmp_path: Path, elsewhere: Elsewhere, runner: str) -> None:
+        for _ in range(3):
+            elsewhere.dies(mapped, tmp_path, runner, "x1", error_handling="raise")
+        with pytest.raises(CrashLoopError, match="'w/item-1' is in a crash loop at node step"):
+            elsewhere(mapped, tmp_path, runner, error_handling="raise")
 
     @pytest.mark.parametrize("place", ["s0", "s2"])
     def test_crashes_before_its_nodes_are_no_loop_of_a_node(

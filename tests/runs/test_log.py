@@ -153,7 +153,7 @@ def test_decisions_for_several_targets_and_for_the_end_are_shown() -> None:
 
 def test_only_the_first_line_of_an_error_is_shown_cut_at_120_characters() -> None:
     text = str(run_log(record("a", 0, 1, "failed", error="x" * 200 + "\nmore")))
-    assert text.endswith("FAILED: " + "x" * 120)
+    assert text.endswith("FAILED: " + "x" * 117 + "...")
     assert str(run_log(record("a", 0, 1, "failed"))).endswith("FAILED")
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypergraph.checkpointers.backend import Owner, StepTally
 from hypergraph.checkpointers.history import History, ran_since
@@ -28,6 +28,14 @@ _CUT_OFF = frozenset({WorkflowStatus.ACTIVE, WorkflowStatus.STOPPED})
 _STATUSES = ("failed", "partial", "paused", "active", "stopped", "completed")
 
 
+class LooseEnds(NamedTuple):
+    """What no failed step tells of a workflow that nothing runs, and of the runs below it, by workflow."""
+
+    reasons: list[tuple[str, str]]  # items that failed where no step says why: workflow and reason
+    unresolved: list[tuple[str, str]]  # began and left no result: workflow and node with repeatable=False
+    raised: list[tuple[str, str]]  # failed with an exception: workflow and node with repeatable=False
+
+
 @dataclass(frozen=True, slots=True)
 class Overview:
     """A workflow at a glance, as of one moment."""
@@ -45,7 +53,9 @@ class Overview:
     first_error: StepRecord | None  # in the nested run or item where it happened
     error_status: WorkflowStatus | None  # of that run
     child_errors: dict[str, StepRecord]  # of listed children that failed: id -> the step that failed
+    reasons: list[tuple[str, str]]  # items below that failed where no step says why: workflow and reason
     unresolved: list[tuple[str, str]]  # if nothing runs it: workflow and node that began and left no result
+    raised: list[tuple[str, str]]  # likewise: workflow and node with repeatable=False that raised
     questions: list[Question]  # open ones, of nested runs and items too; artifacts are not fetched
     signals: list[Signal]  # values that were sent to it and wait to be received
     next: tuple[str, ...] | None  # nodes that would run next; None if the history is longer than LONG
@@ -71,7 +81,9 @@ def _overview(store: "Checkpointer", workflow_id: str, steps: int) -> Overview |
     failed = (
         0 if workflow.status in _BROKEN else store.backend.count_failed([workflow_id]).get(workflow_id, 0)
     )
+    is_over = workflow.status is WorkflowStatus.COMPLETED
     error = first_error_in(store, workflow_id, tallies)
+    ends = loose_ends_of(store, workflow) if failed or not is_over else LooseEnds([], [], [])
     at: Workflow | None = None if error is None else workflow
     if error is not None and error.workflow_id != workflow_id:
         at = store.backend.read_workflow(error.workflow_id)
@@ -90,7 +102,9 @@ def _overview(store: "Checkpointer", workflow_id: str, steps: int) -> Overview |
         first_error=error,
         error_status=None if at is None else at.status,
         child_errors={child: step for child, step in errors.items() if step is not None},
-        unresolved=unresolved_in(store, workflow),
+        reasons=ends.reasons,
+        unresolved=ends.unresolved,
+        raised=ends.raised,
         questions=[] if workflow.status is WorkflowStatus.COMPLETED else store.questions(workflow_id),
         signals=[sent for sent in store.signals(workflow_id) if sent.received_by is None],
         next=() if is_map else _next(store, workflow, tallies),
@@ -176,7 +190,7 @@ def first_error_in(
     tallies = store.backend.tally_steps(workflow_id) if tallies is None else tallies
     failed = [tally for tally in tallies if tally.status is StepStatus.FAILED]
     done = {tally.node: tally.last for tally in tallies if tally.status is StepStatus.COMPLETED}
-    left = [tally.last for tally in failed if tally.last > done.get(tally.node, -1)]
+    left = [tally.last for tally in failed if _is_left(tally, done)]
     if left:
         step = store.step(workflow_id, min(left))
         below = step.child_workflow_id if step else None
@@ -187,34 +201,69 @@ def first_error_in(
     others, _, _ = store.backend.find(Query(UNFINISHED - _BROKEN, parent=workflow_id, limit=ITEMS))
     failed_in = store.backend.count_failed([child.id for child in others]) if others else {}
     holding = [child for child in others if failed_in.get(child.id)]
-    for child in sorted(broken, key=_by_item) + sorted(holding, key=_by_item):
+    children = sorted(broken, key=_by_item) + sorted(holding, key=_by_item)
+    for child in children or _failed_below(store, workflow_id):
         found = first_error_in(store, child.id, seen=seen) if child.id not in seen else None
         if found is not None:
             return found
     return store.step(workflow_id, min(tally.first for tally in failed)) if failed else None
 
 
+def _failed_below(store: "Checkpointer", workflow_id: str) -> list[Workflow]:
+    """Return the runs directly below a workflow that failed, or hold such runs; of each node the last one."""
+    if not store.backend.count_failed([workflow_id]):
+        return []
+    below = sorted(store.backend.children(workflow_id), key=lambda child: child.visit)
+    last = {(child.node_name, child.item): child for child in below}.values()
+    holding = store.backend.count_failed([child.id for child in last])
+    return sorted((child for child in last if child.status in _BROKEN or child.id in holding), key=_by_item)
+
+
 def _by_item(child: Workflow) -> int:
     return child.item or 0
 
 
-def unresolved_in(
-    store: "Checkpointer", workflow: Workflow, seen: Collection[str] = ()
-) -> list[tuple[str, str]]:
-    """Return the nodes that began and left no result, each with the id of its run; none while it is run.
+def loose_ends_of(store: "Checkpointer", workflow: Workflow, seen: Collection[str] = ()) -> LooseEnds:
+    """Return what no failed step tells of a workflow and the runs below it; nothing while it is run.
 
-    A node with repeatable=False is announced before it is called, and is refused by resumes as long as it has
-    no result. That refusal has no step. Of the runs below, some of each kind are looked at.
+    Of the runs below, some of each kind are looked at; of a run that has completed those that failed in it
+    without failing it.
     """
-    is_over = workflow.status is WorkflowStatus.COMPLETED
-    if is_over or workflow.id in seen or _is_running(store, workflow):  # a damaged store may have circles
-        return []
-    seen, once = {*seen, workflow.id}, recorded_once_only(workflow)
-    found = [(workflow.id, node) for _, node in store.backend.read_announced(workflow.id) if node in once]
+    ends = LooseEnds([], [], [])
+    if workflow.id in seen or _is_running(store, workflow):  # a damaged store may have circles
+        return ends
+    seen = {*seen, workflow.id}
+    # A node with repeatable=False is announced before it is called. One without a result is refused by
+    # resumes, which adds no step; one that raised is called again.
+    once = recorded_once_only(workflow) if workflow.status is not WorkflowStatus.COMPLETED else set[str]()
+    if once:
+        tallies = store.backend.tally_steps(workflow.id)
+        done = {tally.node: tally.last for tally in tallies if tally.status is StepStatus.COMPLETED}
+        failed = {tally.node for tally in tallies if _is_left(tally, done)}
+        announced = [node for _, node in store.backend.read_announced(workflow.id) if node in once]
+        ends.unresolved.extend((workflow.id, node) for node in announced)
+        ends.raised.extend((workflow.id, node) for node in sorted((once & failed).difference(announced)))
+    for child in _in_question(store, workflow):
+        if child.reason is not None and child.item is not None and child.status is WorkflowStatus.FAILED:
+            ends.reasons.append((child.id, child.reason))  # else the step of the graph around it tells
+        for own, more in zip(ends, loose_ends_of(store, child, seen), strict=True):
+            own.extend(more)
+    return ends
+
+
+def _is_left(tally: StepTally, done: Mapping[str, int]) -> bool:
+    """Tell whether the last of these steps failed and its node has not completed since."""
+    return tally.status is StepStatus.FAILED and tally.last > done.get(tally.node, -1)
+
+
+def _in_question(store: "Checkpointer", workflow: Workflow) -> list[Workflow]:
+    """Return some runs below a workflow that have not completed; of a completed one those that failed."""
+    if workflow.status is WorkflowStatus.COMPLETED:
+        return _failed_below(store, workflow.id)[:CHILDREN]
+    found: list[Workflow] = []
     for statuses in (_BROKEN, _CUT_OFF, frozenset((WorkflowStatus.PAUSED,))):
         below, _, _ = store.backend.find(Query(statuses, parent=workflow.id, limit=CHILDREN))
-        for child in sorted(below, key=_order):
-            found += unresolved_in(store, child, seen)
+        found += sorted(below, key=_order)
     return found
 
 

@@ -16,6 +16,7 @@ from hypergraph.cli.targets import graph_at, services_at, target_of
 from hypergraph.display import escape, first_line, jsonable
 from hypergraph.durability.code_changes import serves
 from hypergraph.exceptions import WorkflowLockedError
+from hypergraph.views.problems import Problem
 from hypergraph.views.writes import DueRun, DueRuns
 
 _POLL = 0.25  # seconds between looks at the store
@@ -78,6 +79,9 @@ class _Due:
             outcome = result.status.value
             self.tried[workflow.id] = _state(workflow)  # a damaged row may be due whatever is run
             error = None if result.error is None else f"{type(result.error).__name__}: {result.error}"
+        except Problem as problem:
+            self.tried[workflow.id] = _state(workflow)
+            error = f"{problem}. {problem.hint}"
         except WorkflowLockedError:  # another process runs it, and may die
             if self.watches:
                 await asyncio.sleep(_POLL)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hypergraph import AsyncRunner, Graph, MapResult, NodeError, RunResult, SyncRunner
 from hypergraph.checkpointers import Checkpointer, Workflow
+from hypergraph.checkpointers.overview import loose_ends_of
 from hypergraph.cli.arguments import Option, positive
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.inputs import PAIRS, given_values
@@ -22,7 +23,7 @@ from hypergraph.cli.output import duration, located, quoted, say, status, sugges
 from hypergraph.cli.remembered import ITEMS
 from hypergraph.cli.tables import ROWS
 from hypergraph.cli.targets import SERVICES, graph_at, services_at, target_of
-from hypergraph.cli.wording import as_command_line, complaint
+from hypergraph.cli.wording import as_command_line, complaint, pardoning
 from hypergraph.display import Table, escape, failed_status, plural
 from hypergraph.engine.admission import is_answer
 from hypergraph.events import EventProcessor
@@ -366,9 +367,16 @@ def _failed_inside(result: RunResult | MapResult, order: Order, store: Checkpoin
         failed = store.backend.count_failed([order.workflow_id]).get(order.workflow_id, 0)
     else:
         failed = failed_inside(result.log)
-    if failed:
-        again = f": {order.resuming(options=('--restart', 'node'))}" if order.workflow_id else ""
-        yield f"{plural(failed, 'item')} failed inside{'. To run them again' if again else ''}{again}"
+    if not failed:
+        return
+    if not order.workflow_id:
+        yield f"{plural(failed, 'item')} failed inside"
+        return
+    stored = None if store is None else store.backend.read_workflow(order.workflow_id)
+    reasons = loose_ends_of(store, stored).reasons if store is not None and stored is not None else []
+    again = order.resuming(options=("--restart", "node", *pardoning(reason for _, reason in reasons)))
+    yield f"{plural(failed, 'item')} failed inside. To run them again: {again}"
+    yield f"To see why they failed: {order.command('errors', order.workflow_id)}"
 
 
 def _unused(order: Order) -> str:
@@ -416,7 +424,8 @@ def _blocks(result: RunResult | MapResult, view: RunView, order: Order) -> Itera
             again = "again" if order.resumes else f"with {quoted('--id', order.workflow_id, '--resume')}"
             yield f"Completed items are stored. To run the others: the same command {again}"
         elif order.workflow_id:
-            yield f"Completed steps are stored. Fix the cause, then resume: {order.resuming()}"
+            again = order.resuming(options=pardoning([view["error"]["type"]]))
+            yield f"Completed steps are stored. Fix the cause, then resume: {again}"
     for asked in view["questions"][:ROWS]:
         if asked["reason"] == "timer":
             yield f"{asked['node']} waits until {until(asked['due'])}"
@@ -485,7 +494,7 @@ def _size(output: Output) -> str:
 def _error(error: Failure) -> str:
     where = f" in node {error['node']}, superstep {error['superstep']}" if error["node"] else ""
     item = "" if error["item"] is None else f", item {error['item']}"
-    return f"{error['type']}{where}{item}: {error['message'].strip() or '(no message)'}"
+    return f"{error['type']}{where}{item}: {as_command_line(error['message'].strip()) or '(no message)'}"
 
 
 def _next(view: RunView, order: Order) -> list[str]:

@@ -265,6 +265,11 @@ def until(time: str | None) -> str:
     return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M} ({how_soon(time)})"
 
 
+def has_passed(time: str | None) -> bool:
+    """Say whether a time has come."""
+    return time is not None and datetime.fromisoformat(time) <= now()
+
+
 def how_soon(time: str) -> str:
     """Return how soon a time comes, like "in 3h"; "now" if it has come."""
     left = (datetime.fromisoformat(time) - now()).total_seconds()

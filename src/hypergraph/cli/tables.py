@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hypergraph.cli.output import duration, status, until
+from hypergraph.cli.output import duration, has_passed, status, until, when
+from hypergraph.cli.wording import as_command_line
 from hypergraph.display import (
     Table,
     after,
@@ -19,7 +20,7 @@ from hypergraph.display import (
     with_usage,
 )
 from hypergraph.views.inner import InnerStepView
-from hypergraph.views.step import NO_RESULT, QuestionView, Step, StepValue, UnresolvedNode
+from hypergraph.views.step import NO_RESULT, QuestionView, RunReason, Step, StepValue, UnresolvedNode
 from hypergraph.views.values import TEXT, Brief, Part, StepRef, StoredValue, ValueView
 from hypergraph.views.workflow import AskedView, ChildCounts, NodeRow, SignalView
 from hypergraph.views.workflows import WorkflowSummary
@@ -241,13 +242,31 @@ def outdated_lines(runs: Sequence[str]) -> list[str]:
     ]
 
 
+def reason_lines(runs: Sequence[RunReason]) -> list[str]:
+    """Return the runs that failed where no step says why, each with its reason."""
+    lines = [f"{run['workflow']}: {as_command_line(run['reason'])}" for run in runs[:ROWS]]
+    left_out = len(runs) - ROWS
+    return lines + ([f"... and {plural(left_out, 'more run')}"] if left_out > 0 else [])
+
+
+def raised_lines(nodes: Sequence[UnresolvedNode]) -> list[str]:
+    """Return the nodes with repeatable=False that raised, and that they are called again."""
+    return [
+        *_node_lines(nodes, "raised, and a resume calls it again"),
+        "  A node with repeatable=False may raise after it has acted. Find out before you resume.",
+    ]
+
+
+def _node_lines(nodes: Sequence[UnresolvedNode], what: str) -> list[str]:
+    left_out = len(nodes) - ROWS
+    more = [f"... and {plural(left_out, 'more node')}"] if left_out > 0 else []
+    return [*(f"{each['workflow']}, {each['node']}: {what}" for each in nodes[:ROWS]), *more]
+
+
 def unresolved_lines(nodes: Sequence[UnresolvedNode]) -> list[str]:
     """Return the nodes that began and left no result, and what to do about them."""
-    lines = [f"{each['workflow']}, {each['node']}: {NO_RESULT}" for each in nodes[:ROWS]]
-    left_out = len(nodes) - ROWS
-    lines += [f"... and {plural(left_out, 'more node')}"] if left_out > 0 else []
     return [
-        *lines,
+        *_node_lines(nodes, NO_RESULT),
         "  A node with repeatable=False is not called again. Find out what it did, and resume with its "
         "on_ambiguous set.",
     ]
@@ -268,7 +287,9 @@ def _waits(question: QuestionView) -> str:
     what = f"waits for {awaited}, {'; '.join(kinds)}" if kinds else f"waits for {awaited}"
     if question["due"] is None:
         return what
-    after = "the run fails" if question["default"] is None else f"the answer is {question['default']}"
+    after = "it fails" if question["default"] is None else f"the answer is {question['default']}"
+    if has_passed(question["due"]):
+        return f"was to be answered by {when(question['due'])}; when it is resumed, {after}"
     return f"{what}, until {until(question['due'])}; then {after}"
 
 

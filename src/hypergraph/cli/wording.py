@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from hypergraph.cli.output import suggested
 from hypergraph.exceptions import HypergraphError, WorkflowLockedError
@@ -21,6 +21,7 @@ _WORDS = {  # how messages for Python name an option, and its name here
 # Patterns are not compiled at import, because most commands succeed.
 _CHOICES = r"\b(code_change|restart)=(['\"])(\w+)\2"
 _REPLACE = r"store\.answer\('(.*?)', '(.*?)', \.\.\., replace=True\)(?:\.$)?"
+_LEAVING_OUT = r", or leave out '[^']*': graph\.with_entrypoint\([^)]*\)(\.) \(Invalid [^)]*\)"
 _ONLY_PYTHON = r"\s*Pass on_internal_override=[^.]*\."
 _PLACE = r"fork_from=\((['\"])(.*?)\1, (\d+|None)\)"
 # The place of a fork alone, or the whole call. A full stop would look like a part of the command.
@@ -42,7 +43,7 @@ def as_command_line(message: str, fork: Callable[[str, str | None], str] = _plai
     message = re.sub(_CHOICES, lambda found: f"--{found[1].replace('_', '-')} {found[3]}", message)
     for python, option in _WORDS.items():
         message = message.replace(python, option)
-    return re.sub(_ONLY_PYTHON, "", message)
+    return re.sub(_ONLY_PYTHON, "", re.sub(_LEAVING_OUT, r"\1", message))
 
 
 def complaint(error: Problem | HypergraphError, *, can_take_over: bool = False) -> Problem:
@@ -59,6 +60,11 @@ def complaint(error: Problem | HypergraphError, *, can_take_over: bool = False) 
     found = problem_of(error)
     found.message = as_command_line(found.message)
     return found
+
+
+def pardoning(reasons: Iterable[str | None]) -> tuple[str, ...]:
+    """Return the option without which what failed for these reasons, or errors, is not resumed."""
+    return ("--force",) if any("CrashLoopError" in reason for reason in reasons if reason) else ()
 
 
 _WAYS = {"watch": "To follow it", "cancel": "to stop it"}

@@ -593,7 +593,13 @@ class WorkflowRecorder:
             if stored is not None:
                 worked = stored.active_time(left_inside(self.store, stored.workflow))
             self.store.backend.write(
-                self.store.encoding.commit(claim, status=WorkflowStatus.FAILED, duration_ms=worked, full=True)
+                self.store.encoding.commit(
+                    claim,
+                    status=WorkflowStatus.FAILED,
+                    duration_ms=worked,
+                    reason=f"{type(error).__name__}: {error}",
+                    full=True,
+                )
             )
         self.store.backend.release(claim)
         if self.has_forked and _is_outermost(run) and isinstance(error, WorkflowError | InvalidAnswerError):

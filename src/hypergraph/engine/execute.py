@@ -600,7 +600,8 @@ async def _after_deadline(run: Run, step: Step, outcome: StepOutcome, before: Pa
     if node.default is MISSING:
         where = run.path_of(step.name)
         raise QuestionExpiredError(
-            f"Node {where!r} was not answered by {before.due:%Y-%m-%d %H:%M:%S} UTC, and has no default.",
+            f"Node {where!r} was not answered by {before.due:%Y-%m-%d %H:%M:%S} UTC, and has no default. "
+            "To ask again, run it again.",
             node_name=where,
             due=before.due,
         )

@@ -22,7 +22,7 @@ from hypergraph.engine.kernel import AWAY, PauseExecution, pass_on
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.plan import ABSENT, Step, refuse_replace_inside
 from hypergraph.engine.run import CallContext, Run, StepOutcome, clock, own_list
-from hypergraph.exceptions import GraphConfigError, NodeError, WorkerLostError, warn_caller
+from hypergraph.exceptions import CrashLoopError, GraphConfigError, NodeError, WorkerLostError, warn_caller
 from hypergraph.nodes.names import shown
 from hypergraph.nodes.options import Replace
 from hypergraph.records import PauseInfo, RunStatus, fresh_run_id
@@ -204,6 +204,11 @@ class MapRun:
         run = self._item(index)
         try:
             await execute(run)
+        except CrashLoopError as error:
+            if not self.keep_going:
+                self.runs[index] = None
+                raise
+            run.refuse(error)  # it is stored as failed, and fails alone
         except BaseException:
             if run.journal is None:
                 self.runs[index] = None  # it was refused before it began

@@ -7,12 +7,21 @@ from itertools import islice
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow, WorkflowStatus
-from hypergraph.checkpointers.overview import unresolved_in
+from hypergraph.checkpointers.overview import loose_ends_of
 from hypergraph.checkpointers.query import Clause, Comparison, Moment, Query, moment
+from hypergraph.checkpointers.records import recorded_once_only
 from hypergraph.display import first_line, iso, jsonable
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import USAGE, Problem
-from hypergraph.views.step import NO_RESULT, Step, UnresolvedNode, shown_step, unresolved_nodes
+from hypergraph.views.step import (
+    NO_RESULT,
+    RunReason,
+    Step,
+    UnresolvedNode,
+    run_reasons,
+    shown_step,
+    unresolved_nodes,
+)
 
 _PAGE = 500  # workflows read at once
 _MOST = 5000  # workflows read in all, the newest ones
@@ -30,7 +39,9 @@ class FailurePage(TypedDict):
     workflow: str
     items: list[Step]  # with their tracebacks
     reason: str | None  # why the workflow failed or stopped, where no step says so
+    reasons: list[RunReason]  # of runs below that failed where no step says why
     unresolved: list[UnresolvedNode]  # began and left no result: a resume that is refused there adds no step
+    raised: list[UnresolvedNode]  # failed with an exception: a resume calls them again
     complete: bool
 
 
@@ -68,13 +79,15 @@ def failures(store: Checkpointer, wf: str, *, limit: int = 20) -> FailurePage:
         Problem: the workflow does not exist.
     """
     workflow = require_workflow(store, wf)
-    found = list(islice(_failures_below(store, workflow), limit + 1))
+    found, ends = list(islice(_failures_below(store, workflow), limit + 1)), loose_ends_of(store, workflow)
     return {
         "schema": "hypergraph.failures/1",
         "workflow": jsonable(wf),
         "items": [shown_step(step, failure=True) for step in found[:limit]],
         "reason": jsonable(workflow.reason),
-        "unresolved": unresolved_nodes(unresolved_in(store, workflow)),
+        "reasons": run_reasons(ends.reasons),
+        "unresolved": unresolved_nodes(ends.unresolved),
+        "raised": unresolved_nodes(ends.raised),
         "complete": len(found) <= limit,
     }
 
@@ -124,15 +137,18 @@ def errors(
                 ended = step.completed_at or step.created_at
                 groups.add(failure, found.id, ended, attempts, resolved=is_done or not is_left)
             is_told = found.reason is not None and found.status is WorkflowStatus.FAILED
-            if is_told and found.node_name is None:  # else by the step of the graph around it
+            is_nested = found.node_name is not None and found.item is None
+            if is_told and not is_nested:  # else by the step of the graph around it
                 kind, _, text = (found.reason or "").partition(": ")
                 groups.add(
                     ("", kind, first_line(text, 200)), found.id, found.completed_at, resolved=not is_left
                 )
             elif not failed and found.status is WorkflowStatus.FAILED:
+                once = recorded_once_only(found)  # after a crash the others are announced, too
                 for _, node in store.backend.read_announced(found.id):
-                    at = found.completed_at
-                    groups.add((node, None, NO_RESULT), found.id, at, resolved=not is_left)
+                    if node in once:
+                        at = found.completed_at
+                        groups.add((node, None, NO_RESULT), found.id, at, resolved=not is_left)
     return {
         "schema": "hypergraph.errors/1",
         "items": list(groups.found.values())[:limit],

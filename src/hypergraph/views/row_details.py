@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
-from hypergraph.checkpointers.overview import first_error_in, unresolved_in
+from hypergraph.checkpointers.overview import first_error_in, loose_ends_of
 from hypergraph.checkpointers.query import Query, parse
 from hypergraph.checkpointers.view import view_of
 from hypergraph.display import bounded, first_line, jsonable
@@ -26,7 +26,7 @@ class FirstError(TypedDict):
     """The failure of a workflow in a line."""
 
     run: str  # where it happened
-    index: int | None  # of the step; null for a node that began and left no result
+    index: int | None  # of the step; null for a run that failed between steps, and a node that left no result
     node: str
     error_type: str | None
     message: str  # the first line
@@ -116,7 +116,19 @@ def first_error(store: Checkpointer, workflow_id: str) -> FirstError | None:
             "message": first_line(step.error or "", 200),
         }
     workflow = store.backend.read_workflow(workflow_id)
-    for node in () if workflow is None else unresolved_nodes(unresolved_in(store, workflow)):
+    if workflow is None:
+        return None
+    ends = loose_ends_of(store, workflow)
+    for run, reason in ends.reasons:
+        kind, _, text = reason.partition(": ")
+        return {
+            "run": jsonable(run),
+            "index": None,
+            "node": "",
+            "error_type": jsonable(kind),
+            "message": first_line(text, 200),
+        }
+    for node in unresolved_nodes(ends.unresolved):
         return {
             "run": node["workflow"],
             "index": None,

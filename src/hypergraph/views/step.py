@@ -111,10 +111,17 @@ class Step(TypedDict):
 
 
 class UnresolvedNode(TypedDict):
-    """A node of a failed run that began and left no result."""
+    """A node with repeatable=False that left open what it did: it has no result, or raised."""
 
     workflow: str  # whose node it is
     node: str
+
+
+class RunReason(TypedDict):
+    """A run that failed where no step says why."""
+
+    workflow: str
+    reason: str
 
 
 class StepDetail(Step):
@@ -180,8 +187,13 @@ def of_user(traceback: str) -> str:
 
 
 def unresolved_nodes(found: Iterable[tuple[str, str]]) -> list[UnresolvedNode]:
-    """Return nodes that began and left no result as answers show them."""
+    """Return nodes that left open what they did as answers show them."""
     return [{"workflow": jsonable(wf), "node": jsonable(node)} for wf, node in found]
+
+
+def run_reasons(found: Iterable[tuple[str, str]]) -> list[RunReason]:
+    """Return runs that failed where no step says why as answers show them."""
+    return [{"workflow": jsonable(wf), "reason": jsonable(reason)} for wf, reason in found]
 
 
 class Limits(TypedDict, total=False):

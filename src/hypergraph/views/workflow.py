@@ -20,11 +20,13 @@ from hypergraph.views.lookup import missing_workflow, require_workflow
 from hypergraph.views.step import (
     PauseView,
     QuestionView,
+    RunReason,
     Step,
     UnresolvedNode,
     answer_state,
     pause_view,
     question_view,
+    run_reasons,
     shown_step,
     unresolved_nodes,
 )
@@ -33,6 +35,7 @@ from hypergraph.views.workflows import WorkflowSummary, note_owners, workflow_su
 
 _DEEPEST = 50  # levels of a tree
 _MOST = 1000  # rows of a tree
+_COUNTED = ("failed", "partial")  # what failed inside of these is not counted
 _QUESTIONS = 200  # listed
 ASKED = 20  # questions listed that were asked, the last ones
 
@@ -101,7 +104,9 @@ class WorkflowDetail(WorkflowSummary):
     nodes: list[NodeRow]  # in order of first execution; of a map those of its items, unless they are too many
     outdated: list[str]  # nested runs in which something ran by itself since: resume makes the results again
     first_error: Step | None  # with its traceback; in the nested run or item where it happened
+    reasons: list[RunReason]  # of runs below that failed where no step says why
     unresolved: list[UnresolvedNode]  # of a run that nothing runs: they began and left no result
+    raised: list[UnresolvedNode]  # likewise: they failed with an exception, and a resume calls them again
     pause: PauseView | None  # the first question without an answer
     questions: list[QuestionView]  # all open ones, with their paths from this workflow
     asked: list[AskedView]  # the last ones that were asked; those that needed no answer come last
@@ -233,7 +238,9 @@ def workflow_view(found: Overview, asked: Sequence[AskedView] = ()) -> WorkflowD
         "nodes": jsonable(list(_node_rows(found.tallies or found.item_tallies, found.node_usage))),
         "outdated": [jsonable(run) for run in found.outdated],
         "first_error": None if found.first_error is None else shown_step(found.first_error, failure=True),
+        "reasons": run_reasons(found.reasons),
         "unresolved": unresolved_nodes(found.unresolved),
+        "raised": unresolved_nodes(found.raised),
         "pause": next((pause_view(q.pause) for q in _asking(found)), None),
         "questions": [question_view(question) for question in found.questions[:_QUESTIONS]],
         "asked": list(asked[:ASKED]),
@@ -289,6 +296,9 @@ def tree(store: Checkpointer, wf: str) -> TreeView:
         complete = complete and not row["left_out"]
         rows.append(row)
     note_owners(store, rows)
+    failed = store.backend.count_failed([row["id"] for row in rows if row["status"] not in _COUNTED])
+    for row in rows:
+        row["failed_inside"] = failed.get(row["id"], 0)
     return {"schema": "hypergraph.tree/1", "workflow": jsonable(wf), "items": rows, "complete": complete}
 
 

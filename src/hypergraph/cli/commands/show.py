@@ -9,9 +9,9 @@ from hypergraph.checkpointers.overview import Overview
 from hypergraph.checkpointers.view import view_of
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call, Reply
-from hypergraph.cli.output import duration, located, owned_status, quoted, suggested, when
+from hypergraph.cli.output import duration, has_passed, located, owned_status, quoted, suggested, when
 from hypergraph.cli.remembered import APP, ITEMS, place_of
-from hypergraph.cli.stores import WF, answer, forking, resuming
+from hypergraph.cli.stores import WF, answer, around, forking, resuming
 from hypergraph.cli.tables import (
     ROWS,
     asked_table,
@@ -23,10 +23,13 @@ from hypergraph.cli.tables import (
     outdated_lines,
     progress_parts,
     question_lines,
+    raised_lines,
+    reason_lines,
     signal_lines,
     step_table,
     unresolved_lines,
 )
+from hypergraph.cli.wording import as_command_line, pardoning
 from hypergraph.display import Block, amount_text, failed_status, plural
 from hypergraph.views.errors import FailurePage, failures
 from hypergraph.views.inner import InnerStepView, add_inner, unfinished
@@ -86,9 +89,18 @@ def _read(
     steps, plain = [*map(shown_step, read.steps)], view_of(store, artifacts=False)
     add_inner(plain, wf, steps)
     said, questions = conversations(store, wf, limit=_SAID), asked(store, read.workflow)
-    may_lack = read.workflow.status in (WorkflowStatus.COMPLETED, WorkflowStatus.PAUSED)
-    is_lacking = read.failed_inside and may_lack and not read.is_map and not read.outdated
-    again = resuming(store, read.workflow, ("--restart", "node") if is_lacking else ())
+    whole, error = around(store, read.workflow), read.first_error
+    may_lack = whole.status in (WorkflowStatus.COMPLETED, WorkflowStatus.PAUSED)
+    is_lacking = read.failed_inside and not read.is_map and not read.outdated
+    if whole.id != wf:
+        is_lacking = read.workflow.status in (WorkflowStatus.FAILED, WorkflowStatus.PARTIAL)
+    reasons = [
+        read.workflow.reason,
+        None if error is None else error.error_type,
+        *(why for _, why in read.reasons),
+    ]
+    options = (*(("--restart", "node") if may_lack and is_lacking else ()), *pardoning(reasons))
+    again = resuming(store, read.workflow, options)
     return read, steps, unfinished(plain, wf), said, questions, again
 
 
@@ -127,14 +139,22 @@ def _blocks(read: Overview, found: WorkflowDetail, steps: list[Step]) -> Iterato
             yield f"First error (resolved): {first}"
         else:
             yield [f"First error: {first}", *trace]
-    if found["unresolved"]:
-        yield unresolved_lines(found["unresolved"])
+    yield from _loose_ends(found)
     if found["progress"]:
         yield ["  ".join(filter(None, progress_parts(progress))) for progress in found["progress"][:ROWS]]
     if found["questions"]:
         yield question_lines(found["questions"])
     if found["signals"]:
         yield signal_lines(found["signals"])
+
+
+def _loose_ends(found: WorkflowDetail | FailurePage) -> Iterator[Block]:
+    if found["reasons"]:
+        yield reason_lines(found["reasons"])
+    if found["unresolved"]:
+        yield unresolved_lines(found["unresolved"])
+    if found["raised"]:
+        yield raised_lines(found["raised"])
 
 
 def _is_resolved(read: Overview, found: WorkflowDetail) -> bool:
@@ -165,7 +185,7 @@ def _facts(found: WorkflowDetail) -> list[str]:
         "tags": ", ".join(f"{k}={value}" for k, value in found["tags"].items() if k not in (APP, ITEMS)),
         "app": found["tags"].get(APP),
         "used": ", ".join(f"{name} {amount_text(amount)}" for name, amount in found["usage"].items()),
-        "reason": found["reason"],
+        "reason": found["reason"] and as_command_line(found["reason"]),
         "next nodes": ", ".join(found["next"] or []),
     }
     return [f"{name}: {value}" for name, value in facts.items() if value]
@@ -174,18 +194,20 @@ def _facts(found: WorkflowDetail) -> list[str]:
 def _next(found: WorkflowDetail, again: str) -> list[str]:
     """Return the commands that lead on; `again` is the one that continues the workflow."""
     error, wf = found["first_error"], found["id"]
-    if found["reason"] is not None and error is None and found["parent"] is None:
+    if found["reason"] is not None and error is None:
         return [again, suggested("state", wf)]
     if error is not None and found["status"] in ("failed", "partial"):
         first = suggested("step", error["workflow"], error["index"])
-        is_run = found["parent"] is None and not found["children"]["is_map"]
-        return [first, again if is_run else suggested("state", error["workflow"])]
-    if found["unresolved"] and found["pause"] is None:  # a resume is refused as long as that is open
+        return [first, suggested("state", error["workflow"]) if found["children"]["is_map"] else again]
+    is_open = found["pause"] is None and found["status"] != "completed"
+    if found["unresolved"] and is_open:  # a resume is refused as long as that is so
         return [suggested("state", wf), suggested("steps", wf, options=["--values"])]
     if found["outdated"] and found["parent"] is None and found["pause"] is None:
         return [again]
     if found["failed_inside"] and found["status"] == "completed":
         return [suggested("show", wf, options=["--errors"]), *([] if found["parent"] else [again])]
+    if found["pause"] is not None and has_passed(found["pause"]["due"]):
+        return [again]  # an answer would be refused
     if found["pause"] is not None:
         signal = found["pause"]["signal"]
         given = f"{suggested('answer', wf)} {_keys(found['pause'])}"
@@ -220,22 +242,25 @@ def _tree(found: TreeView) -> Reply:
                 lines.append(f"{indent}  ... and {plural(row['left_out'], 'more run')}")
         yield lines
 
-    deepest = found["items"][-1]["id"]
-    header = [f"Workflow: {found['workflow']}", plural(len(found["items"]), "run")]
-    return Reply(found, blocks, header, [suggested("show", deepest)])
+    rows = found["items"]
+    size = plural(len(rows), "run") + ("" if found["complete"] else " listed")
+    failed = (row["id"] for row in rows if row["status"] == "failed" and row["depth"])
+    following = [suggested("show", next(failed, rows[-1]["id"]))]
+    return Reply(found, blocks, [f"Workflow: {found['workflow']}", size], following)
 
 
 def _failures(found: FailurePage) -> Reply:
     def blocks() -> Iterator[Block]:
         if found["reason"] is not None:
-            yield f"reason: {found['reason']}"
+            yield f"reason: {as_command_line(found['reason'])}"
         yield from (error_lines(step) for step in found["items"])
-        if found["unresolved"]:
-            yield unresolved_lines(found["unresolved"])
+        yield from _loose_ends(found)
         if not found["complete"]:
             yield "... and more"
 
     header = [f"Workflow: {found['workflow']}", plural(len(found["items"]), "error")]
+    if found["reasons"]:
+        header.append(plural(len(found["reasons"]), "run") + " that failed between steps")
     if found["unresolved"]:
         header.append(plural(len(found["unresolved"]), "node") + " without a result")
     first = found["items"][0] if found["items"] else None

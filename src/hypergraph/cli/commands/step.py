@@ -43,7 +43,9 @@ def _blocks(found: StepDetail) -> Iterator[Block]:
     if found["answer"] is not None:
         by = f" by {found['answered_by']}" if found["answered_by"] else ""
         given = "" if found["given_answer"] is None else f": {found['given_answer']['text']}"
-        facts.append(f"answer {found['answer']}{by}, {when(found['answered_at'])}{given}")
+        said = "deadline passed" if found["answer"] == "expired" else f"answered{by}"
+        became = f", {found['answer']}" if found["answer"] in ("given", "unused") else ""
+        facts.append(f"{said} {when(found['answered_at'])}{given}{became}")
     yield facts
     if found["inputs"]:
         yield step_values("Input", found["inputs"])
