@@ -176,6 +176,23 @@ class Turns:
             given |= turn.names
         self.remembered = given | shape.accumulated
 
+    @classmethod
+    def without_left(
+        cls, store: Checkpointer, workflow_id: str, payloads: Sequence[Payload], upto: int | None = None
+    ) -> Sequence[Payload]:
+        """Return the values that are not of an earlier turn, as of a superstep."""
+        workflow = store.backend.read_workflow(workflow_id) if payloads else None
+        turns = None if workflow is None else cls(store, workflow)
+        if turns is None or not turns.reached:
+            return payloads
+        steps = store.steps(workflow_id, values=False)
+        nodes = {(step.superstep, step.index): step.node_name for step in steps}
+        return [
+            payload
+            for payload in payloads
+            if not turns.have_left(payload, nodes.get((payload.superstep, payload.idx), ""), upto)
+        ]
+
     def have_left(self, payload: Payload, node: str, upto: int | None = None) -> bool:
         """Return whether a value that a node made is one of an earlier turn, as of a superstep."""
         if payload.name in self.remembered or payload.is_added:
