@@ -181,10 +181,11 @@ class Turns:
         cls, store: Checkpointer, workflow_id: str, payloads: Sequence[Payload], upto: int | None = None
     ) -> Sequence[Payload]:
         """Return the values that are not of an earlier turn, as of a superstep."""
-        workflow = store.backend.read_workflow(workflow_id) if payloads else None
-        turns = None if workflow is None else cls(store, workflow)
-        if turns is None or not turns.reached:
+        is_later = bool(payloads) and len(store.backend.read_turns(workflow_id)) > 1
+        workflow = store.backend.read_workflow(workflow_id) if is_later else None
+        if workflow is None:
             return payloads
+        turns = cls(store, workflow)
         steps = store.steps(workflow_id, values=False)
         nodes = {(step.superstep, step.index): step.node_name for step in steps}
         return [
