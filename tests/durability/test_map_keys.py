@@ -13,6 +13,7 @@ from support.running import RUNNERS, On, OnAsync, OnSync
 from hypergraph import Graph, interrupt, node
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer, WorkflowStatus
 from hypergraph.exceptions import InvalidWorkflowIdError, ItemChangedError
+from hypergraph.views.state import raw_value
 
 __all__ = ["bodies", "durable", "store"]  # fixtures
 
@@ -52,6 +53,19 @@ def price(durable: On, graph: Graph, given: list[Row], **options: Any) -> Any:
 
 def ids(store: Checkpointer) -> set[str]:
     return {item.id for item in store.workflows(parent="prices", limit=None)}
+
+
+def test_the_list_of_a_map_lacks_what_an_item_made_from_earlier_inputs(
+    durable: On, store: Checkpointer, pricing: Graph
+) -> None:
+    price(durable, pricing, rows(3), key=by_id)
+    again = price(durable, pricing, rows(3, {1}), key=by_id)
+    assert store.state("prices") == {name: again[name] for name in ("price", "total")}
+    assert store.state("prices")["total"] == raw_value(store, "prices", "total") == [0.75, None, 3.75]
+    assert store.state("prices", superstep=1)["total"] == [0.75, 2.25, 3.75]  # as it was then
+    assert store.state("prices/item-1") == {"price": 1.5, "total": 2.25}  # the history of the item
+    price(durable, pricing, rows(3), key=by_id)
+    assert store.state("prices")["total"] == [0.75, 2.25, 3.75]
 
 
 @pytest.mark.parametrize("size", [2, 3, 8])

@@ -256,6 +256,26 @@ def test_a_part_of_an_unfinished_workflow_is_not_deleted(
     assert store.delete("w/inner", "w") == 4
 
 
+def test_items_of_maps_inside_that_lack_the_same_are_one_warning(durable: On) -> None:
+    @node(output_name="found")
+    def look(n: int) -> Any:
+        return {"lock": threading.Lock()}
+
+    @node(output_name="size")
+    def measure(found: Any) -> int:
+        return len(found)
+
+    each = Graph([look, measure], name="each").as_node(lift=["size"]).map_over("n")
+    whole = Graph([Graph([each], name="row").as_node().map_over("n")], name="whole")
+    for graph, given, first in (
+        (Graph([each], name="one"), [1, 2, 3], "'one/each/item-0' and 2 others"),
+        (whole, [[1, 2], [3]], "'whole/row/item-0/each/item-0' and 2 others"),
+    ):
+        with pytest.warns(UserWarning, match="cannot be stored") as told:
+            durable.run(graph, n=given, workflow_id=graph.name)
+        assert [(first in str(one.message), one.filename) for one in told] == [(True, running.__file__)]
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_completed_item_makes_again_what_could_not_be_stored(
     durable: On, store: Checkpointer, bodies: Bodies, fails: bool

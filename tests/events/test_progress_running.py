@@ -84,7 +84,11 @@ def test_a_map_tells_milestones_once_and_not_its_nodes(map_: Runs, lines: Callab
 
 def test_a_map_with_failures_says_so(map_: Runs, lines: Callable[[], list[str]]) -> None:
     map_(INNER, {"a": [1, 9]}, map_over="a", event_processors=lined(), error_handling="continue")
-    assert lines() == ["▶ inner 50% (1/2)", "▶ inner 100% (2/2)", "✗ inner failed: too big"]
+    assert lines() == [
+        "▶ inner 50% (1/2)",
+        "▶ inner 100% (2/2, 1 failed)",
+        "✗ inner partial: too big (2/2, 1 failed)",
+    ]
 
 
 def test_a_map_inside_a_run_hides_what_is_inside(run: Runs, lines: Callable[[], list[str]]) -> None:

@@ -102,7 +102,7 @@ def test_nodes_and_runs_are_told_line_by_line(lines):
         ("failed", "✗ G failed"),
         ("paused", "⏸ G paused"),
         ("stopped", "■ G stopped"),
-        ("partial", "✗ G failed"),
+        ("partial", "✗ G partial"),
     ],
 )
 def test_every_way_to_end_has_a_line(status, line, lines):
@@ -175,7 +175,7 @@ def test_an_item_that_passes_several_milestones_tells_the_highest(lines):
     story.item(0, run)
     story.item(1, run, "failed")
     story.end("M", "partial")
-    assert lines() == ["▶ M 50% (1/2)", "▶ M 100% (2/2)", "✗ M failed: 1 of 2 items"]
+    assert lines() == ["▶ M 50% (1/2)", "▶ M 100% (2/2, 1 failed)", "✗ M partial (2/2, 1 failed)"]
 
 
 def test_a_milestone_tells_how_much_is_done(lines):
@@ -193,7 +193,7 @@ def test_a_map_without_a_size_has_no_milestones(size, lines):
     if size is None:
         story.item(0, run, "failed")
     story.end("M", "failed" if size is None else "completed")
-    assert lines() == (["✓ M completed!"] if size == 0 else ["✗ M failed: 1 of 1 item"])
+    assert lines() == (["✓ M completed!"] if size == 0 else ["✗ M failed (1, 1 failed)"])
 
 
 def test_whatever_happens_inside_a_map_item_is_counted_and_not_told(lines):
@@ -278,7 +278,7 @@ def test_a_map_bar_counts_items_and_failures(screen):
     last = screen().splitlines()[-1]
     assert last.startswith("M ")
     assert "2/4, 1 failed" in last
-    assert last.rstrip().endswith("✗ M failed: 1 of 4 items")
+    assert last.rstrip().endswith("✗ M partial")
     assert "item0" not in last
 
 
@@ -304,7 +304,7 @@ def test_transient_bars_leave_only_bad_news(status, screen):
     story.end("G", status)
     said = [line for line in screen().splitlines() if line.strip() and "━" not in line]
     expected = {"paused": ["⏸ G paused"], "stopped": ["■ G stopped"], "completed": []}
-    assert said == expected.get(status.value, ["✗ G failed"])
+    assert said == expected.get(status.value, [f"✗ G {status.value}"])
 
 
 def test_a_run_that_began_unseen_is_shown_when_it_ends(screen):
@@ -426,4 +426,4 @@ def test_bars_that_vanish_leave_the_counts_of_a_failed_map(screen):
     story.item(0, run)
     story.item(1, run, "failed")
     story.end("M", "partial", error="boom")
-    assert "✗ M failed: boom (2/2, 1 failed)" in screen()
+    assert "✗ M partial: boom (2/2, 1 failed)" in screen()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -372,3 +374,31 @@ def test_warnings_of_runs_in_the_background_name_the_line_of_their_call() -> Non
         start(sync, "b").result()
     found = [(warning.filename, warning.lineno) for warning in caught]
     assert found == [line_of(start), line_of(loop), line_of(start)]
+
+
+def test_warnings_of_a_sync_runner_with_an_executor_name_the_line_of_their_call() -> None:
+    @node(output_name="lock")
+    def lock(n: int) -> Any:
+        return threading.Lock()
+
+    graph = Graph([lock], name="g")
+
+    def calls() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            runner = SyncRunner(executor=pool, checkpointer=MemoryCheckpointer())
+            runner.run(graph, n=1)
+            list(runner.iter(graph, n=1))
+            runner.map(graph, n=[1, 2], map_over="n")
+            list(runner.map_iter(graph, n=[1, 2], map_over="n"))
+
+    async def main() -> None:
+        calls()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        calls()
+        asyncio.run(main())
+    first = calls.__code__.co_firstlineno
+    assert [(warning.filename, warning.lineno - first) for warning in caught] == [
+        (__file__, line) for line in (3, 4, 5, 6)
+    ] * 2

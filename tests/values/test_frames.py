@@ -191,8 +191,9 @@ def test_a_table_without_pyarrow_names_the_extra(
 def test_attributes_are_not_lost_in_silence(serializer: Any) -> None:
     frame = pandas.DataFrame({"a": [1]})
     frame.attrs["unit"] = "m"
-    with pytest.raises(TypeError, match="attrs"):
+    with pytest.raises(TypeError, match="attrs") as refused:
         serializer.serialize(frame)
+    assert "return them as a separate output" in public_text(refused.value)
 
 
 def test_bytes_that_are_no_table_are_undecodable() -> None:

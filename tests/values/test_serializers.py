@@ -26,7 +26,7 @@ from support.nasty import NASTY, PARIS, Colour, containers, hashable_leaves, nes
 
 from benchmarks import measure, values
 from hypergraph.values.serializers import JsonSerializer, MsgpackSerializer, PickleSerializer, Serializer
-from hypergraph.values.undecodable import Undecodable
+from hypergraph.values.undecodable import Undecodable, public_text
 
 EXACT = [JsonSerializer(), MsgpackSerializer()]
 SOURCES = Path(__file__).parents[2] / "src"
@@ -140,6 +140,7 @@ def test_unstorable_value_is_a_type_error_with_type_and_path(serializer, name):
         serializer.serialize(value)
     assert str(caught.value).startswith(f"{type(serializer).__name__} cannot store ")
     assert message in str(caught.value)
+    assert ": " in public_text(caught.value).partition(" cannot store ")[2]  # a warning says why
 
 
 anything = st.recursive(

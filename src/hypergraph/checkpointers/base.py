@@ -224,7 +224,8 @@ class Checkpointer:
 
         What was passed to a run is not among them, be it an input or, as in a fork, another value of an
         output: `checkpoint` has these too. Those of a map are lists with the values of all its items, in the
-        order of their numbers; None stands where an item has no such value.
+        order of their numbers; None stands where an item has no such value, or only one that it made from
+        earlier inputs.
 
         Example:
             >>> from hypergraph import Graph, SyncRunner, node
@@ -247,15 +248,17 @@ class Checkpointer:
         """
         check_superstep(superstep)
 
-        def read(view: Self, each: str) -> dict[str, Any]:
-            found = view.backend.read_outputs(each, upto=superstep)
+        def read(view: Self, each: str, *, of_item: bool = False) -> dict[str, Any]:
+            found: Sequence[Payload] = view.backend.read_outputs(each, upto=superstep)
+            if of_item:  # its row stands beside its newest inputs
+                found = checkpointers.Turns.without_left(view, each, found, superstep)
             return {
                 payload.name: view.encoding.value(each, payload)
                 for payload in found
                 if payload.data is not None
             }
 
-        values = read(self, workflow_id) or self._of_items(workflow_id, read)
+        values = read(self, workflow_id) or self._of_items(workflow_id, partial(read, of_item=True))
         return self._known(workflow_id, values)
 
     @awaited(dict)

@@ -176,6 +176,24 @@ class Turns:
             given |= turn.names
         self.remembered = given | shape.accumulated
 
+    @classmethod
+    def without_left(
+        cls, store: Checkpointer, workflow_id: str, payloads: Sequence[Payload], upto: int | None = None
+    ) -> Sequence[Payload]:
+        """Return the values that are not of an earlier turn, as of a superstep."""
+        is_later = bool(payloads) and len(store.backend.read_turns(workflow_id)) > 1
+        workflow = store.backend.read_workflow(workflow_id) if is_later else None
+        if workflow is None:
+            return payloads
+        turns = cls(store, workflow)
+        steps = store.steps(workflow_id, values=False)
+        nodes = {(step.superstep, step.index): step.node_name for step in steps}
+        return [
+            payload
+            for payload in payloads
+            if not turns.have_left(payload, nodes.get((payload.superstep, payload.idx), ""), upto)
+        ]
+
     def have_left(self, payload: Payload, node: str, upto: int | None = None) -> bool:
         """Return whether a value that a node made is one of an earlier turn, as of a superstep."""
         if payload.name in self.remembered or payload.is_added:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
 from hypergraph.checkpointers import Checkpointer, Workflow, WorkflowStatus
+from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import outermost
 from hypergraph.cli.arguments import Option
 from hypergraph.cli.call import Call
@@ -70,8 +71,11 @@ def resuming(store: Checkpointer, found: Workflow, options: Sequence[str] = ()) 
     for run in (found, whole):
         if run.status is WorkflowStatus.ACTIVE and run.id in owners and owners[run.id].alive:
             return suggested("watch", run.id)
-    graph = () if is_taken(tags_of(store, whole)) else (place_of(whole.graph_name),)
-    return suggested("resume", whole.id, *graph, options=options)
+    places = [] if is_taken(tags_of(store, whole)) else [place_of(whole.graph_name)]
+    newest = store.backend.find(Query(parent=whole.id, limit=1))[0]
+    if newest and newest[0].fingerprint is not None:  # a map with a key, which takes its list again
+        places, options = [*places, "KEY=VALUES"], ["--map-over", "KEY", "--key", "KEY", *options]
+    return suggested("resume", whole.id, *places, options=options)
 
 
 def forking(call: Call, workflow_id: str, tags: Mapping[str, str], graph: str | None) -> str:

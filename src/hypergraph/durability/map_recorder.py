@@ -102,13 +102,15 @@ class MapRecorder:
         self.repeated: dict[str, bool] = {}  # answers: whether a question waits for them
         self.kept: set[str] = set()
         self.complete: dict[MapRun, list[Workflow]] = {}  # maps that had nothing to do: their items
-        self.line = ("", 0)  # where the caller has called the outermost map
+        self.opened: set[MapRun] = set()  # maps that have not ended
+        self.line = ("", 0)  # where the caller has called the first of them
 
     def open(self, map_run: MapRun) -> None:
         """Start or resume the history of a map; items of one that completed are looked up, not run."""
         parent = map_run.parent
-        if parent is None:
+        if not self.opened:
             self.line, self.store.encoding.gaps = calling_line(), {}
+        self.opened.add(map_run)
         if parent is not None and not keeps_inside(self.store, parent, map_run.step_name):
             return
         map_run.workflow_id = map_run.place()
@@ -402,8 +404,10 @@ class MapRecorder:
             self.store.backend.release(claim)
 
     def tell_gaps(self, map_run: MapRun) -> None:
-        """Warn of what the items could not store: once for all that lack the same."""
-        if map_run.parent is None:
+        """Warn of what items could not store, once for all that lack the same, when the last map ends."""
+        was_open = map_run in self.opened
+        self.opened.discard(map_run)
+        if was_open and not self.opened:
             for text in self.store.encoding.told_gaps():
                 warnings.warn_explicit(text, UserWarning, *self.line)
 

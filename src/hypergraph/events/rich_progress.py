@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from hypergraph.display import escape, first_line, plural
+from hypergraph.display import escape, first_line
 from hypergraph.events.processor import TypedEventProcessor
 from hypergraph.events.types import (
     Event,
@@ -89,7 +89,7 @@ class _Lines:
 
     def finish(self, run: _Run, when: float, text: str, completed: bool) -> None:
         if run.parent is None:
-            self.note(when, text)
+            self.note(when, text if completed else _counted(run, text))
 
     def close(self) -> None:
         pass
@@ -124,7 +124,7 @@ class _Bars:
             progress.stop_task(row)
         else:
             progress.remove_task(row)
-            text += f" ({run.count})" if run.is_map else ""
+            text = _counted(run, text)
         if outermost and not completed and not told:
             self._console.print(text, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
@@ -264,7 +264,7 @@ class RichProgressProcessor(TypedEventProcessor):
         self._view.draw(run)
         percent = run.new_percentage()
         if percent is not None:
-            self._view.note(when, f"▶ {run.name} {percent}% ({run.done}/{run.total})")
+            self._view.note(when, f"▶ {run.name} {percent}% ({run.count})")
 
 
 def _ending(run: _Run, event: RunEndEvent) -> str:
@@ -276,9 +276,13 @@ def _ending(run: _Run, event: RunEndEvent) -> str:
     if event.status is RunStatus.STOPPED:
         return f"■ {run.name} stopped"
     reason = first_line(event.error or "")
-    if not reason and run.is_map:
-        reason = f"{run.failed} of {plural(run.done if run.total is None else run.total, 'item')}"
-    return f"✗ {run.name} failed: {reason}" if reason else f"✗ {run.name} failed"
+    outcome = "partial" if event.status is RunStatus.PARTIAL else "failed"
+    return f"✗ {run.name} {outcome}: {reason}" if reason else f"✗ {run.name} {outcome}"
+
+
+def _counted(run: _Run, text: str) -> str:
+    """Return the last line about a run; of a map, with how many items have ended and failed."""
+    return f"{text} ({run.count})" if run.is_map else text
 
 
 def _line(text: str) -> str:

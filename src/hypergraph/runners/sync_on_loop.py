@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from hypergraph.engine.async_kernel import AsyncKernel
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
+from hypergraph.exceptions import CALLED_AT, calling_line
 from hypergraph.executors.dispatch import ExecutorChoice, NodeExecutors
 from hypergraph.graph.graph import Graph
 from hypergraph.runners.async_ import Handover
@@ -28,7 +30,7 @@ def kernel_for(executor: ExecutorChoice, graph: Graph) -> AsyncKernel:
 
 def finish_on_loop(run: Run | MapRun, work: Coroutine[Any, Any, None]) -> None:
     """Drive a coroutine of a run to its end."""
-    with _private_loop(run) as drive:
+    with _private_loop(run, calling_line()) as drive:
         drive(work)
 
 
@@ -39,19 +41,23 @@ def steps_on_loop(run: Run | MapRun, work: Coroutine[Any, Any, None], handover: 
     async def next_one() -> Any:
         return await anext(taken, _OVER)
 
-    with _private_loop(run) as drive:
+    with _private_loop(run, calling_line()) as drive:
         while (thing := drive(next_one())) is not _OVER:
             yield thing
 
 
 @contextmanager
-def _private_loop(run: Run | MapRun) -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
+def _private_loop(
+    run: Run | MapRun, line: tuple[str, int]
+) -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
+    context = copy_context()
+    context.run(CALLED_AT.set, line)
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
 
         def drive(work: Coroutine[Any, Any, Any]) -> Any:
             if not _is_on_loop():
-                return runner.run(work)
-            future = in_thread(lambda: runner.run(work))
+                return runner.run(work, context=context)
+            future = in_thread(lambda: runner.run(work, context=context))
             try:
                 return future.result()
             except KeyboardInterrupt:

@@ -13,6 +13,7 @@ from typing import Any
 
 from hypergraph.values.libraries import installed
 from hypergraph.values.tags import Blob, Parts, checked
+from hypergraph.values.undecodable import refusal, with_public_text
 
 NAMES = frozenset({"ndarray", "npscalar"})
 _DTYPE = re.compile(
@@ -34,9 +35,9 @@ def to_parts(value: Any) -> tuple[str, Parts] | None:
         return None
     dtype = value.dtype
     if dtype.char in _LONG:
-        raise TypeError(f"its dtype {dtype} is another one on other machines")
+        raise refusal(f"its dtype {dtype} is another one on other machines")
     if dtype.metadata:
-        raise TypeError("the metadata of its dtype would be lost")
+        raise refusal("the metadata of its dtype would be lost")
     exact = _DTYPE.fullmatch(dtype.str) and numpy.dtype(dtype.str) == dtype
     if type(value) is numpy.ndarray:
         if exact:
@@ -47,9 +48,12 @@ def to_parts(value: Any) -> tuple[str, Parts] | None:
             return "ndarray", {**parts, "layout": layout} if layout else parts
     elif exact and numpy.dtype(dtype.str).type is type(value):
         if dtype.char in _TEXTS and value[-1:] in ("\0", b"\0"):
-            raise TypeError("numpy would cut off the NUL at its end")
+            raise refusal("numpy would cut off the NUL at its end")
         return "npscalar", {"dtype": dtype.str, "v": value.tobytes()}
-    raise TypeError(f"its dtype {dtype} is not plain memory")
+    if dtype.char == "O":
+        raise refusal("its dtype object is not plain memory; store it as a list: array.tolist()")
+    text = "is not plain memory"  # a dtype with fields has their names, which are part of the value
+    raise with_public_text(TypeError(f"its dtype {dtype} {text}"), f"its dtype {text}")
 
 
 def from_parts(tag: str, dtype: Any, v: object, shape: object = (), layout: object = "") -> Any:

@@ -24,6 +24,8 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast, overload
 
 import msgspec
 
+from hypergraph.values.undecodable import refusal, with_public_text
+
 C = TypeVar("C", bound=type[Any])
 _FLAG_BITS = 1024
 _MAIN = "__main__"  # the module of a script, which has another name where it is imported
@@ -53,7 +55,8 @@ def _state(value: Any, fields: Iterable[str]) -> dict[str, Any]:
         if not isinstance(inspect.getattr_static(type(value), name, None), functools.cached_property)
     )
     if lost:
-        raise TypeError(f"it has attributes that are not fields: {', '.join(lost)}")
+        text = "it has attributes that are not fields"
+        raise with_public_text(TypeError(f"{text}: {', '.join(lost)}"), text)
     return held
 
 
@@ -61,7 +64,7 @@ def _fields_parts(names: tuple[str, ...], value: Any) -> dict[str, Any]:
     held = _state(value, names)  # what an attribute shows may be something else, made by a descriptor
     unset = [name for name in names if name not in held and not hasattr(value, name)]
     if unset:
-        raise TypeError(f"its field {unset[0]!r} is not set")
+        raise refusal(f"its field {unset[0]!r} is not set")
     return {"v": {name: held[name] if name in held else getattr(value, name) for name in names}}
 
 
@@ -186,7 +189,7 @@ def _enum_kind(cls: type[Any]) -> Kind:
 
     def to_parts(value: Any) -> dict[str, Any]:
         if not flags and cls.__members__.get(value._name_) is not value:
-            raise TypeError("it is not a member of its enum")
+            raise refusal("it is not a member of its enum")
         return {"v": value._value_ if flags else value._name_}
 
     def from_parts(v: object) -> Any:

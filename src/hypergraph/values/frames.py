@@ -15,7 +15,7 @@ from typing import Any
 from hypergraph.values.libraries import installed
 from hypergraph.values.limits import memory_for
 from hypergraph.values.tags import Blob, Parts, checked
-from hypergraph.values.undecodable import with_public_text
+from hypergraph.values.undecodable import refusal, with_public_text
 
 NAMES = frozenset({"frame"})
 _LONGEST = 64  # characters of a frequency
@@ -43,7 +43,7 @@ def to_parts(value: Any) -> tuple[str, Parts] | None:
     if kind is None:
         return None
     if kind == "pandas" and value.attrs:
-        raise TypeError("its attrs would be lost; clear them, or return them as a separate output")
+        raise refusal("its attrs would be lost; clear them, or return them as a separate output")
     try:
         table = _table(kind, value)
         data = _to_stream(table)
@@ -73,7 +73,7 @@ def _refused(kind: str, value: Any, why: str) -> TypeError:
     elif not value.flags.allows_duplicate_labels:
         text = "its flags would be lost; clear them with set_flags(allows_duplicate_labels=True)"
     if text:
-        return with_public_text(TypeError(text), text)
+        return refusal(text)
     for number, name in enumerate(value.columns):
         column = value.iloc[:, number].reset_index(drop=True)
         if not _comes_back(column.to_frame()):

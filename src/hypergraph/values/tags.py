@@ -21,6 +21,7 @@ from uuid import UUID, SafeUUID
 
 from hypergraph.values.libraries import only_installed
 from hypergraph.values.limits import check_hashes
+from hypergraph.values.undecodable import refusal, with_public_text
 
 T = TypeVar("T")
 Parts = dict[str, Any]
@@ -98,7 +99,7 @@ def _make_complex(v: object) -> complex:
 def _fraction_parts(value: Fraction) -> Parts:
     parts = [value.numerator, value.denominator]
     if any(part.bit_length() > _FRACTION_BITS for part in parts):
-        raise TypeError(f"a fraction of more than {_FRACTION_BITS} bits")
+        raise refusal(f"a fraction of more than {_FRACTION_BITS} bits")
     return {"v": parts}
 
 
@@ -128,7 +129,8 @@ def _make_zone(v: object) -> zoneinfo.ZoneInfo:
 
 def _zone_parts(value: zoneinfo.ZoneInfo) -> Parts:
     if value.key not in _zones():
-        raise TypeError(f"the time zone {value.key!r} cannot be found by its name")
+        text = "cannot be found by its name"
+        raise with_public_text(TypeError(f"the time zone {value.key!r} {text}"), f"the time zone {text}")
     return {"v": value.key}
 
 
@@ -193,7 +195,7 @@ def _make_uuid(v: object, safe: object = None) -> UUID:
 def _path_parts(value: pathlib.PurePath) -> Parts:
     text = str(value)
     if len(text) > _LONGEST_PATH or type(value)(text) != value:
-        raise TypeError("its text is a different path")
+        raise refusal("its text is a different path")
     return {"v": text}
 
 

@@ -32,7 +32,13 @@ from hypergraph.values.classes import (
 )
 from hypergraph.values.limits import LONGEST_TEXT, check_hashes
 from hypergraph.values.tags import HIGHEST, LOWEST
-from hypergraph.values.undecodable import Undecodable, UnknownClassError, plain_text, with_public_text
+from hypergraph.values.undecodable import (
+    Undecodable,
+    UnknownClassError,
+    plain_text,
+    refusal,
+    with_public_text,
+)
 
 MARK = "$"
 MAX_DEPTH = 100  # a tree is at most twice as deep; reading it is recursive and has to fit on the stack
@@ -203,8 +209,7 @@ class Writer:
             if not self._lossy:
                 is_unknown = type(error) is UnknownClassError
                 refusal = UnknownClassError if is_unknown else TypeError
-                is_advice = reason in (_PLAIN_DATA, frames.advice(type(value)))
-                public = reason if is_missing or is_unknown or is_advice else plain_text(error)
+                public = reason if is_missing or is_unknown else plain_text(error)
                 keyed = plain_text(error, keys=True)
                 raise self._refused(refusal, value, where, reason, public, keyed=keyed) from error
             return self.write(safe_text(value), where, depth)
@@ -267,11 +272,11 @@ def _to_parts(value: Any) -> tuple[str, tags.Parts]:
         parts = {"of": name_of(kind), **shape.to_parts(value)}
         return "object", parts if version == 1 else {**parts, "version": version}
     if advice := frames.advice(kind):
-        raise TypeError(advice)
+        raise refusal(advice)
     for base in kind.__mro__[1:]:
         if base in tags.BY_TYPE or base in (list, dict):
-            raise TypeError(f"a subclass of {base.__name__} would come back as a plain {base.__name__}")
-    raise TypeError(_PLAIN_DATA)
+            raise refusal(f"a subclass of {base.__name__} would come back as a plain {base.__name__}")
+    raise refusal(_PLAIN_DATA)
 
 
 def _is_utf8(text: str) -> bool:

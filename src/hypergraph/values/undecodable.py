@@ -28,6 +28,11 @@ def with_public_text(error: Error, text: str, keyed: str | None = None) -> Error
     return error
 
 
+def refusal(text: str) -> TypeError:
+    """Return the error for a value that is not stored; its text quotes nothing of the value."""
+    return with_public_text(TypeError(text), text)
+
+
 def public_text(error: Exception, *, keys: bool = False) -> str:
     """Return the name of the error, with a text only where that quotes nothing of a value.
 

@@ -46,7 +46,7 @@ def check(store: SqlStore) -> CheckView:
     Raises:
         CheckpointError: the store cannot be read at all.
     """
-    references = list(store.backend.artifact_references())
+    references = dict.fromkeys(store.backend.artifact_references())  # several values may share an artifact
     found = _Findings()
     found.add_all("the file", store.backend.find_damage())
     values = store.backend.inspect(lambda connection: count_of(connection, "vals"))

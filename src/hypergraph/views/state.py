@@ -90,7 +90,7 @@ def value(
     """Return one value of the state, or a part of it; see `values.describe`.
 
     Items of an appended list come with the steps that added them. Of a map it is the list of the values of
-    its items, in their order; null where an item has no such value.
+    its items, in their order; null where an item has no such value, or only one made from earlier inputs.
 
     Raises:
         Problem: the workflow, superstep, value or part does not exist; close names are listed.
@@ -148,7 +148,11 @@ def _column(store: Checkpointer, wf: str, key: str) -> list[Any]:
     ]
     if not any(payload is not None for _, payload in found):
         return []
-    return [None if payload is None else store.encoding.value(item, payload) for item, payload in found]
+    current = [
+        (item, checkpointers.Turns.without_left(store, item, [payload] if payload is not None else []))
+        for item, payload in found
+    ]
+    return [store.encoding.value(item, payloads[0]) if payloads else None for item, payloads in current]
 
 
 def state_payloads(store: Checkpointer, wf: str, at: int | None) -> Mapping[str, Payload]:

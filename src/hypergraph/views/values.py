@@ -111,7 +111,8 @@ def _table(value: Any) -> Content | None:
         return None
     if hasattr(value, "iloc"):
         # Column by column: a row of a frame has one type for all.
-        row: Callable[[int], Any] = lambda place: {k: _plain(c.iloc[place]) for k, c in value.items()}  # noqa: E731
+        cells = [*_labels(value.index, set(columns)), *((key, column.iloc) for key, column in value.items())]
+        row: Callable[[int], Any] = lambda place: {key: _plain(at[place]) for key, at in cells}  # noqa: E731
     elif callable(getattr(value, "row", None)):
         row = lambda place: value.row(place, named=True)  # noqa: E731
     elif hasattr(value, "column_names"):  # Arrow
@@ -119,6 +120,22 @@ def _table(value: Any) -> Content | None:
     else:
         return None
     return _by_place(size, row)
+
+
+def _labels(index: Any, taken: set[Any]) -> list[tuple[Any, Any]]:
+    """Return the labels of rows of pandas as columns before the others; none if they only count the rows."""
+    if index.name is None and type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1):
+        return []
+    found = []
+    for level, name in enumerate(index.names):
+        label = f"level_{level}" if index.nlevels > 1 else "index"
+        if name is not None:
+            label = name
+        while label in taken:
+            label = f"{label} (index)"
+        taken.add(label)
+        found.append((label, index.get_level_values(level)))
+    return found
 
 
 def _array(value: Any) -> Content | None:

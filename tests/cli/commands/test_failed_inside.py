@@ -139,6 +139,7 @@ def test_a_list_of_failed_runs_tells_of_failures_that_it_does_not_list(said: Sai
     seen = said("ls", "--status", "failed")
     assert "No workflow matches --status failed. There is 1 workflow." in seen
     assert "1 other workflow with failures inside: hypergraph ls" in seen
+    assert "1 other workflow with failures inside: hypergraph ls" in said("ls", "--status", "partial")
     many = ("--map-over", "n", "--error-handling", "continue")
     said("run", f"{__name__}:ONE", "n=[2, 4]", "--id", "batch", *many)
     assert "1 map with failed items: --status partial" in said("ls", "--status", "failed")

@@ -112,6 +112,7 @@ def test_a_check_finds_damaged_values_rows_and_lost_artifacts(tmp_path: Path) ->
 
     store = SqliteCheckpointer(tmp_path / "x.db")
     SyncRunner(checkpointer=store).run(Graph([grow]), n=1, workflow_id="big")
+    SyncRunner(checkpointer=store).run(Graph([grow]), n=1, workflow_id="same")
     assert check(store)["items"] == []
     assert (database(store)["artifacts"], check(store)["artifacts"]) == (1, 1)  # the lock is none
     with sqlite3.connect(store.backend.location) as connection:

@@ -128,6 +128,16 @@ def test_a_map_lists_failed_items_first_and_is_run_again_for_the_rest(shop: RunC
     assert (done["status"], [item["status"] for item in done["items"]]) == ("completed", ["completed"] * 3)
 
 
+def test_a_map_with_a_key_is_resumed_with_its_list(shop: RunCli) -> None:
+    mapped = ("--map-over", "n", "--key", "n", "--error-handling", "continue")
+    shop("run", "shop:math", "n=[1, -2, 3]", *mapped, "--id", "m", code=1)
+    refused = shop("resume", "m", code=2).err
+    assert "is a map with a key: give its list again" in refused
+    assert "resume m shop:math KEY=VALUES --map-over KEY --key KEY" in refused
+    shop("run", "shop:math", "n=[1, 3]", *mapped, "--id", "m", "--resume")  # completed, one failed inside
+    assert "resume m KEY=VALUES --map-over KEY --key KEY" in shop("show", "m").out
+
+
 def test_a_map_is_resumed_with_the_items_that_are_stored(shop: RunCli) -> None:
     mapped = ("n=[1, -2, 3]", "--map-over", "n", "--error-handling", "continue")
     shop("run", "shop:math", *mapped, "--id", "m", code=1)

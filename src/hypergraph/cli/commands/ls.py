@@ -77,9 +77,9 @@ def _runs_inside(lists: Lists, graph: str | None) -> list[str]:
 
 
 def _failed_beside(lists: Lists, filters: Mapping[str, Any]) -> list[str]:
-    """Return lines about what --status failed does not list: runs that did not fail, of which parts did."""
+    """Return lines about what a list of failures lacks: runs that did not fail, of which parts did."""
     wanted = _each(filters["status"])
-    if "failed" not in wanted:
+    if "failed" not in wanted and "partial" not in wanted:
         return []
     is_listed = "partial" in wanted
     partial = 0 if is_listed else workflows(lists, **{**filters, "status": ["partial"]}, limit=1)["total"]

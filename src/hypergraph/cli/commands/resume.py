@@ -70,7 +70,8 @@ def resume(call: Call) -> Reply:
     listed = _stored_list(store, workflow_id, order)
     if listed is None:
         hint = f"Completed items do not run again: {whole}"
-        raise Problem(USAGE, f"Workflow {workflow_id!r} is a map: it needs --map-over", hint)
+        lacks = "map with a key: give its list again" if has_keys else "map: it needs --map-over"
+        raise Problem(USAGE, f"Workflow {workflow_id!r} is a {lacks}", hint)
     order.values.update(listed)
     order.options.update(map_over=list(listed), map_mode="zip")
     _refuse_lacking(store, order, whole)
