@@ -208,10 +208,10 @@ class Writer:
             reason = str(error) if own else f"its content cannot be read: {error!r}"
             if not self._lossy:
                 is_unknown = type(error) is UnknownClassError
-                refusal = UnknownClassError if is_unknown else TypeError
+                raised = UnknownClassError if is_unknown else TypeError
                 public = reason if is_missing or is_unknown else plain_text(error)
                 keyed = plain_text(error, keys=True)
-                raise self._refused(refusal, value, where, reason, public, keyed=keyed) from error
+                raise self._refused(raised, value, where, reason, public, keyed=keyed) from error
             return self.write(safe_text(value), where, depth)
         return self._tagged(tag, parts, where, depth)
 
