@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hypergraph import Graph, SyncRunner, node
+from hypergraph import Graph, NodeContext, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.checkpointers.records import Commit
 from hypergraph.checkpointers.sqlite.database import Database
@@ -71,6 +71,26 @@ def test_it_leaves_the_rows_of_the_long_way(tmp_path: Path, monkeypatch: pytest.
     assert all(used)
     monkeypatch.setattr(Database, "write_usual", lambda *_: False)
     stored(tmp_path / "long.db")
+    assert steps_and_values(tmp_path / "short.db") == steps_and_values(tmp_path / "long.db")
+
+
+@node(output_name="paid", transaction=True)
+def pay(amount: int, ctx: NodeContext) -> int:
+    ctx.connection.execute("CREATE TABLE paid AS SELECT ? AS amount", (amount,))
+    return amount
+
+
+def test_so_does_the_commit_of_a_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = Graph([pay])
+    row_of: list[Any] = []
+    monkeypatch.setattr(
+        "hypergraph.checkpointers.sqlite.store.usual_row",
+        lambda commit: row_of.append(usual_row(commit)) or row_of[-1],
+    )
+    SyncRunner(checkpointer=SqliteCheckpointer(tmp_path / "short.db")).run(graph, amount=3, workflow_id="w")
+    assert any(row is not None for row in row_of)
+    monkeypatch.setattr("hypergraph.checkpointers.sqlite.store.usual_row", lambda _: None)
+    SyncRunner(checkpointer=SqliteCheckpointer(tmp_path / "long.db")).run(graph, amount=3, workflow_id="w")
     assert steps_and_values(tmp_path / "short.db") == steps_and_values(tmp_path / "long.db")
 
 

@@ -368,13 +368,17 @@ class SqlBackend(Backend):
                 raise Raised(error) from None
             finally:
                 user.end()
-            writes.commit(connection, found[-1][0], self.database)
+            self._commit(connection, found[-1][0])
 
         try:
             self._transacted(work, found)
         except Raised as raised:
             reraise(raised.error)
         return found[-1]
+
+    def _commit(self, connection: Connection, commit: Commit) -> None:
+        """Write a commit in a transaction that has begun."""
+        writes.commit(connection, commit, self.database)
 
     @abstractmethod
     def _transacted(self, work: Callable[[Connection], None], found: Sequence[tuple[Commit, Any]]) -> None:

@@ -22,6 +22,7 @@ from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.columns import EPOCH, MICROSECOND, NONSENSE, Row, corrupt
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
 from hypergraph.checkpointers.sql.writes import copy_artifacts, text, versions_text
+from hypergraph.checkpointers.sqlite import usual
 from hypergraph.checkpointers.sqlite.database import Database, Locked, database_at
 from hypergraph.checkpointers.sqlite.migrations import MIGRATIONS, number
 from hypergraph.checkpointers.sqlite.reading import Connection, inspector_at
@@ -198,6 +199,18 @@ class SqliteBackend(SqlBackend):
         )
         if commit.status is not None:
             self._settle(commit)
+
+    def _commit(self, connection: Any, commit: Commit) -> None:
+        row, claim = usual_row(commit), commit.claim
+        if row is not None and (claim.key, claim.fence) in self.database.locks.held:
+            try:
+                connection.execute(usual.WRITE, row)
+            except sqlite3.Error as error:  # only this statement is undone; the long way says what is wrong
+                if connection.interrupted(error):
+                    raise
+            else:
+                return
+        super()._commit(connection, commit)
 
     def _transacted(self, work: Callable[[Connection], None], found: Sequence[tuple[Commit, Any]]) -> None:
         self.database.write(work, look=False)
