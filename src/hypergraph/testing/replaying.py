@@ -22,7 +22,7 @@ from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.checkpointers.view import view_of
 from hypergraph.display import Block, Table, as_text, did_you_mean, first_line, plural
 from hypergraph.durability.code_changes import changed_nodes, refuse_other_graph, refuse_other_rules
-from hypergraph.durability.history import Replay, Stored, stored_in
+from hypergraph.durability.history import Replay, Stored, asks_for_others, stored_in
 from hypergraph.engine.admission import Admission, admit
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.options import RunOptions
@@ -418,6 +418,9 @@ class Walk:
         for record in stored.waiting:
             if record.node_name not in plan.index:
                 cause = "its question is open, and it is not in the graph"
+                yield deviation("course", record.node_name, cause, record.round)
+            elif asks_for_others(node := admission.graph.wiring.nodes[record.node_name], record):
+                cause = f"its question is open, and it asks for {', '.join(node.data_outputs)} now"
                 yield deviation("course", record.node_name, cause, record.round)
         records = {
             (plan.index[record.node_name], record.superstep): record
