@@ -337,7 +337,7 @@ def test_another_course_is_refused_unless_it_is_accepted(store: Any) -> None:
     run = only(migrate(store, new))
     assert (run.outcome, run.node, run.reason) == (
         *("refused", "measure"),
-        "it ran, and now clean comes before it (accept=True moves it nevertheless)",
+        "it ran, and now clean comes before it (accept moves it nevertheless)",
     )
     assert store.workflow("w").version == "1"
     assert only(migrate(store, new, accept=True, dry_run=True)).outcome == "moves"
@@ -348,7 +348,7 @@ def test_a_question_whose_node_is_gone_is_refused(store: Any) -> None:
     run = only(migrate(store, Graph(nodes, name="essay", version="2")))
     assert (run.node, run.reason) == (
         "ask",
-        "its question is open, and it is not in the graph (accept=True moves it nevertheless)",
+        "its question is open, and it is not in the graph (accept moves it nevertheless)",
     )
 
 
@@ -585,7 +585,7 @@ def test_a_removed_node_that_ran_moves_with_formerly() -> None:
         essay("1", FunctionNode(check, "check", "checked")), topic="tea", workflow_id="w"
     )
     (refused,) = migrate(store, essay("2"), dry_run=True).refused
-    assert refused.text.removesuffix(" (accept=True moves it nevertheless)").endswith(
+    assert refused.text.removesuffix(" (accept moves it nevertheless)").endswith(
         "it ran, and is not in the graph; if it was removed, pass formerly={'check': None}"
     )
     (moved,) = migrate(store, essay("2", formerly={"check": None})).runs

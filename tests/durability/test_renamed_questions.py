@@ -72,9 +72,7 @@ def test_an_answer_under_a_former_name_is_not_lost(around: str) -> None:
 def test_an_answer_under_the_name_of_today_takes_its_place(around: str, recwarn: Any) -> None:
     store, runner, was = asked(around)
     store.answer("w", was, False, by="ann")
-    result = runner.run(
-        asking("ruling", around), {was.replace("verdict", "ruling"): True}, workflow_id="w"
-    )
+    result = runner.run(asking("ruling", around), {was.replace("verdict", "ruling"): True}, workflow_id="w")
     assert result["end"] == ended(around)
     assert not [str(each.message) for each in recwarn if "not used" in str(each.message)]
 
@@ -91,6 +89,7 @@ def test_migrate_names_a_question_with_another_name(around: str) -> None:
     store, _, _ = asked(around)
     (run,) = migrate(store, asking("ruling", around), dry_run=True).runs
     assert run.outcome == "refused"
-    assert run.reason is not None and "its question is open, and it asks for ruling now" in run.reason
+    assert run.reason is not None
+    assert "its question is open, and it asks for ruling now" in run.reason
     named = asking("ruling", around, formerly={"verdict": "ruling"})
     assert migrate(store, named, dry_run=True).ok

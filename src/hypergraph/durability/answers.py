@@ -598,7 +598,8 @@ def refuse_outworn(
     """Raise InvalidAnswerError for a stored answer, or signal, that is not of the type asked for today.
 
     GraphChangedError is raised for one that is asked for under another name. It is refused before anything
-    runs: the step would fail, and its answer would be lost for code that takes it. The keys of such answers that the call has `given` anew are returned.
+    runs: the step would fail, and its answer would be lost for code that takes it. The keys of such answers
+    that the call has `given` anew are returned.
     """
     found: set[str] = set()
     for question in asked:
@@ -634,8 +635,8 @@ def _refuse_unused_name(
     renamed = [f"if it was renamed, pass formerly={dict(zip(was, now, strict=True))} to its Graph"]
     ways = [*(renamed if len(was) == len(now) else ()), f"pass {', '.join(map(repr, keys))} to this call"]
     raise GraphChangedError(
-        f"Workflow {workflow_id!r}: {', '.join(map(repr, question.keys))} has been answered{_by(question)}, and "
-        f"node {question.pause.node_name!r} asks for {', '.join(map(repr, keys))} now.\n"
+        f"Workflow {workflow_id!r}: {', '.join(map(repr, question.keys))} has been answered{_by(question)}, "
+        f"and node {question.pause.node_name!r} asks for {', '.join(map(repr, keys))} now.\n"
         f"Nothing ran, and the answer is kept. How to fix: {'; or '.join(ways)}.",
         workflow_id=workflow_id,
     )

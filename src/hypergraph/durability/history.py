@@ -97,6 +97,7 @@ class ResumeState:
     remade: list[Step] = field(default_factory=list)  # what runs first, because values it made were not kept
     kept: dict[int, dict[str, Any]] = field(default_factory=dict)  # by step of `remade`: what stays as it was
     lost: dict[str, str] = field(default_factory=dict)  # node -> why values it made are not there
+    unreadable: dict[str, Undecodable] = field(default_factory=dict)  # results that nothing makes again
     reopened: set[int] = field(default_factory=set)  # nested graphs of which only changed nodes run again
     waiting: dict[str, StepRecord] = field(default_factory=dict)  # open questions, by node
     displaced: int = 0  # those of them that come later now, because new nodes lead to them

@@ -157,7 +157,9 @@ def goes_on_inside(
                 return True
         is_deep = any(inner.nested_graph is not None for inner in node.graph.iter_nodes())
         for each in found:
-            if each.status is not WorkflowStatus.PAUSED or not (is_deep or each.node_hashes != node_hashes(node.graph)):
+            if each.status is not WorkflowStatus.PAUSED or not (
+                is_deep or each.node_hashes != node_hashes(node.graph)
+            ):
                 continue
             stored = stored_in(store, each.id, node.graph)
             if stored is not None and (
@@ -396,10 +398,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         for r in waiting
         if not (past.given_up >> plan.index.get(r.node_name, 0) & 1 or _asks_otherwise(run, r))
     }
-    for index in anew:
-        if plan.steps[index].name not in past.waiting:  # asked under other names
-            standing.pending |= standing.asking & 1 << index
-            standing.asking &= ~(1 << index)
+    _put_again(standing, [index for index in anew if plan.steps[index].name not in past.waiting])
     known = stored.records if stored.summary is None else None  # a long history is read when its log is
     past.load_rows = partial(_rows, run, store, stored.workflow.id, known, outside)
     _ask_again(run, past.waiting.values(), store, stored.workflow)
@@ -427,6 +426,13 @@ def _asks_otherwise(run: Run, asked: StepRecord) -> bool:
     if index is None or not asks_for_others(run.plan.steps[index].node, asked):
         return False
     return not run.answers.keys() >= set(run.plan.steps[index].outputs)
+
+
+def _put_again(standing: Standing, indexes: Iterable[int]) -> None:
+    """Let questions be asked anew that are not open any more."""
+    for index in indexes:
+        standing.pending |= standing.asking & 1 << index
+        standing.asking &= ~(1 << index)
 
 
 def _refuse_lost_choice(run: Run, stored: Stored, replay: Replay, reached: int) -> None:
@@ -727,8 +733,7 @@ def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer, wo
         answered = any(name in run.answers for name in step.outputs)
         is_ripe = is_due(record.pause) or has_signal(store, record)
         if step.kind != "interrupt" or answered or is_ripe:
-            standing.pending |= standing.asking & 1 << index
-            standing.asking &= ~(1 << index)
+            _put_again(standing, [index])
         elif ahead >> index & 1:
             if not standing.asking >> index & 1:  # else a decision since then counts for its next run
                 standing.restart(index)
@@ -791,6 +796,10 @@ def _restore_values(
     remaking = _Remaking(run, stored, replay, lost, store)
     run.resumed.remade = remaking.steps(wanted)
     run.resumed.kept = {step.index: remaking.kept(step, store) for step in run.resumed.remade}
+    results = {*run.admission.returns} if run.parent is None else set()
+    run.resumed.unreadable = {
+        name: each.found for name, each in lost.items() if each.found and name in results
+    }
     run.resumed.lost = {found.record.node_name: found.reason for found in lost.values() if found.record}
 
 
