@@ -345,7 +345,8 @@ def line_for(name: str, classes: Iterable[Classes] = ()) -> str:
     is_local = module == _MAIN or "<" in qualname
     first = qualname.partition(".")[0]
     there = sys.modules.get(module)
-    is_there = there is not None and kind_of(cast(type[Any], _at(vars(there), qualname))) is not None
+    found = None if there is None else _at(vars(there), qualname)
+    is_there = found is not None and kind_of(found) is not None
     elsewhere = {other for some in classes for other in some.names_for(qualname)} - {name}
     if not is_there and len(elsewhere) == 1:
         module = elsewhere.pop().partition(":")[0]
@@ -356,10 +357,10 @@ def line_for(name: str, classes: Iterable[Classes] = ()) -> str:
     return start + ("" if is_local else f"from {module} import {first}; ") + f"register({qualname})"
 
 
-def upgrade_line(cls: type[Any]) -> str:
+def upgrade_line(cls: type[Any], stored: Any = None) -> str:
     """Return the line of code that leads stored objects of a class to its fields of today."""
     version = version_of(cls)
-    takes = "name" if issubclass(cls, enum.Enum) else "fields"
+    takes = "name" if issubclass(cls, enum.Enum) and type(stored) is str else "fields"
     return f"register({cls.__qualname__}, version={version + 1}, upgrade={{{version}: function_of_{takes}}})"
 
 

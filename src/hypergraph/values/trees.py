@@ -378,7 +378,9 @@ class Reader:
             return rebuilt(cast(type[Any], cls), kind, **parts)
         except Exception as error:  # the class may have changed
             self._unknown[name] = None
-            line = f"; add: {upgrade_line(cast(type[Any], cls))}" if type(error) is OtherFieldsError else ""
+            line = ""
+            if type(error) is OtherFieldsError:
+                line = f"; add: {upgrade_line(cast(type[Any], cls), parts.get('v'))}"
             raise ValueError(f"an object of {name} cannot be rebuilt: {error}{line}") from error
 
 
