@@ -398,7 +398,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         for r in waiting
         if not (past.given_up >> plan.index.get(r.node_name, 0) & 1 or _asks_otherwise(run, r))
     }
-    _put_again(standing, [index for index in anew if plan.steps[index].name not in past.waiting])
+    _put_again(standing, [plan.index[r.node_name] for r in waiting if _asks_otherwise(run, r)])
     known = stored.records if stored.summary is None else None  # a long history is read when its log is
     past.load_rows = partial(_rows, run, store, stored.workflow.id, known, outside)
     _ask_again(run, past.waiting.values(), store, stored.workflow)
