@@ -337,7 +337,7 @@ def test_another_course_is_refused_unless_it_is_accepted(store: Any) -> None:
     run = only(migrate(store, new))
     assert (run.outcome, run.node, run.reason) == (
         *("refused", "measure"),
-        "it ran, and now clean comes before it (accept=True moves it nevertheless)",
+        "it ran, and now clean comes before it (accept moves it nevertheless)",
     )
     assert store.workflow("w").version == "1"
     assert only(migrate(store, new, accept=True, dry_run=True)).outcome == "moves"
@@ -348,7 +348,22 @@ def test_a_question_whose_node_is_gone_is_refused(store: Any) -> None:
     run = only(migrate(store, Graph(nodes, name="essay", version="2")))
     assert (run.node, run.reason) == (
         "ask",
-        "its question is open, and it is not in the graph (accept=True moves it nevertheless)",
+        "its question is open, and it is not in the graph (accept moves it nevertheless)",
+    )
+
+
+def test_a_node_with_another_name_is_said_to_be_renamed_or_removed(store: Any) -> None:
+    nodes = [
+        FunctionNode(write, "compose", "draft"),
+        FunctionNode(measure, "measure", "size"),
+        InterruptNode(ask, "ask", "approved"),
+        FunctionNode(publish, "publish", "page"),
+    ]
+    run = only(migrate(store, Graph(nodes, name="essay", version="2")))
+    assert (run.node, run.reason) == (
+        "write",
+        "it ran, and is not in the graph; pass formerly={'write': 'compose'} if it was renamed, or "
+        "{'write': None} if it was removed (accept moves it nevertheless)",
     )
 
 
@@ -585,7 +600,7 @@ def test_a_removed_node_that_ran_moves_with_formerly() -> None:
         essay("1", FunctionNode(check, "check", "checked")), topic="tea", workflow_id="w"
     )
     (refused,) = migrate(store, essay("2"), dry_run=True).refused
-    assert refused.text.removesuffix(" (accept=True moves it nevertheless)").endswith(
+    assert refused.text.removesuffix(" (accept moves it nevertheless)").endswith(
         "it ran, and is not in the graph; if it was removed, pass formerly={'check': None}"
     )
     (moved,) = migrate(store, essay("2", formerly={"check": None})).runs
@@ -671,7 +686,8 @@ def test_a_call_that_must_not_be_repeated_is_not_moved_to_make_more(on_ambiguous
         program("1", "draft"), topic="tea", workflow_id="w", error_handling="continue"
     )
     new = program("2", "draft", "size")
-    assert "accept=True" in (only(migrate(store, new)).reason or "")
+    hint = "it makes size" + (" (accept moves it nevertheless)" if on_ambiguous else "")
+    assert only(migrate(store, new)).reason == hint
     found = only(migrate(store, new, accept=True))
     if on_ambiguous is None:
         assert found.outcome == "refused"

@@ -328,7 +328,9 @@ class _Move:
         if found.first is not None and found.first.kind == "refused":
             raise _Refusal(found.first.cause, found.first.node)
         if found.first is not None and not self.accept:
-            raise _Refusal(f"{found.first.cause} (accept=True moves it nevertheless)", found.first.node)
+            moves = replace(self, accept=True)._judged(workflow, about).outcome != "refused"
+            hint = " (accept moves it nevertheless)" if moves else ""
+            raise _Refusal(f"{found.first.cause}{hint}", found.first.node)
         if found.changed and self.code_change == "error":
             raise _Refusal("its code has changed, and its results are recorded", ", ".join(found.changed))
         refuse_outworn(self.store, named, workflow.id, self.store.questions(workflow.id))
@@ -405,7 +407,7 @@ class _Move:
                 refuse_defaults(run, stored)
             except GraphChangedError as error:
                 reason = _reason(error, workflow.id)
-                raise _Refusal(f"{reason} (accept=True moves it nevertheless)") from error
+                raise _Refusal(f"{reason} (accept moves it nevertheless)") from error
         for child in children:
             node = graph.wiring.nodes.get(child.node_name or "")
             if node is None or node.nested_graph is None:

@@ -307,3 +307,24 @@ def test_a_node_inserted_before_a_changed_one_is_named(durable: On, place: Place
     if place is mapped:  # the failed item may have kept others from running
         return
     assert "New nodes" not in told(durable, place(screen, left_now.with_name("left"), ask, use))
+
+
+# -- of a nested graph, what takes its results ------------------------------------------------------------
+
+
+def test_a_nested_node_that_runs_again_for_what_the_graph_around_takes_is_named(durable: On) -> None:
+    @node(output_name="c")
+    def last(a: str) -> str:
+        called("last")
+        return a
+
+    def whole(*nodes: Any, lift: str) -> Graph:
+        inner = Graph(list(nodes), name="in").as_node(lift=(lift,)).with_outputs({lift: "result"})
+        return Graph([inner], name="g")
+
+    down.add("last")
+    durable.run(whole(left, last, lift="c"), x="x", workflow_id="w", error_handling="continue")
+    calls.clear()
+    text = told(durable, whole(left.with_outputs(a="c"), lift="c"))
+    assert calls == ["left"]
+    assert "But 'in/left' runs again for 'c', which it did not make when it ran, before 'in'." in text

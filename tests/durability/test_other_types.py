@@ -134,7 +134,7 @@ def as_model(hint: Any, lines: Any) -> Any:
 @pytest.mark.parametrize("kind", [as_dataclass, as_struct, as_model], ids=lambda kind: kind.__name__)
 def test_a_field_whose_type_has_changed_is_named(kind: Any) -> None:
     before, now = kind(int, list[int]), kind(list[int], list[int])
-    with pytest.raises(ValueUnreadableError, match=r"value\.amount is 5|value is .*amount"):
+    with pytest.raises(ValueUnreadableError, match=r"value\.amount is 5|value does not fit .*amount"):
         resumed(before, before(amount=5, lines=[1]), now)
     wider = kind(int | str, list[int])
     assert resumed(before, before(amount=5, lines=[1]), wider).amount == 5
@@ -341,3 +341,64 @@ def test_an_answer_in_the_fields_of_an_older_version_is_not_taken_for_one_of_tod
     (run,) = migrate(store, claims(new), dry_run=True).refused
     assert "of version 1 then" in (run.reason or "")
     assert runner.run(claims(old), workflow_id="w")["paid"] == 800
+
+
+class Form(TypedDict):
+    x: int
+
+
+@dataclass
+class FormAsObject:
+    x: int
+
+
+FormAsObject.__name__ = FormAsObject.__qualname__ = "Form"
+FormAsModel = pydantic.create_model("Form", x=(int, ...))
+FormAsModel.__qualname__ = "Form"
+
+
+@pytest.mark.parametrize("now", [FormAsObject, FormAsModel], ids=["dataclass", "pydantic"])
+def test_a_dict_is_not_taken_for_an_object_of_the_class_that_has_its_name_now(now: Any) -> None:
+    with pytest.raises(ValueUnreadableError, match=r"value is \{'x': 1\}, of type dict; .* declares Form"):
+        resumed(Form, {"x": 1}, now)
+
+
+def test_a_key_that_is_required_by_now_is_missed() -> None:
+    some = TypedDict("Some", {"x": int}, total=False)  # noqa: UP013 - of one name
+    every = TypedDict("Some", {"x": int})  # noqa: UP013 - of one name
+    some.__qualname__ = every.__qualname__ = "Some"
+    with pytest.raises(ValueUnreadableError, match=r"value is \{\}, of type dict"):
+        resumed(some, {}, every)
+    assert resumed(some, {"x": 1}, every) == {"x": 1}
+
+
+def test_a_model_that_refuses_a_value_is_named_with_its_words() -> None:
+    before = pydantic.create_model("Size", x=(float, ...))
+    now = pydantic.create_model("Size", x=(int, ...))
+    before.__qualname__ = now.__qualname__ = "Size"
+    register(now)
+    with pytest.raises(ValueUnreadableError, match=r"value does not fit Size of node 'make': 1 validation"):
+        resumed(before, before(x=1.5), now)
+
+
+def test_migrate_names_what_a_resume_refuses_and_says_when_accept_helps() -> None:
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    with pytest.raises(Down):
+        runner.run(graph_of({"x": 1}, Form, works=False), x=1, workflow_id="w")
+    (run,) = migrate(store, graph_of({"x": 1}, FormAsObject, works=True), dry_run=True).runs
+    assert (run.outcome, run.reason) == ("refused", "its output value was dict, and is Form now")
+    accepted = migrate(store, graph_of({"x": 1}, FormAsObject, works=True), dry_run=True, accept=True)
+    assert not accepted.ok
+
+    def taking(declared: Any) -> Graph:
+        def use(form: Any) -> Any:
+            raise Down
+
+        use.__annotations__["form"] = declared
+        return Graph([FunctionNode(use, output_name="out")], name="taking")
+
+    with pytest.raises(Down):
+        runner.run(taking(Form), form={"x": 1}, workflow_id="v")
+    (run,) = migrate(store, taking(FormAsObject), ["v"], dry_run=True).runs
+    assert (run.outcome, run.reason) == ("refused", "its input form was dict, and is Form now")

@@ -267,6 +267,31 @@ def test_a_renamed_field_is_refused_with_the_class(store: Checkpointer) -> None:
     assert shop.charged == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*has changed since it was recorded")
+def test_the_call_that_ends_a_run_tells_of_a_result_that_cannot_be_read(store: Checkpointer) -> None:
+    runner, down = SyncRunner(checkpointer=store), [True]
+    old = version("number")
+
+    def charge(amount, of):  # type: ignore[no-untyped-def]
+        return of(1)
+
+    def ship(amount):  # type: ignore[no-untyped-def]
+        if down:
+            raise ConnectionError("no courier")
+        return "sent"
+
+    nodes = [FunctionNode(charge, "charge", "receipt"), FunctionNode(ship, "ship", "sent")]
+    graph = Graph(nodes, name="shop").bind(of=old)
+    runner.run(graph, amount=5, workflow_id="w", error_handling="continue")
+    down.clear()
+    today = graph.bind(of=version("reference"))
+    for _ in range(2):  # it ends, then it has ended
+        result = runner.run(today, workflow_id="w")
+        assert result["sent"] == "sent"
+        assert isinstance(result["receipt"], Undecodable)
+        assert "no field 'number'" in result["receipt"].reason
+
+
 @pytest.mark.parametrize("granularity", ["top-level", "none"])
 def test_without_steps_of_its_own_it_does_not_begin(granularity: Any) -> None:
     inner = Shop(1).graph().as_node(name="inner")

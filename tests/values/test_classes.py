@@ -349,6 +349,23 @@ def test_an_enum_member_that_is_gone_is_undecodable():
     data = JsonSerializer().serialize(enum.Enum("Status", ["GONE"], module=__name__, qualname="Status").GONE)
     found = JsonSerializer().with_types([Status]).deserialize(data)
     assert "no member 'GONE'" in found.reason
+    assert found.reason.endswith("add: register(Status, version=2, upgrade={1: function_of_name})")
+
+
+def test_a_class_that_moved_is_found_for_the_line_to_add(monkeypatch):
+    old = make_dataclass("Moved", ["x"], namespace={"__module__": "shop"})
+    new = make_dataclass("Moved", ["x"], namespace={"__module__": "office"})
+    old.__module__, new.__module__ = "shop", "office"
+    data, reader = JsonSerializer().serialize(old(1)), JsonSerializer().with_types([new])
+    start = (
+        "value: the class shop:Moved is not known here; add: from hypergraph.checkpointers import register; "
+    )
+    moved = start + "from office import Moved; register(Moved, formerly=['shop:Moved'])"
+    assert reader.deserialize(data).reason == moved
+    monkeypatch.setitem(sys.modules, "shop", types.ModuleType("shop"))
+    assert reader.deserialize(data).reason == moved
+    gone = start + "register(..., formerly=['shop:Moved']) with the class that it has become"
+    assert JsonSerializer().with_types([Status]).deserialize(data).reason == gone
 
 
 # --- objects whose fields do not say it all ------------------------------------------------------

@@ -32,13 +32,13 @@ from hypergraph.checkpointers.records import StepRecord
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import plural
 from hypergraph.durability.code_changes import CHANGED_CODE, Changes
-from hypergraph.durability.history import Stored, is_other, made_in_loops
+from hypergraph.durability.history import Stored, asks_for_others, is_other, made_in_loops
 from hypergraph.durability.resume import indexes_of, standing_of
 from hypergraph.durability.summaries import reached_at
 from hypergraph.engine.admission import ITEM, is_answer, key_in_items, name_alone, names_to_give, shortens
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.run import Run
-from hypergraph.exceptions import InvalidAnswerError, WorkflowError, warn_caller
+from hypergraph.exceptions import GraphChangedError, InvalidAnswerError, WorkflowError, warn_caller
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.structure import type_text
 from hypergraph.nodes.base import HyperNode
@@ -597,14 +597,17 @@ def refuse_outworn(
 ) -> set[str]:
     """Raise InvalidAnswerError for a stored answer, or signal, that is not of the type asked for today.
 
-    It is refused before anything runs: the step would fail, and its answer would be lost for code that takes
-    it. The keys of such answers that the call has `given` anew are returned.
+    GraphChangedError is raised for one that is asked for under another name. It is refused before anything
+    runs: the step would fail, and its answer would be lost for code that takes it. The keys of such answers
+    that the call has `given` anew are returned.
     """
     found: set[str] = set()
     for question in asked:
         node = asking_node(graph, question)
         if node is None:
             continue
+        if question.step.answer and asks_for_others(node, question.step):
+            _refuse_unused_name(workflow_id, question, node, given)
         for name, key in question.pause.response_keys.items():
             value = _kept_for(store, question, name)
             declared = node.answer_types.get(name)
@@ -617,6 +620,26 @@ def refuse_outworn(
             if question.step.answer is not None:
                 found.update(question.keys)
     return found
+
+
+def _refuse_unused_name(
+    workflow_id: str, question: Question, node: InterruptNode, given: Collection[str]
+) -> None:
+    """Raise GraphChangedError for a stored answer to a question that is asked under other names today."""
+    path, names = question.pause.path, node.data_outputs
+    keys = [".".join((*path, name)) for name in names]
+    if set(keys) <= set(given):
+        return
+    was = [name for name in question.pause.response_keys if name not in names]
+    now = [name for name in names if name not in question.pause.response_keys]
+    renamed = [f"if it was renamed, pass formerly={dict(zip(was, now, strict=True))} to its Graph"]
+    ways = [*(renamed if len(was) == len(now) else ()), f"pass {', '.join(map(repr, keys))} to this call"]
+    raise GraphChangedError(
+        f"Workflow {workflow_id!r}: {', '.join(map(repr, question.keys))} has been answered{_by(question)}, "
+        f"and node {question.pause.node_name!r} asks for {', '.join(map(repr, keys))} now.\n"
+        f"Nothing ran, and the answer is kept. How to fix: {'; or '.join(ways)}.",
+        workflow_id=workflow_id,
+    )
 
 
 def _kept_for(store: Checkpointer, question: Question, name: str) -> Any:

@@ -440,7 +440,9 @@ def _repeated(changes: Changes, anew: Collection[str]) -> Iterator[tuple[str, Ch
     A nested graph that has completed is not called again: nodes in it are, if they did not make its results.
     """
     for around, run, others in changes.everywhere(anew):
-        for again in nodes_to_repeat(run.graph, run.stored, others):
+        is_over = run.stored.workflow.status is WorkflowStatus.COMPLETED
+        outer = [] if is_over else around.split("/")[-2:-1]  # which takes the results
+        for again in nodes_to_repeat(run.graph, run.stored, others, around=outer):
             if run.graph.nodes[again.node].nested_graph is None:
                 yield f"{around}{again.node}", run, again
                 continue
@@ -504,10 +506,22 @@ def _renamed(new: Mapping[str, Changes]) -> str:
     former: dict[str, str] = {}
     for path, at in new.items():
         name = path.rpartition("/")[2]
-        node, nodes = at.graph.nodes[name], (at.stored.workflow.graph or {}).get("nodes", ())
-        gone = [each for each in nodes if each["name"] not in at.graph.nodes]
-        former |= {each["name"]: name for each in gone if tuple(each["outputs"]) == node.data_outputs}
+        former |= {old: new for old, new in renamed_nodes(at.graph, at.stored).items() if new == name}
     return f" If it is an old node under another name, pass formerly={former} to its Graph." if former else ""
+
+
+def renamed_nodes(graph: Graph, stored: Stored) -> dict[str, str]:
+    """Return nodes that are gone, each with a new one that may be the same: it makes what that made."""
+    recorded = {each["name"]: each for each in (stored.workflow.graph or {}).get("nodes", ())}
+    new = [node for node in graph.iter_nodes() if node.name not in recorded]
+    return {
+        name: node.name
+        for name, each in recorded.items()
+        if name not in graph.nodes
+        for node in new
+        if tuple(each["outputs"]) == node.data_outputs
+        and (node.data_outputs or tuple(each["inputs"]) == node.inputs)
+    }
 
 
 def _listed(graph: Graph, names: Iterable[str]) -> str:
@@ -642,10 +656,10 @@ def refuse_other_types(graph: Graph, workflow: Workflow, values: Mapping[str, An
     before, now = workflow.graph or {}, recorded_structure(graph)
     if now["classes"]:
         _refuse_namesakes(graph, workflow, values)
-    classes, nodes = before.get("classes"), before.get("nodes")
-    if before == now or not isinstance(classes, dict) or not isinstance(nodes, list):
+    nodes = before.get("nodes")
+    if before == now or not isinstance(before.get("classes"), dict) or not isinstance(nodes, list):
         return
-    changed = {name for name, fields in now["classes"].items() if classes.get(name, fields) != fields}
+    changed = other_classes(graph, workflow)
     known = {node["name"]: node.get("types", {}) for node in nodes}
     for node in graph.iter_nodes():
         for side, names in (("inputs", node.inputs), ("outputs", node.data_outputs)):
@@ -657,6 +671,13 @@ def refuse_other_types(graph: Graph, workflow: Workflow, values: Mapping[str, An
                     continue
                 if found := misfit(values[name], hint):
                     raise _of_other_type(workflow, node.name, name, found)
+
+
+def other_classes(graph: Graph, workflow: Workflow) -> set[str]:
+    """Return the classes in annotations whose fields differ from the recorded ones."""
+    before, now = (workflow.graph or {}).get("classes"), recorded_structure(graph)["classes"]
+    known = before if isinstance(before, dict) else {}
+    return {name for name, fields in now.items() if known.get(name, fields) != fields}
 
 
 def refuse_unanswered(graph: Graph, stored: Stored, outdated: Collection[str]) -> None:
@@ -718,7 +739,11 @@ def refuse_other_version_of_fields(workflow: Workflow, key: str, value: Any, dec
 
 
 def _of_other_type(workflow: Workflow, node_name: str, name: str, found: Misfit) -> ValueUnreadableError:
-    was = found.reason or f"{preview(found.value)}, of type {type(found.value).__name__}"
+    if found.reason:
+        problem = f"does not fit {type(found.value).__qualname__} of node {node_name!r}: {found.reason}"
+    else:
+        was = f"{preview(found.value)}, of type {type(found.value).__name__}"
+        problem = f"is {was}; node {node_name!r} now declares {type_text(found.declared)}"
     nodes = (workflow.graph or {}).get("nodes", ())
     is_made = any(name in node["outputs"] for node in nodes)
     has_class = found.reason or "." in found.place or type(found.value).__module__ != "builtins"
@@ -726,8 +751,7 @@ def _of_other_type(workflow: Workflow, node_name: str, name: str, found: Misfit)
     ways += ["accept both types in the annotation", f"pass {name} again"]
     ways += ['make it again with code_change="rerun"'] if is_made else []
     return ValueUnreadableError(
-        f"Workflow {workflow.id!r}: the stored value {name + found.place} is {was}; node {node_name!r} now "
-        f"declares {type_text(found.declared)}.\n"
+        f"Workflow {workflow.id!r}: the stored value {name + found.place} {problem}.\n"
         f"How to fix: {', '.join(ways[:-1])}, or {ways[-1]}.",
         workflow_id=workflow.id,
         name=name,

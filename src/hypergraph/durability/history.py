@@ -24,8 +24,10 @@ from hypergraph.engine.scheduler import differs, write
 from hypergraph.exceptions import warn_caller
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import scope_of
+from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.graph_node import GraphNode
+from hypergraph.nodes.interrupt import InterruptNode
 from hypergraph.scheduling import Done, Past, Standing, Supersteps, bits
 from hypergraph.structure import walk
 from hypergraph.values.serializers import JsonSerializer
@@ -95,6 +97,7 @@ class ResumeState:
     remade: list[Step] = field(default_factory=list)  # what runs first, because values it made were not kept
     kept: dict[int, dict[str, Any]] = field(default_factory=dict)  # by step of `remade`: what stays as it was
     lost: dict[str, str] = field(default_factory=dict)  # node -> why values it made are not there
+    unreadable: dict[str, Undecodable] = field(default_factory=dict)  # results that nothing makes again
     reopened: set[int] = field(default_factory=set)  # nested graphs of which only changed nodes run again
     waiting: dict[str, StepRecord] = field(default_factory=dict)  # open questions, by node
     displaced: int = 0  # those of them that come later now, because new nodes lead to them
@@ -894,6 +897,19 @@ def incomparable(inputs: Mapping[str, tuple[int, Any]], given: Mapping[str, Any]
         and not value.is_unstorable
         and value.is_form_of(given[name]) is None
     }
+
+
+def asks_no_more(graph: Graph, asked: StepRecord) -> bool:
+    """Say whether a node that asked is gone, cannot ask any more, or asks for something else."""
+    node = graph.wiring.nodes.get(asked.node_name)
+    return not isinstance(node, (InterruptNode, GraphNode)) or asks_for_others(node, asked)
+
+
+def asks_for_others(node: HyperNode, asked: StepRecord) -> bool:
+    """Say whether a question was asked under other names than its node takes answers under today."""
+    if asked.pause is None or not isinstance(node, InterruptNode):
+        return False
+    return not asked.pause.response_keys.keys() >= set(node.data_outputs)
 
 
 def is_about_others(

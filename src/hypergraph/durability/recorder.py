@@ -78,6 +78,7 @@ from hypergraph.durability.history import (
     MADE_LATER,
     ResumeState,
     Stored,
+    asks_no_more,
     incomparable,
     is_other,
     left_inside,
@@ -761,7 +762,7 @@ class WorkflowRecorder:
             return False
         if not stored.records and run.plan.steps:
             return False  # nothing was written down, so nothing can be restored
-        if any(_asks_no_more(run, record) for record in stored.questions):
+        if any(asks_no_more(run.admission.graph, record) for record in stored.questions):
             return False
         if goes_on_inside(self.store, run.admission.graph, stored.questions, restarts=self._restarts):
             return False
@@ -1362,12 +1363,6 @@ def names_of_today(graph: Graph) -> Iterator[None]:
         raise
     finally:
         WORDING.reset(token)
-
-
-def _asks_no_more(run: Run, asked: StepRecord) -> bool:
-    """Say whether a node that asked is gone, or cannot ask any more."""
-    index = run.plan.index.get(asked.node_name)
-    return index is None or run.plan.steps[index].kind not in ("interrupt", "graph")
 
 
 def _is_outermost(run: Run) -> bool:

@@ -25,7 +25,7 @@ from hypergraph.durability.code_changes import (
     refuse_other_types,
     refuse_other_version_of_fields,
 )
-from hypergraph.durability.code_hashes import recorded_structure
+from hypergraph.durability.code_hashes import node_hashes, recorded_structure
 from hypergraph.durability.history import (
     EARLIER,
     MADE_LATER,
@@ -33,6 +33,8 @@ from hypergraph.durability.history import (
     ResumeState,
     Stored,
     Withheld,
+    asks_for_others,
+    asks_no_more,
     completed,
     continued_in,
     grown,
@@ -153,13 +155,16 @@ def goes_on_inside(
             keeps_going = node.map_config[2] == "continue" and not restarts
             if any(item.status in _ENDS_MAP[keeps_going] for item in found):
                 return True
-        if any(inner.nested_graph is not None for inner in node.graph.iter_nodes()):
-            asking = [each for each in found if each.status is WorkflowStatus.PAUSED]
-            stored = [stored_in(store, each.id, node.graph) for each in asking]
-            if any(
-                goes_on_inside(store, node.graph, each.waiting, restarts=restarts)
-                for each in stored
-                if each is not None
+        is_deep = any(inner.nested_graph is not None for inner in node.graph.iter_nodes())
+        for each in found:
+            if each.status is not WorkflowStatus.PAUSED or not (
+                is_deep or each.node_hashes != node_hashes(node.graph)
+            ):
+                continue
+            stored = stored_in(store, each.id, node.graph)
+            if stored is not None and (
+                any(asks_no_more(node.graph, record) for record in stored.waiting)
+                or goes_on_inside(store, node.graph, stored.waiting, restarts=restarts)
             ):
                 return True
     return False
@@ -389,8 +394,11 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         later = max(past.last + 1 - min(ready, default=past.last + 1), 0) + len(past.remade)
         past.shift = max(later, past.shift)
     past.waiting = {  # also from an earlier turn; those that this one gives up are not asked any more
-        r.node_name: r for r in waiting if not past.given_up >> plan.index.get(r.node_name, 0) & 1
+        r.node_name: r
+        for r in waiting
+        if not (past.given_up >> plan.index.get(r.node_name, 0) & 1 or _asks_otherwise(run, r))
     }
+    _put_again(standing, [plan.index[r.node_name] for r in waiting if _asks_otherwise(run, r)])
     known = stored.records if stored.summary is None else None  # a long history is read when its log is
     past.load_rows = partial(_rows, run, store, stored.workflow.id, known, outside)
     _ask_again(run, past.waiting.values(), store, stored.workflow)
@@ -398,8 +406,10 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
 
 
 def _asks_anew(run: Run, stored: Stored, asked: StepRecord, store: Checkpointer) -> bool:
-    """Say whether a question with an answer is about other values now, or new nodes lead to it."""
+    """Say whether a question has other names; with an answer, also other values, or new nodes before it."""
     known, index = stored.workflow.node_hashes, run.plan.index.get(asked.node_name)
+    if _asks_otherwise(run, asked):
+        return True
     if index is None or not (asked.answer or run.answers.keys() & run.plan.steps[index].outputs):
         return False
     new = [i for name, i in run.plan.index.items() if name not in known and run.standing.due >> i & 1]
@@ -408,6 +418,21 @@ def _asks_anew(run: Run, stored: Stored, asked: StepRecord, store: Checkpointer)
     now = inputs_of(run.plan.steps[index], run.values)
     redacts = store.encoding.redact is not None
     return is_about_others(asked, now, run.resumed.versions, run.lists, redacts=redacts)
+
+
+def _asks_otherwise(run: Run, asked: StepRecord) -> bool:
+    """Say whether a question is to be asked under other names than it was: none of today's was answered."""
+    index = run.plan.index.get(asked.node_name)
+    if index is None or not asks_for_others(run.plan.steps[index].node, asked):
+        return False
+    return not run.answers.keys() >= set(run.plan.steps[index].outputs)
+
+
+def _put_again(standing: Standing, indexes: Iterable[int]) -> None:
+    """Let questions be asked anew that are not open any more."""
+    for index in indexes:
+        standing.pending |= standing.asking & 1 << index
+        standing.asking &= ~(1 << index)
 
 
 def _refuse_lost_choice(run: Run, stored: Stored, replay: Replay, reached: int) -> None:
@@ -685,15 +710,19 @@ def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer, wo
         index = run.plan.index.get(record.node_name)
         # Else its answer would count for another question; the outermost run has warned of it.
         if index is not None and run.plan.steps[index].kind == "interrupt":
-            types = run.plan.steps[index].node.answer_types
+            step = run.plan.steps[index]
+            types = step.node.answer_types
             for name, value in (record.answer or {}).items():
                 if name in types and name not in run.answers:
                     refuse_other_version_of_fields(workflow, name, value, types[name])
-                elif name in types and misfit_of(name, value, types[name]) is not None:
+                elif name not in step.outputs or (
+                    name in types and misfit_of(name, value, types[name]) is not None
+                ):
                     # The answer of this call is in its place, and has another giver.
                     unanswered = replace(record, answer=None, answered_by=None, answered_at=None)
                     run.resumed.waiting[record.node_name] = unanswered
-            run.answers = {**(record.answer or {}), **run.answers}
+            kept = {name: value for name, value in (record.answer or {}).items() if name in step.outputs}
+            run.answers = {**kept, **run.answers}
     ahead = standing.due | standing.asking | standing.pending
     for record in latest:
         index = run.plan.index.get(record.node_name)
@@ -704,8 +733,7 @@ def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer, wo
         answered = any(name in run.answers for name in step.outputs)
         is_ripe = is_due(record.pause) or has_signal(store, record)
         if step.kind != "interrupt" or answered or is_ripe:
-            standing.pending |= standing.asking & 1 << index
-            standing.asking &= ~(1 << index)
+            _put_again(standing, [index])
         elif ahead >> index & 1:
             if not standing.asking >> index & 1:  # else a decision since then counts for its next run
                 standing.restart(index)
@@ -768,6 +796,10 @@ def _restore_values(
     remaking = _Remaking(run, stored, replay, lost, store)
     run.resumed.remade = remaking.steps(wanted)
     run.resumed.kept = {step.index: remaking.kept(step, store) for step in run.resumed.remade}
+    results = {*run.admission.returns} if run.parent is None else set()
+    run.resumed.unreadable = {
+        name: each.found for name, each in lost.items() if each.found and name in results
+    }
     run.resumed.lost = {found.record.node_name: found.reason for found in lost.values() if found.record}
 
 
@@ -1005,7 +1037,7 @@ def indexes_of(run: Run, names: Iterable[str]) -> list[int]:
 
 
 def given_up(run: Run, stored: Stored, store: Checkpointer) -> list[StepRecord]:
-    """Return the questions that a turn which begins now gives up, and those whose node is gone.
+    """Return the questions that a turn which begins now gives up, and those whose node or name is gone.
 
     They are kept with unused answers. Nested graphs that a process has left unfinished, and questions inside
     of them, are given up at once.
@@ -1018,7 +1050,9 @@ def given_up(run: Run, stored: Stored, store: Checkpointer) -> list[StepRecord]:
     return [
         replace(record, status=StepStatus.STOPPED)
         for record in stored.waiting
-        if record.node_name not in run.plan.index or reached >> run.plan.index[record.node_name] & 1
+        if record.node_name not in run.plan.index
+        or reached >> run.plan.index[record.node_name] & 1
+        or _asks_otherwise(run, record)
     ]
 
 

@@ -519,6 +519,8 @@ class BaseRunner(ABC):
 
     def _conclude(self, run: Run, error_handling: str) -> RunResult:
         """Return the result, or raise what the run ended with."""
+        if run.resumed is not None and run.status is RunStatus.COMPLETED:
+            run.values |= {n: why for n, why in run.resumed.unreadable.items() if n not in run.values}
         result = result_of(run)
         if run.context.budget is not None:
             run.context.check_budget()

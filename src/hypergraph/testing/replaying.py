@@ -21,8 +21,14 @@ from hypergraph.checkpointers.sql.columns import NONSENSE, corrupt
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.checkpointers.view import view_of
 from hypergraph.display import Block, Table, as_text, did_you_mean, first_line, plural
-from hypergraph.durability.code_changes import changed_nodes, refuse_other_graph, refuse_other_rules
-from hypergraph.durability.history import Replay, Stored, stored_in
+from hypergraph.durability.code_changes import (
+    changed_nodes,
+    other_classes,
+    refuse_other_graph,
+    refuse_other_rules,
+    renamed_nodes,
+)
+from hypergraph.durability.history import Replay, Stored, asks_for_others, stored_in
 from hypergraph.engine.admission import Admission, admit
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.options import RunOptions
@@ -43,7 +49,8 @@ from hypergraph.runners.sync import SyncRunner
 from hypergraph.scheduling import Done, Layout, Past, Standing, bits
 from hypergraph.structure import checked_structure
 from hypergraph.testing.fixtures import returned, taken_by
-from hypergraph.values.fitting import misfit
+from hypergraph.values.classes import fields_of
+from hypergraph.values.fitting import Misfit, misfit
 from hypergraph.values.undecodable import Undecodable
 
 Kind = Literal["course", "value", "type", "refused"]
@@ -408,16 +415,22 @@ class Walk:
         def deviation(kind: Kind, name: str, cause: str, superstep: int | None) -> Deviation:
             return Deviation(kind, path + name, cause, workflow.id, superstep)
 
+        renamed = renamed_nodes(admission.graph, stored)
         for record in done:
             if record.node_name not in plan.index and record.node_name not in admission.graph.removed:
-                cause = (
-                    "it ran, and is not in the graph; if it was removed, pass "
-                    f"formerly={{{record.node_name!r}: None}}"
-                )
+                removed = f"{{{record.node_name!r}: None}}"
+                ways = f"if it was removed, pass formerly={removed}"
+                if (other := renamed.get(record.node_name)) is not None:
+                    formerly = {record.node_name: self.today(other)}
+                    ways = f"pass {formerly=} if it was renamed, or {removed} if it was removed"
+                cause = f"it ran, and is not in the graph; {ways}"
                 yield deviation("course", record.node_name, cause, record.round)
         for record in stored.waiting:
             if record.node_name not in plan.index:
                 cause = "its question is open, and it is not in the graph"
+                yield deviation("course", record.node_name, cause, record.round)
+            elif asks_for_others(node := admission.graph.wiring.nodes[record.node_name], record):
+                cause = f"its question is open, and it asks for {', '.join(node.data_outputs)} now"
                 yield deviation("course", record.node_name, cause, record.round)
         records = {
             (plan.index[record.node_name], record.superstep): record
@@ -461,13 +474,9 @@ class Walk:
         workflow = stored.workflow
         recorded = {each["name"]: each for each in (workflow.graph or {}).get("nodes", ())}
         changed = frozenset(changed_nodes(graph, stored))
+        others = other_classes(graph, workflow)
         is_open = workflow.status is not WorkflowStatus.COMPLETED  # a resume reads what it needs
-        ended = {record.node_name for record in done}
-        taken = {n for node in graph.iter_nodes() if node.name not in ended for n in node.inputs}
-        for name in sorted(taken.intersection(stored.inputs)) if is_open else ():
-            value = stored.inputs[name][1]
-            if isinstance(value, Undecodable):
-                yield Deviation("type", None, f"its input {name} cannot be read: {value.reason}", workflow.id)
+        yield from self._of_inputs(graph, stored, {record.node_name for record in done}) if is_open else ()
         for record in done:
             node, before = graph.wiring.nodes.get(record.node_name), recorded.get(record.node_name)
             if node is None:
@@ -483,26 +492,52 @@ class Walk:
                     cause = f"it chose {', '.join(gone)}, which it cannot choose now"
                     yield Deviation("course", path + node.name, cause, workflow.id, record.round)
             if (is_open or record.node_name in changed) and before is not None:
-                is_same = record.node_name not in changed
-                for cause in self._unreadable(record) if is_same else self._types(record, node, before):
+                is_same = record.node_name not in changed and not others
+                for cause in (
+                    self._unreadable(record) if is_same else self._types(record, node, before, others)
+                ):
                     yield Deviation("type", path + node.name, cause, workflow.id, record.round)
             if path + node.name in self.execute:
                 for cause in self._values(graph, record, node):
                     yield Deviation("value", path + node.name, cause, workflow.id, record.round)
+
+    def _of_inputs(self, graph: Graph, stored: Stored, ended: Collection[str]) -> Iterator[Deviation]:
+        """Yield the inputs that a resume needs and that cannot be read, or do not fit what takes them."""
+        workflow, others = stored.workflow, other_classes(graph, stored.workflow)
+        recorded = {each["name"]: each for each in (workflow.graph or {}).get("nodes", ())}
+        needed = {n for node in graph.iter_nodes() if node.name not in ended for n in node.inputs}
+        for name in sorted(needed.intersection(stored.inputs)):
+            value = stored.inputs[name][1]
+            if isinstance(value, Undecodable):
+                yield Deviation("type", None, f"its input {name} cannot be read: {value.reason}", workflow.id)
+                continue
+            for node in graph.iter_nodes():
+                texts = recorded.get(node.name, {}).get("types", {})
+                hint = node.get_input_type(name) if name in node.inputs and texts else None
+                if _is_other_type(texts, "inputs", name, hint, others) and (found := misfit(value, hint)):
+                    yield Deviation("type", None, _misfit_text(f"input {name}", found), workflow.id)
+                    break
 
     def _unreadable(self, record: StepRecord) -> Iterator[str]:
         for name, value in self._made(record).items():
             if isinstance(value, Undecodable):
                 yield f"its output {name} cannot be read: {value.reason}"
 
-    def _types(self, record: StepRecord, node: HyperNode, before: Any) -> Iterator[str]:
-        """Yield values that cannot be read any more, or do not fit a type that has changed."""
+    def _types(
+        self, record: StepRecord, node: HyperNode, before: Any, classes: Collection[str]
+    ) -> Iterator[str]:
+        """Yield values that cannot be read any more, or do not fit a type that has changed.
+
+        The classes that have changed are `classes`.
+        """
         texts = before.get("types", {})
         made = self._made(record)
         taken: dict[str, Any] = {}
         hints = {name: node.get_input_type(name) for name in node.inputs}
         others = [
-            n for n, hint in hints.items() if _is_other_type(texts, "inputs", n, hint) or _has_fields(hint)
+            n
+            for n, hint in hints.items()
+            if _is_other_type(texts, "inputs", n, hint, classes) or _has_fields(hint)
         ]
         if others:
             taken = self.store.inputs(record.workflow_id, record)
@@ -513,10 +548,9 @@ class Walk:
                 value = values.get(name, _NOTHING)
                 if value is _NOTHING or isinstance(value, Undecodable):
                     continue
-                found = misfit(value, hint if _is_other_type(texts, side, name, hint) else Any)
-                if found is not None:
-                    was, now = type(found.value).__name__, type_text(found.declared)
-                    yield f"its {side[:-1]} {name}{found.place} was {was}, and is {now} now"
+                is_other = _is_other_type(texts, side, name, hint, classes)
+                if found := misfit(value, hint if is_other else Any):
+                    yield _misfit_text(f"{side[:-1]} {name}", found)
 
     def _made(self, record: StepRecord) -> dict[str, Any]:
         found = self.store.step(record.workflow_id, record.index)
@@ -655,9 +689,19 @@ def _chosen(decision: Any) -> Collection[str]:
     return [*map(str, decision)] if isinstance(decision, (list, tuple)) else [str(decision)]
 
 
-def _is_other_type(texts: Any, side: str, name: str, hint: Any) -> bool:
-    before = texts.get(side, {}).get(name)
-    return hint is not None and before != type_text(hint)
+def _is_other_type(texts: Any, side: str, name: str, hint: Any, classes: Collection[str]) -> bool:
+    """Say whether a type is not the recorded one, or names one of the classes that have changed."""
+    if hint is None:
+        return False
+    is_other = texts.get(side, {}).get(name) != type_text(hint)
+    return is_other or (bool(classes) and not fields_of([hint]).keys().isdisjoint(classes))
+
+
+def _misfit_text(name: str, found: Misfit) -> str:
+    if found.reason:
+        return f"its {name}{found.place} does not fit {type(found.value).__qualname__}: {found.reason}"
+    was, now = type(found.value).__name__, type_text(found.declared)
+    return f"its {name}{found.place} was {was}, and is {now} now"
 
 
 def _has_fields(hint: Any) -> bool:

@@ -196,7 +196,8 @@ def _enum_kind(cls: type[Any]) -> Kind:
         if flags and type(v) is int and v.bit_length() <= _FLAG_BITS:  # Python looks at each bit
             return cls(v)
         if flags or type(v) is not str or v not in cls.__members__:
-            raise ValueError(f"the enum has no member {str(v)[:100]!r}")
+            problem = ValueError if flags else OtherFieldsError
+            raise problem(f"the enum has no member {str(v)[:100]!r}")
         return cls.__members__[v]
 
     return Kind(to_parts, from_parts, "member")
@@ -279,7 +280,7 @@ def fields_of(annotations: Iterable[Any], *, versions: bool = False) -> dict[str
     Inherited fields are among them, the keys of TypedDicts, the members of an Enum with their values, and
     what a NewType stands for. Classes have their names without the module: that of a script differs between
     processes. Of classes with one name, the fields are joined. With `versions`, the version of a class is
-    under "", if it was registered with one.
+    under "", if it was registered with one, and what a TypedDict requires under "{}".
     """
     waiting = [cls for annotation in annotations for cls in classes_in(annotation, dicts=True)]
     found: dict[type[Any], dict[str, str]] = {}
@@ -299,6 +300,8 @@ def fields_of(annotations: Iterable[Any], *, versions: bool = False) -> dict[str
                 found[cls] = {name: hint_text(hints.get(name, hint)) for name, hint in written.items()}
             if versions and version_of(cls) > 1:
                 found[cls][""] = str(version_of(cls))
+            if versions and typing.is_typeddict(cls):  # with the same fields, a class is another type
+                found[cls]["{}"] = ", ".join(sorted(getattr(cls, "__required_keys__", ())))
             waiting += [inner for hint in hints.values() for inner in classes_in(hint, dicts=True)]
     joined: dict[str, dict[str, str]] = {}
     in_order = sorted(found.items(), key=lambda one: (one[0].__qualname__, sorted(one[1].items())))
@@ -333,21 +336,35 @@ def hint_text(hint: Any) -> str:
     return str(hint).replace("typing.", "")
 
 
-def line_for(name: str) -> str:
-    """Return the line of code that makes a class of stored data known."""
+def line_for(name: str, classes: Iterable[Classes] = ()) -> str:
+    """Return the line of code that makes a class of stored data known.
+
+    A class that is not in its module any more may be among `classes`, in another one.
+    """
     module, _, qualname = name.partition(":")
     start = "from hypergraph.checkpointers import register; "
     if not all(part.isidentifier() for part in f"{module}.{qualname}".replace("<locals>", "x").split(".")):
         return f"{start}register(...) with this class"  # stored data may hold any text
     is_local = module == _MAIN or "<" in qualname
     first = qualname.partition(".")[0]
+    there = sys.modules.get(module)
+    found = None if there is None else _at(vars(there), qualname)
+    is_there = found is not None and kind_of(found) is not None
+    elsewhere = {other for some in classes for other in some.names_for(qualname)} - {name}
+    if not is_there and len(elsewhere) == 1:
+        module = elsewhere.pop().partition(":")[0]
+        came = "" if module == _MAIN or is_local else f"from {module} import {first}; "
+        return f"{start}{came}register({qualname}, formerly=[{name!r}])"
+    if there is not None and not is_there and not is_local:
+        return f"{start}register(..., formerly=[{name!r}]) with the class that it has become"
     return start + ("" if is_local else f"from {module} import {first}; ") + f"register({qualname})"
 
 
-def upgrade_line(cls: type[Any]) -> str:
+def upgrade_line(cls: type[Any], stored: Any = None) -> str:
     """Return the line of code that leads stored objects of a class to its fields of today."""
     version = version_of(cls)
-    return f"register({cls.__qualname__}, version={version + 1}, upgrade={{{version}: function_of_fields}})"
+    takes = "name" if issubclass(cls, enum.Enum) and type(stored) is str else "fields"
+    return f"register({cls.__qualname__}, version={version + 1}, upgrade={{{version}: function_of_{takes}}})"
 
 
 _PLAIN = (str, bytes, int, float, bool, types.NoneType)

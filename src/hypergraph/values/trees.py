@@ -302,7 +302,7 @@ class Reader:
         self._classes = classes
         self._first = ""  # why the first part cannot be rebuilt
         self._count = 0  # parts that cannot be
-        self._unknown: dict[str, None] = {}  # classes of objects that could not be built
+        self._unknown: dict[str, str | None] = {}  # classes of objects that could not be built
         self._found: dict[str, type[Any] | None] = {}
 
     def value(self, tree: Any) -> Any:
@@ -376,13 +376,16 @@ class Reader:
         cls = self._found[name]
         kind = kind_of(cls) if cls else None
         if kind is None:
-            self._unknown[name] = None
-            raise ValueError(f"the class {name} is not known here; add: {line_for(name)}")
+            line = self._unknown.get(name) or line_for(name, self._classes)
+            self._unknown[name] = line
+            raise ValueError(f"the class {name} is not known here; add: {line}")
         try:
             return rebuilt(cast(type[Any], cls), kind, **parts)
         except Exception as error:  # the class may have changed
             self._unknown[name] = None
-            line = f"; add: {upgrade_line(cast(type[Any], cls))}" if type(error) is OtherFieldsError else ""
+            line = ""
+            if type(error) is OtherFieldsError:
+                line = f"; add: {upgrade_line(cast(type[Any], cls), parts.get('v'))}"
             raise ValueError(f"an object of {name} cannot be rebuilt: {error}{line}") from error
 
 
