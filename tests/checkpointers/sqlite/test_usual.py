@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,9 @@ import pytest
 
 from hypergraph import Graph, NodeContext, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer
-from hypergraph.checkpointers.records import Commit
+from hypergraph.checkpointers.records import Commit, EncodedStep
 from hypergraph.checkpointers.sqlite.database import Database
-from hypergraph.checkpointers.sqlite.store import usual_row
+from hypergraph.checkpointers.sqlite.store import SqliteBackend, usual_row
 from hypergraph.exceptions import OwnershipLostError
 
 
@@ -85,11 +86,45 @@ def test_so_does_the_commit_of_a_transaction(tmp_path: Path, monkeypatch: pytest
     row_of: list[Any] = []
     monkeypatch.setattr(
         "hypergraph.checkpointers.sqlite.store.usual_row",
-        lambda commit: row_of.append(usual_row(commit)) or row_of[-1],
+        lambda claim, step: row_of.append(usual_row(claim, step)) or row_of[-1],
     )
     SyncRunner(checkpointer=SqliteCheckpointer(tmp_path / "short.db")).run(graph, amount=3, workflow_id="w")
     assert any(row is not None for row in row_of)
-    monkeypatch.setattr("hypergraph.checkpointers.sqlite.store.usual_row", lambda _: None)
+    monkeypatch.setattr("hypergraph.checkpointers.sqlite.store.usual_row", lambda *_: None)
+    SyncRunner(checkpointer=SqliteCheckpointer(tmp_path / "long.db")).run(graph, amount=3, workflow_id="w")
+    assert steps_and_values(tmp_path / "short.db") == steps_and_values(tmp_path / "long.db")
+
+
+@node(output_name="first")
+def first(amount: int) -> int:
+    return amount
+
+
+@node(output_name="second")
+def second(amount: int) -> str:
+    return str(amount)
+
+
+@node(output_name="third")
+def third(amount: int) -> None:
+    return None
+
+
+def test_so_does_the_commit_of_siblings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = Graph([first, second, third])
+    written: list[int] = []
+    write = SqliteBackend._write_usual_steps
+
+    def counted(self: SqliteBackend, connection: sqlite3.Connection, commit: Commit) -> bool:
+        done = write(self, connection, commit)
+        written.append(len(commit.steps) if done else 0)
+        return done
+
+    monkeypatch.setattr(SqliteBackend, "_write_usual_steps", counted)
+    SyncRunner(checkpointer=SqliteCheckpointer(tmp_path / "short.db")).run(graph, amount=3, workflow_id="w")
+    assert max(written) > 1
+    monkeypatch.setattr(SqliteBackend, "_write_usual_steps", lambda *_: False)
+    monkeypatch.setattr(Database, "write_usual", lambda *_: False)
     SyncRunner(checkpointer=SqliteCheckpointer(tmp_path / "long.db")).run(graph, amount=3, workflow_id="w")
     assert steps_and_values(tmp_path / "short.db") == steps_and_values(tmp_path / "long.db")
 
@@ -97,12 +132,20 @@ def test_so_does_the_commit_of_a_transaction(tmp_path: Path, monkeypatch: pytest
 def running(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SqliteCheckpointer, Commit]:
     """Return a store whose workflow is still owned, and a usual commit of its next step."""
     kept: list[Commit] = []
-    monkeypatch.setattr(
-        "hypergraph.checkpointers.sqlite.store.usual_row",
-        lambda commit: kept.append(commit) or usual_row(commit),
-    )
+    write = SqliteBackend._write
+
+    def noted(self: SqliteBackend, commit: Commit, *, wait: bool) -> None:
+        kept.append(commit)
+        write(self, commit, wait=wait)
+
+    monkeypatch.setattr(SqliteBackend, "_write", noted)
     store = stored(path)
-    commit = next(commit for commit in kept if usual_row(commit) is not None)
+    commit = next(
+        Commit(commit.claim, (step,))
+        for commit in kept
+        for step in commit.steps
+        if usual_row(commit.claim, step) is not None
+    )
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DELETE FROM steps")
         connection.execute("DELETE FROM vals")
@@ -127,6 +170,18 @@ def test_a_step_that_is_recorded_already_is_refused(tmp_path: Path, monkeypatch:
     with pytest.raises(OwnershipLostError, match="recorded"):
         store.backend.write(commit)
     assert len(store.steps("w")) == 1
+
+
+def test_of_several_steps_all_are_written_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, commit = running(tmp_path / "w.db", monkeypatch)
+    ((record, *rest),) = commit.steps
+    other = EncodedStep(replace(record, index=record.index + 1, node_name="other"), *rest)
+    store.backend.write(commit)
+    with pytest.raises(OwnershipLostError, match="recorded"):
+        store.backend.write(commit._replace(steps=(other, *commit.steps)))
+    assert [step.node_name for step in store.steps("w")] == [record.node_name]
+    store.backend.write(commit._replace(steps=(other,)))
+    assert len(store.steps("w")) == 2
 
 
 def test_a_locked_file_is_left_for_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

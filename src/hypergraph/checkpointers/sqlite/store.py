@@ -16,8 +16,7 @@ from hypergraph.checkpointers.artifacts.files import FileArtifactStore
 from hypergraph.checkpointers.encoding import Encoding, Redact
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention
-from hypergraph.checkpointers.records import NOTHING_ELSE, Commit
-from hypergraph.checkpointers.sql import writes
+from hypergraph.checkpointers.records import NOTHING_ELSE, Commit, EncodedStep, Ownership
 from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.columns import EPOCH, MICROSECOND, NONSENSE, Row, corrupt
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
@@ -135,12 +134,9 @@ def artifacts_beside(path: str) -> FileArtifactStore:
     return FileArtifactStore(path + "-artifacts", link=False)
 
 
-def usual_row(commit: Commit) -> Row | None:
-    """Return the parameters of `usual.WRITE` for a commit, None if that does not write all of it."""
-    claim, steps = commit[:2]
-    if len(steps) != 1 or commit[2:] != NOTHING_ELSE:
-        return None
-    record, payloads, seal, is_usual = steps[0]
+def usual_row(claim: Ownership, step: EncodedStep) -> Row | None:
+    """Return the parameters of `usual.WRITE` for a step, None if that does not write all of it."""
+    record, payloads, seal, is_usual = step
     if not is_usual or len(payloads) != 1 or seal is not None:
         return None
     name, version, kept, checksum, data, superstep, index, base, _ = payloads[0]
@@ -188,11 +184,13 @@ class SqliteBackend(SqlBackend):
         return True
 
     def _write(self, commit: Commit, *, wait: bool) -> None:
-        row = usual_row(commit)
-        if row is not None and self.database.write_usual((commit.claim.key, commit.claim.fence), row):
-            return
-        self.database.write(
-            partial(writes.commit, unit=commit, database=self.database),
+        claim, steps, database = commit.claim, commit.steps, self.database
+        if len(steps) == 1 and commit[2:] == NOTHING_ELSE:
+            row = usual_row(claim, steps[0])
+            if row is not None and database.write_usual((claim.key, claim.fence), row):
+                return
+        database.write(
+            partial(self._commit, commit=commit),
             full=commit.full,
             wait=wait,
             look=commit.full or commit.status is not None,
@@ -201,16 +199,32 @@ class SqliteBackend(SqlBackend):
             self._settle(commit)
 
     def _commit(self, connection: Any, commit: Commit) -> None:
-        row, claim = usual_row(commit), commit.claim
-        if row is not None and (claim.key, claim.fence) in self.database.locks.held:
-            try:
-                connection.execute(usual.WRITE, row)
-            except sqlite3.Error as error:  # only this statement is undone; the long way says what is wrong
-                if connection.interrupted(error):
-                    raise
-            else:
+        if self._write_usual_steps(connection, commit):
+            if commit[2:] == NOTHING_ELSE:
                 return
+            commit = commit._replace(steps=())
         super()._commit(connection, commit)
+
+    def _write_usual_steps(self, connection: Connection, commit: Commit) -> bool:
+        """Write the steps of a commit if all are usual; return whether they are written."""
+        claim, rows = commit.claim, []
+        for step in commit.steps:
+            row = usual_row(claim, step)
+            if row is None:
+                return False
+            rows.append(row)
+        if not rows or (claim.key, claim.fence) not in self.database.locks.held:
+            return False
+        connection.execute("SAVEPOINT steps")
+        try:
+            connection.executemany(usual.WRITE, rows)
+        except sqlite3.Error as error:  # the long way says what is wrong
+            if connection.interrupted(error):
+                raise
+            connection.execute("ROLLBACK TO steps")
+            rows.clear()
+        connection.execute("RELEASE steps")
+        return bool(rows)
 
     def _transacted(self, work: Callable[[Connection], None], found: Sequence[tuple[Commit, Any]]) -> None:
         self.database.write(work, look=False)
