@@ -1168,6 +1168,7 @@ class Standing:
         "beside",
         "coming",
         "decisions",
+        "dropped",
         "due",
         "ended",
         "entered",
@@ -1204,6 +1205,9 @@ class Standing:
         self.said: dict[int, int] = {}  # by gate: what its last decision named, until it loses that
         self.owed = 0  # what a decision named that has not started since
         self.lost = 0  # what could not start between two decisions of its gate, and has not since
+        self.dropped = (
+            0  # what was chosen before its loop began anew, and has not started or been dealt with since
+        )
         self.ended = 0  # gates that have decided END
         self.held = [0] * len(layout.loops)  # by loop: heads chosen for its next round
         self.unrun = [loop.cut for loop in layout.loops]  # by loop: its heads that have not run in this entry
@@ -1238,6 +1242,7 @@ class Standing:
             self.ended,
             self.owed,
             self.lost,
+            self.dropped,
             self.running,
             self.idle,
             self.placed,
@@ -1386,6 +1391,7 @@ class Standing:
         self.due &= ~bit
         self.owed &= ~bit
         self.lost &= ~bit
+        self.dropped &= ~bit
         self.running |= bit
         self.round |= bit
         for gate in layout.controllers[index] if self.others or self.passed else ():
@@ -1489,6 +1495,7 @@ class Standing:
         if len(targets) > 1:
             self.others[gate] = chosen
         touched = self._drop(gate, self._begun()) if gate in self.decisions else 0
+        self.dropped &= ~_mask(self.layout.targets[gate].values())
         if is_end:
             self.ended |= 1 << gate
         self._look_at(touched | self._choose(gate, targets) | 1 << gate)
@@ -1560,10 +1567,12 @@ class Standing:
         return dropped
 
     def _give_up(self, dropped: int) -> None:
-        """Owe nodes no longer that only this gate had named; note those that could not run."""
+        """Owe nodes no longer that only this gate had named; note those that could run, and the others."""
         given_up = self.owed & dropped & ~_union(self.decisions.values())
         self.owed &= ~given_up
-        self.lost |= _mask(i for i in bits(given_up) if self._missing(i))
+        lacking = _mask(i for i in bits(given_up) if self._missing(i))
+        self.lost |= lacking
+        self.dropped |= given_up & ~lacking
 
     def _begun(self) -> int:
         """Return the heads whose round has begun, and that have not started."""

@@ -580,6 +580,60 @@ def test_a_later_turn_that_reaches_only_what_no_gate_has_chosen_says_so(call: Ca
         call(graph, address="there", workflow_id="w")
 
 
+def test_a_choice_that_ends_with_a_new_beginning_of_its_loop_says_so(call: Call) -> None:
+    """What the outer loop makes comes to the inner one from outside, after the inner one has chosen."""
+
+    @node(output_name="draft")
+    def begin(topic: str) -> str:
+        return topic
+
+    @route(targets=["write", END])
+    def improve(draft: str) -> Any:
+        return END if draft.endswith("!") else "write"
+
+    @node(output_name="text")
+    def write(draft: str) -> str:
+        return f"text of {draft}"
+
+    @route(targets=["plan"])
+    def ask(reader: str) -> str:
+        return "plan"
+
+    @node(output_name="outline")
+    def plan(notes: str = "") -> str:
+        return f"outline {notes}".strip()
+
+    @route(targets=["expand", END])
+    def choose(outline: str) -> Any:
+        return "expand"
+
+    @node(output_name="notes")
+    def expand(text: str) -> str:
+        return f"notes on {text}"
+
+    @route(targets=["plan", END])
+    def more(notes: str) -> Any:
+        return END
+
+    @node(output_name="draft")
+    def revise(notes: str) -> str:
+        return f"{notes}!"
+
+    graph = Graph([begin, improve, write, ask, plan, choose, expand, more, revise], name="editor")
+    with pytest.warns(UserWarning, match="'choose' chose 'expand' .*did not run before its loop began anew"):
+        result = call(graph, topic="tea", reader="Ada", workflow_id="w")
+    assert "expand" not in course(result)
+
+    # The way that the warning names.
+    @route(targets=["plan"])
+    def ask_then(reader: str, text: str) -> str:
+        return "plan"
+
+    graph = Graph([begin, improve, write, ask_then, plan, choose, expand, more, revise], name="editor")
+    late = call(graph, topic="tea", reader="Ada", workflow_id="late")
+    assert late["notes"] == "notes on text of tea"
+
+
 def test_a_turn_begins_a_loop_anew_that_a_gate_outside_of_the_turn_has_chosen(call: Call) -> None:
     """The router does not look at what is new: it stands with its last decision."""
     course: list[str] = []
