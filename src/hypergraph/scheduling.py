@@ -86,7 +86,7 @@ class Loop:
     filling: int = 0  # where it could begin by filling lists that come empty from outside
     filled: frozenset[str] = frozenset()  # these lists
     first: int = 0  # what is fresh when it begins: in loops inside it, what begins those
-    early: int = 0  # what it comes by from there before any choice
+    early: int = 0  # what it comes by from there without any choice
     opened: int = 0  # controlled nodes that are open when it begins
     unaided: int = 0  # those of them that no gate outside controls: the others when one has called the loop
     cut: int = 0  # where its rounds start,
@@ -426,7 +426,7 @@ class Layout:
                                 self.loops[k].kept |= slot
 
     def _counts(self, index: int, name: str) -> bool:
-        """Say whether a given value counts: not if a loop brings another one before any choice."""
+        """Say whether a given value counts: not if a loop brings another one without any choice."""
         begun = _union(self.loops[k].begins | self.loops[k].opened for k in self.home[index])
         if (self.gates | self.heads | begun) >> index & 1 or not self.home[index]:
             return True
@@ -746,8 +746,8 @@ class _Places:
         # What only gates outside control is open when one has named it; a node may follow such a one.
         opened &= self.heads | set(bits(_mask(begins) & ~self.layout.gates | self.layout.named))
         loop.begins = _mask(begins)
-        # Loops around this one choose some of its nodes.
-        loop.early = _mask(begins) | _mask(self._free_ways(begins, without=self.layout.heads))
+        # Gates outside and loops around this one choose some of its nodes.
+        loop.early = _mask(begins) | _mask(self._free_ways(begins, without=self.layout.controlled))
         loop.opened = _mask(opened)
         loop.unaided = _mask(i for i in opened if i not in self.outside or self.layout.named >> i & 1)
         heads = self._starts(begins)

@@ -580,6 +580,40 @@ def test_a_later_turn_that_reaches_only_what_no_gate_has_chosen_says_so(call: Ca
         call(graph, address="there", workflow_id="w")
 
 
+@pytest.mark.parametrize("thorough", [False, True])
+@pytest.mark.parametrize("default", [False, True], ids=["required", "with a default"])
+def test_a_given_value_counts_until_a_gate_outside_of_the_loop_has_it_made(
+    call: Call, thorough: bool, default: bool
+) -> None:
+    @route(targets=["research", END])
+    def depth(thorough: bool) -> Any:
+        return "research" if thorough else END
+
+    @node(output_name="draft")
+    def write(text: str = "") -> str:
+        return f"{text}*"
+
+    @node(output_name="facts")
+    def research(draft: str) -> str:
+        return "found"
+
+    def revised(draft: str, facts: str) -> str:
+        return f"{draft}{facts}"
+
+    def revised_anyway(draft: str, facts: str = "none") -> str:
+        return revised(draft, facts)
+
+    @route(targets=["write", END])
+    def enough(text: str) -> Any:
+        return END if text.count("*") > 1 else "write"
+
+    revise = FunctionNode(revised_anyway if default else revised, "revise", "text")
+    graph = Graph([depth, write, research, revise, enough], name="paper")
+    result = call(graph, thorough=thorough, facts="given", workflow_id="w")
+    facts = "found" if thorough else "given"
+    assert result["text"] == f"*{facts}*{facts}"
+
+
 def test_a_choice_that_ends_with_a_new_beginning_of_its_loop_says_so(call: Call) -> None:
     """What the outer loop makes comes to the inner one from outside, after the inner one has chosen."""
 
