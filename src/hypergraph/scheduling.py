@@ -528,6 +528,11 @@ class Layout:
         """The nodes that may begin before a gate has chosen them."""
         return self.named | _union(loop.opened for loop in self.loops)
 
+    @cached_property
+    def unaided(self) -> int:
+        """Those that no gate outside of their loop has to choose, either."""
+        return self.named | _union(loop.unaided for loop in self.loops)
+
     def begun_beside(self, target: int) -> int:
         """Return what its loops come to before any choice and may run beside a target.
 

@@ -307,6 +307,7 @@ def check_order(wiring: Wiring, layout: Layout, given: Collection[str]) -> None:
         given=given,
         scope=layout.scope_names,
         unasked=layout.names_of(layout.unasked),
+        unaided=layout.names_of(layout.unaided),
         begun=begun,
     )
     findings = list(map(str, found))
