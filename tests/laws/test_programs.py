@@ -580,6 +580,48 @@ def test_a_later_turn_that_reaches_only_what_no_gate_has_chosen_says_so(call: Ca
         call(graph, address="there", workflow_id="w")
 
 
+def test_a_later_turn_begins_a_loop_with_what_was_given_for_it_in_the_first(call: Call) -> None:
+    """`draft` is given once and made in the loop since: without it the loop could begin at two nodes."""
+    course: list[str] = []
+
+    @node(output_name="rules")
+    def look_up(topic: str) -> str:
+        return f"rules of {topic}"
+
+    @node(output_name="notes")
+    def review(topic: str, remarks: str = "") -> str:
+        course.append("review")
+        return remarks
+
+    @route(targets=["rewrite", "shorten", END])
+    def how(notes: str) -> Any:
+        return "rewrite" if course.count("review") == 1 else END
+
+    @node(output_name="draft")
+    def rewrite(topic: str, rules: str) -> str:
+        return f"draft by {rules}"
+
+    @node(output_name="draft")
+    def shorten(notes: str) -> str:
+        return notes[:10]
+
+    @node(output_name="remarks")
+    def read(draft: str) -> str:
+        course.append(f"read {draft}")
+        return f"on {draft}"
+
+    @route(targets=["review", END])
+    def wanted(remarks: str) -> Any:
+        return "review"
+
+    graph = Graph([look_up, review, how, rewrite, shorten, read, wanted], name="office")
+    call(graph, topic="tea", draft="first", workflow_id="w")
+    assert course == ["read first", "review", "read draft by rules of tea", "review"]
+    course.clear()
+    call(graph, topic="oil", workflow_id="w")
+    assert course == ["read draft by rules of tea", "review", "read draft by rules of oil", "review"]
+
+
 @pytest.mark.parametrize("thorough", [False, True])
 @pytest.mark.parametrize("default", [False, True], ids=["required", "with a default"])
 def test_a_given_value_counts_until_a_gate_outside_of_the_loop_has_it_made(
