@@ -41,7 +41,8 @@ D19 Values of two producers: the latest write counts, in one superstep the later
 D20 Remembered names are there, like inputs (L5), but what was never given does not say where a loop begins:
     turn 2 of `plan work combine done` begins with `plan`, as turn 1 did, although `rows` are remembered.
 D21 R8: a given value counts for an ordinary node of a loop if what the loop makes of it cannot come without
-    a choice. One that does not count is as good as absent: default or binding, else not available.
+    a choice. One that does not is as good as absent. For a parameter with a default or a binding, which would
+    count in its place, it always does.
 D22 A question is of the round in which it was asked. If that round rewrites what it takes, the answer is not
     used, and it is asked again; what nodes of the same superstep append to a list rewrites nothing. Answers
     that a turn did not use are dropped when a new turn begins, and named in `unused`. A bound answer is used
@@ -315,7 +316,9 @@ class Interpreter:
         if self.net.declared is not None and x not in {*part.defaults, *self.shape.stand_ins}:  # D11
             sources = {GIVEN, KEPT, n, *(e.source for e in fed)}
             writes = writes if any(source in sources for source, _ in writes) else []
-        if writes and writes[-1][0] in (GIVEN, KEPT) and n not in self.heads and part.kind != "gate":
+        optional = x in part.defaults or x in self.shape.stand_ins
+        is_given = bool(writes) and writes[-1][0] in (GIVEN, KEPT)
+        if is_given and not optional and n not in self.heads and part.kind != "gate":
             inside = [(e, self._common(e.source, n)) for e in fed]
             begins = any(n in level.begin for level in self.path[n][1:])
             if not begins and any(e in x.edges and e.source in x.early for e, x in inside if x.is_loop):
@@ -408,8 +411,12 @@ class Interpreter:
             at_rest = due & level.members <= pending | late and not self._is_led_to(level, due)
             if pending and at_rest and not level.members & set(self.asked):
                 loop = self.loops[level.members]
-                self.beside = {t: others for t, others in self.beside.items() if not others & level.heads}
-                loop.places = self._fed(level, loop) if level.at_begin else pending
+                beside = {t for t, others in self.beside.items() if others & level.heads}
+                self.beside = {t: others for t, others in self.beside.items() if t not in beside}
+                opened = {
+                    t for _, t in self.opens
+                }  # of this round, also if it waits for what another head makes
+                loop.places = self._fed(level, loop) if level.at_begin else pending | beside & opened
                 loop.rounds, loop.since = loop.rounds + 1, self.clock
                 found.append(level.members)
         for loop in [self.loops[members] for members in found]:
@@ -592,7 +599,10 @@ class Interpreter:
             mine = {x: x[len(n) + 1 :] for x in self.keys(n) if x in self.answers}
             outcomes = [runs[0].turn({key: self.answers.pop(x) for x, key in mine.items()})]
         else:
-            known = {x: v for x, v in taken.items() if self.written.get(x) or x in self.shape.stand_ins}
+            empty = self.lists - set(part.defaults)  # D18, of which the graph inside knows nothing
+            known = {
+                x: v for x, v in taken.items() if self.written.get(x) or x in {*self.shape.stand_ins, *empty}
+            }
             kept = self._inward(part) - self.ever - {*self.shape.stand_ins}
             known = {x: v for x, v in known.items() if x not in kept}
             if not all(isinstance(known[x], list) for x in part.map_over):
