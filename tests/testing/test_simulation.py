@@ -42,7 +42,7 @@ from hypergraph import (
     route,
 )
 from hypergraph.checkpointers import SqliteCheckpointer
-from hypergraph.testing import SimulatedRun, SimulationError, simulate
+from hypergraph.testing import FakeClock, SimulatedRun, SimulationError, simulate
 
 
 class Bank:
@@ -314,6 +314,13 @@ def test_graphs_of_every_kind_end_as_if_nothing_had_happened(kind: str) -> None:
     ending = {"open question": "paused", "failing": "failed"}.get(kind, "completed")
     assert report.endings == {ending: 12}
     assert report.ok is (kind != "failing")  # that every run fails shows nothing of what was to be tested
+
+
+def test_a_simulation_inside_of_a_clock_does_not_move_it() -> None:
+    with FakeClock(skip=True) as clock:
+        start = clock.time
+        assert simulate(Graph([in_steps, pause_for("later", 10)]), {"x": 1}, seeds=2).ok
+        assert clock.time == start
 
 
 @pytest.mark.parametrize("found", [False, numpy.bool_(False)])

@@ -62,6 +62,7 @@ class FakeClock:
         self._loops: dict[Any, Callable[[], None]] = {}  # event loops that follow it, and how to free them
         self._undo: ExitStack | None = None
         self._lock = threading.Lock()
+        self._is_nested = False  # it may be entered in a thread for which that of the clock around it waits
 
     @property
     def time(self) -> datetime:
@@ -89,7 +90,7 @@ class FakeClock:
     def __enter__(self) -> Self:
         if self._undo is not None:
             raise RuntimeError("this clock is in use already; make another one")
-        if any(thread != threading.get_ident() for thread in _entered.values()):
+        if not self._is_nested and any(thread != threading.get_ident() for thread in _entered.values()):
             raise RuntimeError(
                 "a FakeClock is the clock of the whole process, and another thread has entered one. Run such "
                 "tests one after another, or in processes, as pytest -n does."

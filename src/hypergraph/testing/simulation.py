@@ -529,6 +529,7 @@ class _Trial:
         self.is_calm = seed == _CALM
         self.is_watched = watch
         self.clock = FakeClock(_START, skip=True)
+        self.clock._is_nested = True  # the caller waits for this thread, and may have a clock
         self.store = simulation.store()
         self.is_dead = False  # the process has died, and what it leaves cannot write
         self.death: _Death | None = None  # of the process that is under way
