@@ -24,6 +24,7 @@ from hypergraph.nodes.gate import END, GateNode, RouteNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.options import Replace
 from hypergraph.nodes.signature import MISSING, Parameter
+from hypergraph.nodes.timer import TimerNode
 from hypergraph.scheduling import Part
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
@@ -357,7 +358,7 @@ class Step:
         self.arg = self.getter = self.call = self.resolve = None
         self.seen = self.sees = None
         self.plain = self.direct = False
-        self.suspends = node.is_async or self.kind == "graph"
+        self.suspends = node.is_async or self.kind == "graph" or isinstance(node, TimerNode)
         if isinstance(node, CallableNode):
             self._prepare(node)
 
@@ -371,6 +372,8 @@ class Step:
             if takes_context_last(node):
                 self.seen = node.inputs[0] if len(node.inputs) == 1 else None
                 self.sees = getter_of(node.inputs)
+        if getattr(node, "retry", None) is not None:
+            self.suspends = True  # other steps need not wait until its next attempt
         if isinstance(node, GateNode):
             self.resolve = decider(node)
             self.plain = not (node.cache or node.retry or node.timeout)
