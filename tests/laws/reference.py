@@ -158,9 +158,10 @@ class Interpreter:
         """Turns: D begins anew; what it made is not there, except for what is remembered."""
         parts = self.net.parts
         accumulators = {x for p in parts for x in p.outputs if x in p.inputs and x not in self._inward(p)}
+        shared = {x for p in parts for x in self._shared(p) & self._inward(p)}
         answers = {x for p in parts if p.kind == "ask" for x in p.outputs}
         for x, writes in self.written.items():
-            if x not in (self.lists | self.ever | accumulators) - answers:
+            if x not in (self.lists | self.ever | accumulators) - answers - shared:
                 writes[:] = [(n, v) for n, v in writes if n not in reached]
             elif any(n in reached for n, _ in writes):
                 writes[:] = [(GIVEN if x in self.ever else KEPT, writes[-1][1])]
@@ -668,7 +669,13 @@ class Interpreter:
 
     def _inward(self, part: Part) -> set[str]:
         """D23: what goes round inside of a graph, and nothing else makes."""
-        return {x for x in part.entries if not any(x in p.outputs for p in self.net.parts if p is not part)}
+        inside = {*part.entries, *self._shared(part)}
+        return {x for x in inside if not any(x in p.outputs for p in self.net.parts if p is not part)}
+
+    @staticmethod
+    def _shared(part: Part) -> set[str]:
+        """D23: of what all items of a map take it makes a list, which is none of these."""
+        return ({*part.inputs} & {*part.outputs}) - {*part.map_over, *part.append} if part.map_over else set()
 
     def keys(self, n: str) -> list[str]:
         """Return the keys that answer what a node asks."""
