@@ -86,7 +86,7 @@ from hypergraph.durability.history import (
     stored_in,
 )
 from hypergraph.durability.journal import Journal, refuse_crash_loop
-from hypergraph.durability.live import live_of
+from hypergraph.durability.live import RunStreams, live_of
 from hypergraph.durability.map_recorder import (
     SIZED,
     MapRecorder,
@@ -228,6 +228,7 @@ class WorkflowRecorder:
         self.may_be_inner = False  # whether a run inside of another one may be resumed by itself
         self.leaves_map = False  # whether the caller brings the map of an item up to date, after several
         self.has_waited = self.has_forked = False
+        self.streams: RunStreams | None = None  # of a run that has begun and has a handle
         self.warned: set[str] = set()  # workflows that cannot be brought up to date with what is in them
         # Runs in which nodes run again because of their code, and from where on nested graphs do.
         self.reruns: dict[Run, tuple[Changes, dict[str, int], dict[str, bool]]] = {}
@@ -516,9 +517,22 @@ class WorkflowRecorder:
         None says that another process runs it, and that the call waits for that.
         """
         if run.admission.graph.renaming is None:  # as of most runs
-            return self._open(run)
-        with names_of_today(run.admission.graph):
-            return self._open(run)
+            found = self._open(run)
+        else:
+            with names_of_today(run.admission.graph):
+                found = self._open(run)
+        if found is not None and run.context.begun is not None and _is_outermost(run):
+            self._mark_streams(run)
+        return found
+
+    def _mark_streams(self, run: Run) -> None:
+        """Note where the streams of this call begin, for its handle: no other call writes one now."""
+        try:
+            self.streams = RunStreams(self.store, run.place())
+            self.streams.is_over = run.journal is None  # nothing is left to do
+        except CheckpointError as error:
+            if not self.tolerate(error):
+                raise
 
     def _open(self, run: Run) -> bool | None:
         if not self._keeps(run):
@@ -1156,14 +1170,15 @@ class WorkflowRecorder:
             refuse_other_version_of_fields(past.stored.workflow, step.node.signal, sent.value, declared)
         return sent
 
-    @staticmethod
-    def stream(run: Run, name: str, chunk: Any) -> None:
+    def stream(self, run: Run, name: str, chunk: Any) -> None:
         """Keep a chunk of a node, for readers in other processes."""
         if (found := live_of(run, name)) is not None:
             live, place = found
             step = run.step_of(name)
             visit = (run.visits(step), run.attempt_of(name)[0], id(run))
             live.chunk(place, visit, chunk, step.outputs[0] if step.outputs else name)
+            if self.streams is not None:
+                self.streams.written[live.claim.workflow_id, place[0]] = live.streams[place[0]]
 
     @staticmethod
     def show_progress(run: Run, name: str, done: float, total: float | None, text: str) -> None:
@@ -1202,6 +1217,8 @@ class WorkflowRecorder:
             self._release(journal)
 
     def _release(self, journal: Journal) -> None:
+        if self.streams is not None and _is_outermost(journal.run):
+            self.streams.is_over = True
         if journal.is_detached:
             return
         try:
