@@ -982,7 +982,7 @@ class Checkpointer:
             WorkflowLockedError: an answer is to be replaced, and a process is running the workflow.
             WorkflowError: it does not ask this, has been answered already, or its deadline has passed.
             InvalidAnswerError: the value is not of the type that the question asks for, or cannot be stored.
-            ValueError: the question needs several answers at once.
+            ValueError: the question needs several answers at once; the dict is empty.
             TypeError: there is a key without a value, or a dict with one; or `by` is not a text.
 
         Example:
@@ -1001,6 +1001,10 @@ class Checkpointer:
         if isinstance(key, Mapping) is not (value is ...):
             raise TypeError("answer takes a key and a value, or a dict of answers by their keys")
         answers = key if isinstance(key, Mapping) else {key: value}
+        if not answers:
+            raise ValueError(
+                "answer needs an answer, got {}. Pass a key and a value, or a dict of answers by their keys."
+            )
         if self.backend.read_workflow(workflow_id) is None:
             raise self._not_found(workflow_id)
         with self._held(workflow_id, answers) if replace else nullcontext():

@@ -35,6 +35,7 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.references import Reference
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.checkpointers.view import view_of
+from hypergraph.clock import now
 from hypergraph.display import did_you_mean
 from hypergraph.durability import fork
 from hypergraph.durability.answers import (
@@ -175,11 +176,18 @@ def _refuse_amid_turn(claim: Ownership) -> None:
     found = claim.existing
     if found is None or found.status is WorkflowStatus.COMPLETED:
         return
-    is_paused = found.status is WorkflowStatus.PAUSED
-    how = "Answer its questions" if is_paused else "To finish it, run the workflow without values"
+    finish = "run the workflow without values"
+    if found.status is not WorkflowStatus.PAUSED:
+        how = f"To finish it, {finish}"
+    elif found.awaits:
+        how = f"Send what it waits for, or answer it, and {finish}"
+    elif found.due is not None and found.due <= now():
+        how = f"The time that it waited for has come: {finish}"
+    else:
+        how = f"Answer its questions; if that has been done, {finish}"
     raise WorkflowError(
         f"The last turn of workflow {claim.workflow_id!r} has not completed: it is {found.status.value}. "
-        f'{how}, then begin the new turn. new_turn="if-completed" gives up no turn; nothing was changed.',
+        f'{how}. Then begin the new turn. new_turn="if-completed" gives up no turn; nothing was changed.',
         workflow_id=claim.workflow_id,
     )
 

@@ -224,6 +224,8 @@ def _next(found: WorkflowDetail, again: str) -> list[str]:
     if found["alive"] is False:
         errors = [suggested("errors", wf)] if found["failed_inside"] else []
         return [again, *errors, suggested("state", wf)]
+    if found["status"] == "stopped":
+        return [again, suggested("state", wf)]
     return [suggested("state", wf), suggested("steps", wf, options=["--values"])]
 
 
