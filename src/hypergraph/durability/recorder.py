@@ -192,6 +192,17 @@ def _refuse_amid_turn(claim: Ownership) -> None:
     )
 
 
+def _warn_of_tags(existing: Workflow, given: Mapping[str, str]) -> None:
+    """Give a warning about tags that a workflow does not have: only a new one gets those of a call."""
+    left = {name: text for name, text in given.items() if existing.tags.get(name) != text}
+    shown = {name: text for name, text in left.items() if not name.startswith("hypergraph.")}
+    if shown:
+        warn_caller(
+            f"Workflow {existing.id!r} exists, and keeps its tags: {shown} were not set, as tags= is for "
+            f"new workflows. To set them: store.tag({existing.id!r}, {shown})."
+        )
+
+
 class _Work(NamedTuple):
     """What a call has to do in a stored run."""
 
@@ -980,6 +991,8 @@ class WorkflowRecorder:
         if _is_outermost(run):
             count_spent(self.store, run.context, claim.workflow_id)
             self._tell_overtaken(claim.workflow_id)
+            if self.options.tags and claim.existing is not None and self.origin is None:
+                _warn_of_tags(claim.existing, self.options.tags)
         is_current = is_detached or (
             seen is not None and seen.fence is not None and seen.fence + 1 == claim.fence
         )
