@@ -86,7 +86,7 @@ class Loop:
     filling: int = 0  # where it could begin by filling lists that come empty from outside
     filled: frozenset[str] = frozenset()  # these lists
     first: int = 0  # what is fresh when it begins: in loops inside it, what begins those
-    early: int = 0  # what it comes by from there before any choice
+    early: int = 0  # what it comes by from there without any choice
     opened: int = 0  # controlled nodes that are open when it begins
     unaided: int = 0  # those of them that no gate outside controls: the others when one has called the loop
     cut: int = 0  # where its rounds start,
@@ -426,7 +426,7 @@ class Layout:
                                 self.loops[k].kept |= slot
 
     def _counts(self, index: int, name: str) -> bool:
-        """Say whether a given value counts: not if a loop brings another one before any choice."""
+        """Say whether a given value counts: not if a loop brings another one without any choice."""
         begun = _union(self.loops[k].begins | self.loops[k].opened for k in self.home[index])
         if (self.gates | self.heads | begun) >> index & 1 or not self.home[index]:
             return True
@@ -527,6 +527,11 @@ class Layout:
     def unasked(self) -> int:
         """The nodes that may begin before a gate has chosen them."""
         return self.named | _union(loop.opened for loop in self.loops)
+
+    @cached_property
+    def unaided(self) -> int:
+        """Those that no gate outside of their loop has to choose, either."""
+        return self.named | _union(loop.unaided for loop in self.loops)
 
     def begun_beside(self, target: int) -> int:
         """Return what its loops come to before any choice and may run beside a target.
@@ -746,8 +751,8 @@ class _Places:
         # What only gates outside control is open when one has named it; a node may follow such a one.
         opened &= self.heads | set(bits(_mask(begins) & ~self.layout.gates | self.layout.named))
         loop.begins = _mask(begins)
-        # Loops around this one choose some of its nodes.
-        loop.early = _mask(begins) | _mask(self._free_ways(begins, without=self.layout.heads))
+        # Gates outside and loops around this one choose some of its nodes.
+        loop.early = _mask(begins) | _mask(self._free_ways(begins, without=self.layout.controlled))
         loop.opened = _mask(opened)
         loop.unaided = _mask(i for i in opened if i not in self.outside or self.layout.named >> i & 1)
         heads = self._starts(begins)
@@ -1168,6 +1173,7 @@ class Standing:
         "beside",
         "coming",
         "decisions",
+        "dropped",
         "due",
         "ended",
         "entered",
@@ -1204,6 +1210,9 @@ class Standing:
         self.said: dict[int, int] = {}  # by gate: what its last decision named, until it loses that
         self.owed = 0  # what a decision named that has not started since
         self.lost = 0  # what could not start between two decisions of its gate, and has not since
+        self.dropped = (
+            0  # what was chosen before its loop began anew, and has not started or been dealt with since
+        )
         self.ended = 0  # gates that have decided END
         self.held = [0] * len(layout.loops)  # by loop: heads chosen for its next round
         self.unrun = [loop.cut for loop in layout.loops]  # by loop: its heads that have not run in this entry
@@ -1238,6 +1247,7 @@ class Standing:
             self.ended,
             self.owed,
             self.lost,
+            self.dropped,
             self.running,
             self.idle,
             self.placed,
@@ -1386,6 +1396,7 @@ class Standing:
         self.due &= ~bit
         self.owed &= ~bit
         self.lost &= ~bit
+        self.dropped &= ~bit
         self.running |= bit
         self.round |= bit
         for gate in layout.controllers[index] if self.others or self.passed else ():
@@ -1489,6 +1500,7 @@ class Standing:
         if len(targets) > 1:
             self.others[gate] = chosen
         touched = self._drop(gate, self._begun()) if gate in self.decisions else 0
+        self.dropped &= ~_mask(self.layout.targets[gate].values())
         if is_end:
             self.ended |= 1 << gate
         self._look_at(touched | self._choose(gate, targets) | 1 << gate)
@@ -1560,10 +1572,12 @@ class Standing:
         return dropped
 
     def _give_up(self, dropped: int) -> None:
-        """Owe nodes no longer that only this gate had named; note those that could not run."""
+        """Owe nodes no longer that only this gate had named; note those that could run, and the others."""
         given_up = self.owed & dropped & ~_union(self.decisions.values())
         self.owed &= ~given_up
-        self.lost |= _mask(i for i in bits(given_up) if self._missing(i))
+        lacking = _mask(i for i in bits(given_up) if self._missing(i))
+        self.lost |= lacking
+        self.dropped |= given_up & ~lacking
 
     def _begun(self) -> int:
         """Return the heads whose round has begun, and that have not started."""

@@ -43,6 +43,20 @@ def test_a_node_behind_a_branch_that_runs_without_it_is_not_exclusive() -> None:
     assert outcome(nodes, x=1)[1] == ["b", "gate"]
 
 
+def test_the_open_beginning_of_a_loop_is_not_exclusive_with_the_branch_that_leaves_the_loop_out() -> None:
+    which = route(targets=["one", "two"], name="which")(lambda x: x)
+    again = route(targets=["first", END], name="again")(lambda y, w: END)
+    nodes = [
+        which,
+        make("one", "x", out="v"),
+        make("late", "v", out="out"),
+        make("two", "x", out="y"),
+        again,  # asked after `two` only, but its loop begins with `first` by itself
+        make("first", "z=0", out=("out", "w")),
+    ]
+    assert "could both run" in refused(nodes, x="one")
+
+
 def test_a_target_that_another_gate_may_choose_is_not_exclusive() -> None:
     one = ifelse("a", "b", name="one")(lambda x: True)
     other = ifelse("b", END, name="other")(lambda x: True)

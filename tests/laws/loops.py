@@ -77,7 +77,7 @@ class Level:
     aside: frozenset[str] = frozenset()  # what has all it needs without the loop, too (D14)
     unfed: frozenset[str] = frozenset()  # what reads lists that it begins by filling (D9b)
     tied: frozenset[str] = frozenset()  # nodes of which the first in graph order begins (D4)
-    early: frozenset[str] = frozenset()  # what it comes by from its beginning before any choice
+    early: frozenset[str] = frozenset()  # what it comes by from its beginning without any choice
     ahead: dict[str, set[str]] = field(default_factory=dict)  # what each node leads to in a round
 
     def unit(self, name: str) -> frozenset[str]:
@@ -230,7 +230,8 @@ class Shape:
             level.aside = finding.aside() - begin
         level.inner = self._inside(members, left, given, begin, unasked | opened) if heads else []
         free = linked(e for e in left if e.kind != "control")
-        level.early = frozenset(reach(begin, free, self.heads - begin) - (self.heads - begin))
+        chosen = {n for n in members if self.gates[n]} - begin
+        level.early = frozenset(reach(begin, free, chosen) - chosen)
         return level.order()
 
     def round_heads(

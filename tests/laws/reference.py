@@ -40,8 +40,8 @@ D19 Values of two producers: the latest write counts, in one superstep the later
     takes away what nodes in D wrote; an older write of a node outside of D is there again.
 D20 Remembered names are there, like inputs (L5), but what was never given does not say where a loop begins:
     turn 2 of `plan work combine done` begins with `plan`, as turn 1 did, although `rows` are remembered.
-D21 R8: a given value counts for an ordinary node of a loop if what the loop makes of it cannot come before
-    the first choice. One that does not count is as good as absent: default or binding, else not available.
+D21 R8: a given value counts for an ordinary node of a loop if what the loop makes of it cannot come without
+    a choice. One that does not count is as good as absent: default or binding, else not available.
 D22 A question is of the round in which it was asked. If that round rewrites what it takes, the answer is not
     used, and it is asked again; what nodes of the same superstep append to a list rewrites nothing. Answers
     that a turn did not use are dropped when a new turn begins, and named in `unused`. A bound answer is used

@@ -580,6 +580,136 @@ def test_a_later_turn_that_reaches_only_what_no_gate_has_chosen_says_so(call: Ca
         call(graph, address="there", workflow_id="w")
 
 
+def test_a_later_turn_begins_a_loop_with_what_was_given_for_it_in_the_first(call: Call) -> None:
+    """`draft` is given once and made in the loop since: without it the loop could begin at two nodes."""
+    course: list[str] = []
+
+    @node(output_name="rules")
+    def look_up(topic: str) -> str:
+        return f"rules of {topic}"
+
+    @node(output_name="notes")
+    def review(topic: str, remarks: str = "") -> str:
+        course.append("review")
+        return remarks
+
+    @route(targets=["rewrite", "shorten", END])
+    def how(notes: str) -> Any:
+        return "rewrite" if course.count("review") == 1 else END
+
+    @node(output_name="draft")
+    def rewrite(topic: str, rules: str) -> str:
+        return f"draft by {rules}"
+
+    @node(output_name="draft")
+    def shorten(notes: str) -> str:
+        return notes[:10]
+
+    @node(output_name="remarks")
+    def read(draft: str) -> str:
+        course.append(f"read {draft}")
+        return f"on {draft}"
+
+    @route(targets=["review", END])
+    def wanted(remarks: str) -> Any:
+        return "review"
+
+    graph = Graph([look_up, review, how, rewrite, shorten, read, wanted], name="office")
+    call(graph, topic="tea", draft="first", workflow_id="w")
+    assert course == ["read first", "review", "read draft by rules of tea", "review"]
+    course.clear()
+    call(graph, topic="oil", workflow_id="w")
+    assert course == ["read draft by rules of tea", "review", "read draft by rules of oil", "review"]
+
+
+@pytest.mark.parametrize("thorough", [False, True])
+@pytest.mark.parametrize("default", [False, True], ids=["required", "with a default"])
+def test_a_given_value_counts_until_a_gate_outside_of_the_loop_has_it_made(
+    call: Call, thorough: bool, default: bool
+) -> None:
+    @route(targets=["research", END])
+    def depth(thorough: bool) -> Any:
+        return "research" if thorough else END
+
+    @node(output_name="draft")
+    def write(text: str = "") -> str:
+        return f"{text}*"
+
+    @node(output_name="facts")
+    def research(draft: str) -> str:
+        return "found"
+
+    def revised(draft: str, facts: str) -> str:
+        return f"{draft}{facts}"
+
+    def revised_anyway(draft: str, facts: str = "none") -> str:
+        return revised(draft, facts)
+
+    @route(targets=["write", END])
+    def enough(text: str) -> Any:
+        return END if text.count("*") > 1 else "write"
+
+    revise = FunctionNode(revised_anyway if default else revised, "revise", "text")
+    graph = Graph([depth, write, research, revise, enough], name="paper")
+    result = call(graph, thorough=thorough, facts="given", workflow_id="w")
+    facts = "found" if thorough else "given"
+    assert result["text"] == f"*{facts}*{facts}"
+
+
+def test_a_choice_that_ends_with_a_new_beginning_of_its_loop_says_so(call: Call) -> None:
+    """What the outer loop makes comes to the inner one from outside, after the inner one has chosen."""
+
+    @node(output_name="draft")
+    def begin(topic: str) -> str:
+        return topic
+
+    @route(targets=["write", END])
+    def improve(draft: str) -> Any:
+        return END if draft.endswith("!") else "write"
+
+    @node(output_name="text")
+    def write(draft: str) -> str:
+        return f"text of {draft}"
+
+    @route(targets=["plan"])
+    def ask(reader: str) -> str:
+        return "plan"
+
+    @node(output_name="outline")
+    def plan(notes: str = "") -> str:
+        return f"outline {notes}".strip()
+
+    @route(targets=["expand", END])
+    def choose(outline: str) -> Any:
+        return "expand"
+
+    @node(output_name="notes")
+    def expand(text: str) -> str:
+        return f"notes on {text}"
+
+    @route(targets=["plan", END])
+    def more(notes: str) -> Any:
+        return END
+
+    @node(output_name="draft")
+    def revise(notes: str) -> str:
+        return f"{notes}!"
+
+    graph = Graph([begin, improve, write, ask, plan, choose, expand, more, revise], name="editor")
+    with pytest.warns(UserWarning, match="'choose' chose 'expand' .*did not run before its loop began anew"):
+        result = call(graph, topic="tea", reader="Ada", workflow_id="w")
+    assert "expand" not in course(result)
+
+    # The way that the warning names.
+    @route(targets=["plan"])
+    def ask_then(reader: str, text: str) -> str:
+        return "plan"
+
+    graph = Graph([begin, improve, write, ask_then, plan, choose, expand, more, revise], name="editor")
+    late = call(graph, topic="tea", reader="Ada", workflow_id="late")
+    assert late["notes"] == "notes on text of tea"
+
+
 def test_a_turn_begins_a_loop_anew_that_a_gate_outside_of_the_turn_has_chosen(call: Call) -> None:
     """The router does not look at what is new: it stands with its last decision."""
     course: list[str] = []

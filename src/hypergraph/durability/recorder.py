@@ -127,7 +127,13 @@ from hypergraph.durability.resume import (
     standing_of,
     take_up,
 )
-from hypergraph.engine.admission import is_answer, key_in_items, names_to_give, transactional_node
+from hypergraph.engine.admission import (
+    cycle_values,
+    is_answer,
+    key_in_items,
+    names_to_give,
+    transactional_node,
+)
 from hypergraph.engine.execute import missing_results
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
@@ -377,6 +383,8 @@ class WorkflowRecorder:
         plain = {n: v for n, v in given.items() if n not in self.edits and not is_answer(graph, n)}
         self._refuse_incomparable(source, known, plain)
         unmade = set(graph.wiring.producers).difference(recorded)  # given in place of what would have made it
+        if stored is not None and not stored.edited_at:  # a loop begins by what was ever given
+            unmade |= cycle_values(graph.wiring)
         # What cannot be read is among them: a step that needs it must not get the default instead. An answer
         # that was taken as an input is not: it does not answer the next question.
         earlier = {

@@ -113,7 +113,7 @@ def _unused(wiring: Wiring, layout: Layout, given: Collection[str]) -> tuple[str
 
     An entry point that is named has been chosen, and a cycle without a gate begins at its first node.
     """
-    for name in sorted(_cycle_values(wiring).difference(layout.lists).intersection(given)):
+    for name in sorted(cycle_values(wiring).difference(layout.lists).intersection(given)):
         maker = layout.made_before_taken(name, layout.scope)
         loops = [] if maker is None else [layout.loops[k] for k in layout.home[layout.index[maker]]]
         chosen = any(loop.members & layout.named for loop in loops)
@@ -307,6 +307,7 @@ def check_order(wiring: Wiring, layout: Layout, given: Collection[str]) -> None:
         given=given,
         scope=layout.scope_names,
         unasked=layout.names_of(layout.unasked),
+        unaided=layout.names_of(layout.unaided),
         begun=begun,
     )
     findings = list(map(str, found))
@@ -515,7 +516,7 @@ def _admit(
     answers = frozenset(n for n in offered if n in known or ("." in n and is_answer(graph, n)))
     plain = names - answers
     request = Request(graph, spec, active, frozenset(active), names, plain.union(bound))  # A3
-    expected = {*spec.all, *_cycle_values(wiring), *wiring.lists}
+    expected = {*spec.all, *cycle_values(wiring), *wiring.lists}
     unexpected = [name for name in plain if name not in expected]
     internal = [n for n in unexpected if not request.scope.isdisjoint(wiring.data_producers.get(n, ()))]  # A4
     notices = check_overrides(request, internal, unexpected, policy)  # A5, A6
@@ -587,7 +588,7 @@ def names_to_give(graph: Graph) -> frozenset[str]:
     return graph.memo["to_give"]  # type: ignore[no-any-return]  # set above
 
 
-def _cycle_values(wiring: Wiring) -> set[str]:
+def cycle_values(wiring: Wiring) -> set[str]:
     """Return the names that go round in cycles: a run may start from any of them, whatever else it has."""
     return {
         param

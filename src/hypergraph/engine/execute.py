@@ -745,6 +745,14 @@ def _left_undone(run: Run) -> list[str]:
             f"{by} chose {parts[i].name!r} in graph {_name(run)}, which did not run before the next "
             f"decision: {_lacking(standing, i, by)}"
         )
+    dropped = standing.dropped & ~standing.owed & ~lost
+    for i in bits(dropped) if dropped else ():
+        by = _quoted(parts[gate].name for gate in standing.layout.controllers[i])
+        unmet.append(
+            f"{by} chose {parts[i].name!r} in graph {_name(run)}, which did not run before its loop began "
+            "anew: a value came from outside of the loop, and that ended the choice. Let the loop begin "
+            "after it: let the gate or node that leads to its beginning take that value, too."
+        )
     unmet += _passed_over(run, standing) if standing.passed else []
     unmet += [
         f"{parts[i].name!r} has its inputs in graph {_name(run)} and did not run: its loop began elsewhere "

@@ -47,12 +47,14 @@ def rivals(
     given: Collection[str] = (),
     scope: Collection[str] | None = None,
     unasked: Collection[str] = (),
+    unaided: Collection[str] = (),
     begun: Callable[[str], Collection[str]] = lambda target: (),
 ) -> list[Rivals]:
     """Return the first rivals for each name, among the nodes of a scope.
 
     Which of two nodes goes first depends on what is given. Without `goes_first` only makers are looked at,
-    and it is enough that a way leads from one to the other. Nodes in `unasked` begin whatever gates decide.
+    and it is enough that a way leads from one to the other. Nodes in `unasked` may begin before gates of
+    their loops decide; those that are `unaided` wait for no gate outside of the loop, either.
     `begun` are the nodes that may run beside a target, before its gate has decided at all.
     """
     first = goes_first or (lambda a, b: leads(a, b, wiring.ways))
@@ -64,7 +66,7 @@ def rivals(
             continue
         if (pair.name, pair.takes) in found or first(pair.maker, pair.other) or first(pair.other, pair.maker):
             continue
-        branches = branches or _Branches(wiring, given, nodes, begun)
+        branches = branches or _Branches(wiring, given, nodes, unaided, begun)
         at_once = pair.maker in unasked and pair.other in unasked
         if at_once or not branches.divide(pair.maker, pair.other):
             found[pair.name, pair.takes] = pair
@@ -91,11 +93,13 @@ class _Branches:
         wiring: Wiring,
         given: Collection[str],
         scope: Collection[str],
+        unaided: Collection[str],
         begun: Callable[[str], Collection[str]],
     ) -> None:
         self.wiring = wiring
         self.given = given
         self.scope = scope
+        self.unaided = unaided
         self.begun = begun
         self.loop_of = {name: loop for loop in map(set, wiring.cycles) for name in loop}
         self.gates: dict[str, set[str]] = {name: set() for name in scope}  # by node: what controls it
@@ -147,7 +151,8 @@ class _Branches:
     def _runs(self, name: str, free: set[str], gate: str, target: str, loop: set[str]) -> bool:
         """Say whether a node may run although the gate chose another target, given what does so."""
         gates = self.gates[name] - {gate} if name == target else self.gates[name]
-        if self.gates[name] and gates.isdisjoint(free):
+        is_open = name in self.unaided and gate not in self.loop_of.get(name, ())
+        if self.gates[name] and gates.isdisjoint(free) and not is_open:
             return False
         awaited = self.awaited[name]
         if any(emitters and emitters.isdisjoint(free) for emitters in awaited):
