@@ -12,7 +12,20 @@ from typing import Any
 import pytest
 from support.running import OnAsync
 
-from hypergraph import AsyncRunner, FunctionNode, Graph, NodeError, RunStatus, node
+from hypergraph import (
+    END,
+    AsyncRunner,
+    FunctionNode,
+    Graph,
+    NodeContext,
+    NodeError,
+    RetryPolicy,
+    RunStatus,
+    ifelse,
+    node,
+    pause_for,
+)
+from hypergraph.testing import FakeClock
 
 
 class Meeting:
@@ -401,3 +414,60 @@ threading.Thread(target=late).start()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("made\n", "")
+
+
+@node(output_name="order")
+def take(x: int) -> int:
+    return x
+
+
+def test_timers_of_plain_functions_wait_at_the_same_time() -> None:
+    waiting = Graph(
+        [take, *(pause_for(f"timer_{n}", 10, wait_for="order") for n in range(3))], name="waiting"
+    )
+    each = Graph([waiting.as_node(name="each").map_over("x")])
+    with FakeClock(skip=True) as clock:
+        for call in (
+            lambda runner: runner.run(waiting, x=1),
+            lambda runner: runner.map(waiting, x=[1, 2, 3], map_over="x"),
+            lambda runner: runner.run(each, x=[1, 2, 3]),
+        ):
+            start = clock.time
+            asyncio.run(call(AsyncRunner()))
+            assert (clock.time - start).total_seconds() == 10
+
+
+def test_a_plain_function_runs_while_a_timer_waits() -> None:
+    moments = []
+
+    @node(output_name="seen")
+    def look(x: int) -> None:
+        moments.append(clock.time)
+
+    with FakeClock(skip=True) as clock:
+        start = clock.time
+        asyncio.run(AsyncRunner().run(Graph([pause_for("later", 10), look]), x=1))
+        assert moments == [start]
+
+
+def test_plain_functions_wait_for_their_next_attempts_at_the_same_time() -> None:
+    policy = RetryPolicy(max_attempts=2, initial_delay=10, jitter=0)
+
+    @node(output_name="page", retry=policy)
+    def fetch(x: int, context: NodeContext) -> int:
+        if context.attempt == 1:
+            raise ConnectionError("busy")
+        return x
+
+    @ifelse(when_true="fetch", when_false=END, retry=policy)
+    def choose(x: int, context: NodeContext) -> bool:
+        if context.attempt == 1:
+            raise ConnectionError("busy")
+        return True
+
+    with FakeClock(skip=True) as clock:
+        for graph, seconds in ((Graph([fetch]), 10), (Graph([choose, fetch]), 20)):
+            start = clock.time
+            results = asyncio.run(AsyncRunner().map(graph, x=[1, 2, 3], map_over="x"))
+            assert results["page"] == [1, 2, 3]
+            assert (clock.time - start).total_seconds() == seconds

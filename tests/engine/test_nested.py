@@ -199,6 +199,19 @@ def test_zip_needs_equal_lengths(run: Run) -> None:
         run(mapped("x", "k"), {"x": [1, 2], "k": [1]})
 
 
+def test_errors_about_items_name_the_inputs_of_the_graph_around_it(run: Run) -> None:
+    def renamed(*over: str) -> Graph:
+        inner = Graph([FunctionNode(lambda x, k: x + k, "add", "y")], name="inner")
+        return Graph([inner.as_node().with_inputs(x="first", k="second").map_over(*over)])
+
+    with pytest.raises(TypeError, match=r"Cannot map over 'first': .* first=\['ab'\]"):
+        run(renamed("first"), {"first": "ab", "second": 1})
+    with pytest.raises(ValueError, match="first: 2, second: 1"):
+        run(renamed("first", "second"), {"first": [1, 2], "second": [1]})
+    with pytest.raises(ValueError, match="second: 1, first: 2"):
+        run(renamed("second", "first"), {"first": [1, 2], "second": [1]})
+
+
 def test_no_items_make_empty_lists(run: Run) -> None:
     assert run(mapped("x"), {"x": []}).values == {"y": [], "z": []}
 

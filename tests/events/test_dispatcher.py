@@ -5,7 +5,13 @@ import logging
 
 import pytest
 
-from hypergraph.events import AsyncEventProcessor, EventDispatcher, EventProcessor, NodeStartEvent
+from hypergraph.events import (
+    AsyncEventProcessor,
+    EventDispatcher,
+    EventProcessor,
+    NodeStartEvent,
+    TypedEventProcessor,
+)
 
 EVENT = NodeStartEvent(run_id="r", node_name="n")
 
@@ -188,3 +194,22 @@ def test_anything_with_on_event_is_a_processor(mode):
 def test_what_is_no_list_of_processors_is_refused(processors, message):
     with pytest.raises(TypeError, match=message):
         EventDispatcher(processors)
+
+
+@pytest.mark.parametrize(
+    ("base", "name"),
+    [
+        (EventProcessor, "on_event"),
+        (AsyncEventProcessor, "on_event"),
+        (object, "on_event"),
+        (EventProcessor, "shutdown"),
+        (TypedEventProcessor, "on_node_end"),
+    ],
+)
+def test_a_method_that_would_never_be_awaited_is_refused(base, name):
+    async def later(self, *args):
+        raise AssertionError
+
+    kind = type("Late", (base,), {"on_event": lambda self, event: None, name: later})
+    with pytest.raises(TypeError, match=rf"Late\.{name} is async, and would never be awaited"):
+        EventDispatcher([kind()])

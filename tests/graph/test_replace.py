@@ -1,7 +1,9 @@
 """Graph.replace: other nodes in the places of those of a graph, nested ones by path."""
 
 import pickle
+from collections.abc import Callable
 from typing import Any
+from unittest.mock import AsyncMock, MagicMock, Mock, create_autospec
 
 import pytest
 from support.making import make
@@ -100,6 +102,25 @@ def test_options_of_the_node_stay_with_a_function() -> None:
     assert (changed.inputs, changed.outputs, changed.cache) == (("t", "question"), ("out", "done"), True)
     assert isinstance(changed, FunctionNode)
     assert changed.timeout == 3
+
+
+@pytest.mark.parametrize(
+    "make_mock",
+    [
+        Mock,
+        MagicMock,
+        AsyncMock,
+        lambda: Mock(spec=fake),
+        lambda: create_autospec(FunctionNode(fake, "n", "out")),
+    ],
+)
+def test_a_mock_is_refused_and_one_with_the_parameters_is_taken(make_mock: Callable[[], Any]) -> None:
+    graph = Graph([FunctionNode(fake, "n", "out")])
+    with pytest.raises(GraphConfigError, match=r"create_autospec\(fake\.func, return_value=\.\.\.\)"):
+        graph.replace({"n": make_mock()})
+    double = create_autospec(fake, return_value="faked")
+    assert SyncRunner().run(graph.replace({"n": double}), tool="t", question="q")["out"] == "faked"
+    double.assert_called_once_with(tool="t", question="q")
 
 
 def test_a_question_may_be_answered_by_a_function_or_a_node() -> None:

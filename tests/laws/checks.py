@@ -286,7 +286,10 @@ def remembered(net: Net, ever: Iterable[str]) -> set[str]:
     """Names that a turn remembers: appended lists, names once given, accumulators."""
     lists = {x for p in net.parts for x in p.append}
     accumulators = {x for p in net.parts for x in p.outputs if x in p.inputs and x not in p.entries}
-    return (lists | accumulators | set(ever)) - {x for p in net.parts if p.kind == "ask" for x in p.outputs}
+    shared = {x for p in net.parts if p.map_over for x in {*p.inputs} & {*p.outputs} if x not in p.map_over}
+    shared -= lists | {x for p in net.parts if not p.map_over for x in p.outputs}
+    answers = {x for p in net.parts if p.kind == "ask" for x in p.outputs}
+    return (lists | accumulators | set(ever)) - answers - shared
 
 
 def standing_still(net: Net, run: Interpreter, anew: set[str], latest: dict[str, tuple[str, Any]]) -> Net:

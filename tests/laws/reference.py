@@ -41,7 +41,8 @@ D19 Values of two producers: the latest write counts, in one superstep the later
 D20 Remembered names are there, like inputs (L5), but what was never given does not say where a loop begins:
     turn 2 of `plan work combine done` begins with `plan`, as turn 1 did, although `rows` are remembered.
 D21 R8: a given value counts for an ordinary node of a loop if what the loop makes of it cannot come without
-    a choice. One that does not count is as good as absent: default or binding, else not available.
+    a choice. One that does not is as good as absent. For a parameter with a default or a binding, which would
+    count in its place, it always does.
 D22 A question is of the round in which it was asked. If that round rewrites what it takes, the answer is not
     used, and it is asked again; what nodes of the same superstep append to a list rewrites nothing. Answers
     that a turn did not use are dropped when a new turn begins, and named in `unused`. A bound answer is used
@@ -157,9 +158,10 @@ class Interpreter:
         """Turns: D begins anew; what it made is not there, except for what is remembered."""
         parts = self.net.parts
         accumulators = {x for p in parts for x in p.outputs if x in p.inputs and x not in self._inward(p)}
+        shared = {x for p in parts for x in self._shared(p) & self._inward(p)}
         answers = {x for p in parts if p.kind == "ask" for x in p.outputs}
         for x, writes in self.written.items():
-            if x not in (self.lists | self.ever | accumulators) - answers:
+            if x not in (self.lists | self.ever | accumulators) - answers - shared:
                 writes[:] = [(n, v) for n, v in writes if n not in reached]
             elif any(n in reached for n, _ in writes):
                 writes[:] = [(GIVEN if x in self.ever else KEPT, writes[-1][1])]
@@ -315,7 +317,9 @@ class Interpreter:
         if self.net.declared is not None and x not in {*part.defaults, *self.shape.stand_ins}:  # D11
             sources = {GIVEN, KEPT, n, *(e.source for e in fed)}
             writes = writes if any(source in sources for source, _ in writes) else []
-        if writes and writes[-1][0] in (GIVEN, KEPT) and n not in self.heads and part.kind != "gate":
+        optional = x in part.defaults or x in self.shape.stand_ins
+        is_given = bool(writes) and writes[-1][0] in (GIVEN, KEPT)
+        if is_given and not optional and n not in self.heads and part.kind != "gate":
             inside = [(e, self._common(e.source, n)) for e in fed]
             begins = any(n in level.begin for level in self.path[n][1:])
             if not begins and any(e in x.edges and e.source in x.early for e, x in inside if x.is_loop):
@@ -408,8 +412,12 @@ class Interpreter:
             at_rest = due & level.members <= pending | late and not self._is_led_to(level, due)
             if pending and at_rest and not level.members & set(self.asked):
                 loop = self.loops[level.members]
-                self.beside = {t: others for t, others in self.beside.items() if not others & level.heads}
-                loop.places = self._fed(level, loop) if level.at_begin else pending
+                beside = {t for t, others in self.beside.items() if others & level.heads}
+                self.beside = {t: others for t, others in self.beside.items() if t not in beside}
+                opened = {
+                    t for _, t in self.opens
+                }  # of this round, also if it waits for what another head makes
+                loop.places = self._fed(level, loop) if level.at_begin else pending | beside & opened
                 loop.rounds, loop.since = loop.rounds + 1, self.clock
                 found.append(level.members)
         for loop in [self.loops[members] for members in found]:
@@ -592,7 +600,10 @@ class Interpreter:
             mine = {x: x[len(n) + 1 :] for x in self.keys(n) if x in self.answers}
             outcomes = [runs[0].turn({key: self.answers.pop(x) for x, key in mine.items()})]
         else:
-            known = {x: v for x, v in taken.items() if self.written.get(x) or x in self.shape.stand_ins}
+            empty = self.lists - set(part.defaults)  # D18, of which the graph inside knows nothing
+            known = {
+                x: v for x, v in taken.items() if self.written.get(x) or x in {*self.shape.stand_ins, *empty}
+            }
             kept = self._inward(part) - self.ever - {*self.shape.stand_ins}
             known = {x: v for x, v in known.items() if x not in kept}
             if not all(isinstance(known[x], list) for x in part.map_over):
@@ -658,7 +669,13 @@ class Interpreter:
 
     def _inward(self, part: Part) -> set[str]:
         """D23: what goes round inside of a graph, and nothing else makes."""
-        return {x for x in part.entries if not any(x in p.outputs for p in self.net.parts if p is not part)}
+        inside = {*part.entries, *self._shared(part)}
+        return {x for x in inside if not any(x in p.outputs for p in self.net.parts if p is not part)}
+
+    @staticmethod
+    def _shared(part: Part) -> set[str]:
+        """D23: of what all items of a map take it makes a list, which is none of these."""
+        return ({*part.inputs} & {*part.outputs}) - {*part.map_over, *part.append} if part.map_over else set()
 
     def keys(self, n: str) -> list[str]:
         """Return the keys that answer what a node asks."""

@@ -580,6 +580,53 @@ def test_a_later_turn_that_reaches_only_what_no_gate_has_chosen_says_so(call: Ca
         call(graph, address="there", workflow_id="w")
 
 
+@pytest.mark.parametrize("is_bound", [False, True], ids=["given", "bound"])
+def test_the_items_of_a_map_begin_with_what_all_take_in_every_turn(call: Call, is_bound: bool) -> None:
+    """`text` goes round inside of each item, and what comes out has the name of what went in."""
+
+    @node(output_name="words")
+    def split(said: str) -> list[str]:
+        return said.split()
+
+    @route(targets=["add", END])
+    def long_enough(text: str) -> Any:
+        return END if len(text) > 3 else "add"
+
+    @node(output_name="text")
+    def add(text: str, words: str) -> str:
+        return text + words
+
+    inner = Graph([long_enough, add], name="inner").as_node().map_over("words")
+    graph = Graph([split, inner], name="outer")
+    graph = graph.bind(text=">") if is_bound else graph
+    given = {} if is_bound else {"text": ">"}
+    assert call(graph, said="ab c", workflow_id="w", **given)["text"] == [">abab", ">ccc"]
+    assert call(graph, said="d ef", workflow_id="w")["text"] == [">ddd", ">efef"]
+
+
+def test_a_graph_inside_takes_an_empty_list_to_which_nothing_was_added(call: Call) -> None:
+    @ifelse("add", "leave")
+    def is_wanted(wanted: bool) -> bool:
+        return wanted
+
+    @node(output_name="log", append="log")
+    def add(wanted: bool) -> list[str]:
+        return ["added"]
+
+    @node(output_name="left")
+    def leave(wanted: bool) -> bool:
+        return True
+
+    @node(output_name="count")
+    def count(log: list[str], title: str) -> str:
+        return f"{title}: {len(log)}"
+
+    inner = Graph([count], name="inner").as_node()
+    graph = Graph([is_wanted, add, leave, inner], name="outer")
+    assert call(graph, wanted=False, title="log", workflow_id="none")["count"] == "log: 0"
+    assert call(graph, wanted=True, title="log", workflow_id="one")["count"] == "log: 1"
+
+
 def test_a_later_turn_begins_a_loop_with_what_was_given_for_it_in_the_first(call: Call) -> None:
     """`draft` is given once and made in the loop since: without it the loop could begin at two nodes."""
     course: list[str] = []

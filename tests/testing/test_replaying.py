@@ -1,5 +1,6 @@
 """hypergraph.testing.replay: stored runs walked with another graph; planted changes and refactorings."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -264,6 +265,33 @@ def test_an_error_of_a_called_node_is_named(store: MemoryCheckpointer) -> None:
     assert (found.node, found.cause) == ("inner/count", "it raises ZeroDivisionError: no")
 
 
+def test_a_text_is_one_id_and_one_node(store: MemoryCheckpointer) -> None:
+    report = replay(store, PLAIN, "plain", execute="count")
+    assert [run.workflow_id for run in report.runs] == ["plain"]
+    assert report.executed == 1
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_called_nodes_get_their_services(is_async: bool) -> None:
+    def add(number: int, context: NodeContext) -> int:
+        return number + int(context.service("rate"))
+
+    async def add_later(number: int, context: NodeContext) -> int:
+        return number + int(context.service("rate"))
+
+    graph = Graph([node(add_later if is_async else add, output_name="sum").with_name("add")], name="adding")
+    store = MemoryCheckpointer()
+    runner = AsyncRunner(checkpointer=store, services={"rate": 2})
+    asyncio.run(runner.run(graph, number=1, workflow_id="w"))
+    assert replay(store, graph, execute=["add"], services={"rate": 2}).ok
+    found = replay(store, graph, execute=["add"], services={"rate": 3}).runs[0].first
+    assert found is not None
+    assert found.cause == "it makes another sum"
+    found = replay(store, graph, execute=["add"]).runs[0].first
+    assert found is not None
+    assert found.cause == "it asks for the service 'rate', which is not given: replay(..., services=...)"
+
+
 def test_async_nodes_and_contexts_are_called() -> None:
     @node(output_name="twice")
     async def double(number: int, context: NodeContext) -> int:
@@ -353,6 +381,8 @@ def test_unknown_ids_and_nodes_are_refused(store: MemoryCheckpointer) -> None:
         replay(store, PLAIN, ["nope"])
     with pytest.raises(WorkflowNotFoundError, match="No run of graph 'strange' is stored"):
         replay(store, Graph([split], name="strange"))
+    with pytest.raises(ValueError, match="at least one stored run"):  # a test of nothing must not pass
+        replay(store, PLAIN, [])
     with pytest.raises(TypeError, match="takes a store and a Graph"):
         replay(store, split)  # type: ignore[arg-type]
     with pytest.raises(GraphConfigError, match="Did you mean 'count'"):

@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+import functools
 import gc
 import os
 import queue
@@ -41,7 +42,7 @@ from hypergraph import (
     route,
 )
 from hypergraph.checkpointers import SqliteCheckpointer
-from hypergraph.testing import SimulatedRun, SimulationError, simulate
+from hypergraph.testing import FakeClock, SimulatedRun, SimulationError, simulate
 
 
 class Bank:
@@ -315,10 +316,57 @@ def test_graphs_of_every_kind_end_as_if_nothing_had_happened(kind: str) -> None:
     assert report.ok is (kind != "failing")  # that every run fails shows nothing of what was to be tested
 
 
+def test_a_simulation_inside_of_a_clock_does_not_move_it() -> None:
+    with FakeClock(skip=True) as clock:
+        start = clock.time
+        assert simulate(Graph([in_steps, pause_for("later", 10)]), {"x": 1}, seeds=2).ok
+        assert clock.time == start
+
+
 @pytest.mark.parametrize("found", [False, numpy.bool_(False)])
 def test_a_check_may_return_any_truth_value(found: Any) -> None:
     assert not simulate(Graph([in_steps]), {"x": 1}, check=lambda run: found, seeds=2).ok
-    assert simulate(Graph([in_steps]), {"x": 1}, check=lambda run: [], seeds=2).ok  # a list of no findings
+    assert simulate(Graph([in_steps]), {"x": 1}, check=lambda run: not found, seeds=2).ok
+
+
+@pytest.mark.parametrize("found", [[], 0, "wrong", {"charged": 2}], ids=str)
+def test_a_check_that_returns_something_else_fails(found: Any) -> None:
+    report = simulate(Graph([in_steps]), {"x": 1}, check=lambda run: found, seeds=2)
+    assert report.failure is not None
+    assert "return True or False, or raise" in str(report.failure.error)
+
+
+async def async_check(run: SimulatedRun) -> None:
+    raise AssertionError
+
+
+def yielding_check(run: SimulatedRun) -> Iterator[None]:
+    yield
+    raise AssertionError
+
+
+class AsyncCheck:
+    async def __call__(self, run: SimulatedRun) -> None:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("check", [async_check, yielding_check, AsyncCheck(), functools.partial(async_check)])
+def test_a_check_that_a_plain_call_does_not_execute_is_refused(check: Any) -> None:
+    with pytest.raises(TypeError, match="check must be a plain function"):
+        simulate(Graph([in_steps]), {"x": 1}, check=check, seeds=2)
+
+
+def test_an_answer_for_an_item_that_does_not_ask_is_refused() -> None:
+    @interrupt("approved")
+    def approve(x: int) -> bool | None:
+        return None if x else True
+
+    each = Graph([Graph([approve], name="each").as_node().map_over("x")])
+    for number in (0, 3):
+        with pytest.raises(GraphConfigError, match=f"'each.item-{number}.approved', which no item asks for"):
+            simulate(each, {"x": [0, 1, 2]}, answers={f"each.item-{number}.approved": True}, seeds=2)
+    for key in ("each.item-1.approved", "each.approved"):
+        assert simulate(each, {"x": [0, 1, 2]}, answers={key: True}, seeds=2).ok
 
 
 def test_without_a_check_the_values_must_be_those_of_an_undisturbed_run() -> None:

@@ -4,8 +4,10 @@ import asyncio
 import subprocess
 import sys
 import threading
-from datetime import UTC, datetime, timedelta, timezone
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -243,6 +245,39 @@ def test_a_clock_may_be_set_in_any_time_zone() -> None:
         assert (now(), now().tzinfo) == (NOON, UTC)
 
 
+@pytest.mark.parametrize(
+    ("start", "error", "text"),
+    [
+        (datetime(2026, 1, 31), ValueError, "needs a time zone"),
+        (date(2026, 1, 31), TypeError, "takes a datetime"),
+        ("2026-01-31", TypeError, "takes a datetime"),
+    ],
+)
+def test_a_start_that_is_no_moment_is_refused(start: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        FakeClock(start)
+
+
+@pytest.mark.parametrize("span", ["2d", None, True])
+def test_a_clock_moves_by_seconds_or_a_timedelta(span: Any) -> None:
+    with pytest.raises(TypeError, match="moves by a timedelta or a number of seconds"):
+        FakeClock(tick=span)
+    with pytest.raises(TypeError, match="moves by a timedelta or a number of seconds"):
+        FakeClock(NOON).jump(span)
+
+
+def test_a_clock_is_refused_while_another_thread_has_one() -> None:
+    def enter() -> None:
+        with FakeClock(NOON):
+            pass
+
+    with ThreadPoolExecutor(1) as pool:
+        with FakeClock(NOON), pytest.raises(RuntimeError, match="another thread has entered one"):
+            pool.submit(enter).result()
+        pool.submit(enter).result()
+        enter()
+
+
 @pytest.mark.parametrize("tick", [0, -3600, CENTURY], ids=["frozen", "backwards", "jumping"])
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_runs_resume_whatever_the_clock_says(tmp_path: Path, kind: str, tick: float) -> None:
@@ -267,6 +302,12 @@ def test_the_recording_processor_keeps_events_of_both_runners_in_order() -> None
     assert [event.node_name for event in heard.of(NodeEndEvent)] == ["add_one", "double"]
     assert len(heard.of(NodeEndEvent, RunStartEvent)) == 3
     assert heard.shutdowns == 1
+
+
+@pytest.mark.parametrize("kinds", [(), ("NodeEndEvent",)])
+def test_the_recording_processor_is_asked_for_classes(kinds: Any) -> None:
+    with pytest.raises(TypeError, match="takes classes of events"):
+        RecordingProcessor().of(*kinds)
 
 
 def test_a_conformance_class_must_say_how_its_store_is_made(tmp_path: Path) -> None:

@@ -307,6 +307,26 @@ def test_loops_and_nested_graphs_and_async_nodes() -> None:
     assert called == ["count", "count"]
 
 
+async def scored_later(result: RunResult) -> float:
+    return 1.0
+
+
+def test_a_score_that_is_not_a_number_does_not_count() -> None:
+    found = compare_variants(
+        stored(2),
+        ["w0", "w1"],
+        "summarize",
+        {"lost": {}, "good": {"length": 1}},
+        lambda result: 0.5 if len(result["summary"]) == 2 else float("nan"),
+        graph=GRAPH,
+    )
+    assert (found.mean("lost"), found.mean("good"), found.best) == (None, 0.5, "good")
+    with pytest.raises(ValueError, match="Did you mean 'good'"):
+        found.of("goood")
+    with pytest.raises(ValueError, match=r"No variant has the name 'x'\. Its variants: lost, good"):
+        found.mean("x")
+
+
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
@@ -320,6 +340,7 @@ def test_loops_and_nested_graphs_and_async_nodes() -> None:
         ({"variants": {"x": {"summarize": lambda page: page}}}, GraphConfigError, "takes"),
         ({"ids": []}, ValueError, "at least one stored run"),
         ({"ids": ["nope"]}, WorkflowNotFoundError, "nope"),
+        ({"score": scored_later}, TypeError, "score must be a plain function"),
         ({"score": 5}, TypeError, "score must be a function"),
         ({"graph": "news"}, TypeError, "must be a Graph"),
     ],
@@ -384,8 +405,12 @@ def test_recorded_refuses_what_it_cannot_use() -> None:
         recorded(GRAPH, store, ["fetch/inner"])
     with pytest.raises(WorkflowNotFoundError):
         recorded(GRAPH, store, ["fetch"], ids=["nope"])
-    with pytest.raises(WorkflowNotFoundError, match="No run of graph 'other'"):
+    with pytest.raises(WorkflowNotFoundError, match=r"No run of graph 'other' .* It has runs of 'news'"):
         recorded(Graph([fetch], name="other"), store, ["fetch"])
+    with pytest.raises(WorkflowNotFoundError, match="it has no runs"):
+        recorded(GRAPH, MemoryCheckpointer(), ["fetch"])
+    with pytest.raises(ValueError, match="at least one stored run"):
+        recorded(GRAPH, store, ["fetch"], ids=[])
     with pytest.raises(TypeError, match="takes a Graph"):
         recorded("news", store, ["fetch"])  # type: ignore[arg-type]
     gate = route(targets=["fetch"])(lambda url: "fetch").with_name("gate")

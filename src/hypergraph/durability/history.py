@@ -407,7 +407,7 @@ class Replay:
             made = {name for step in asking for name in step.outputs}
             answers = made.intersection(answers).difference(fresh)
             self.given -= answers
-        remembered = self.plan.accumulated | self.given
+        remembered = (self.plan.accumulated | self.given) - self.plan.shared
         for name in [name for name in self.writes if name not in remembered]:
             left = [w for w in self.writes[name] if w is not EARLIER and not self._is_reached(w, reached)]
             if name in answers:

@@ -151,7 +151,10 @@ def _refuse_misspelt(request: Request, unknown: Sequence[str]) -> None:
     free = [name for name in expected if name not in request.names and name not in required]
     for name in sorted(unknown):
         inside = next((key for key in free if shortens(name, key)), None)
-        if (hint := f"Did you mean {inside!r}?" if inside else did_you_mean(name, free)) is not None:
+        hint = did_you_mean(name, free) if inside is None else f"Did you mean {inside!r}?"
+        if inside is not None and "item-" in inside and "item-" not in name:  # the first item may not ask
+            hint = f"Each item asks for its own: name the item in the answer, as in {inside!r}."
+        if hint is not None:
             raise ValueError(
                 f"{name!r} is not an input of graph {request.graph.name or 'unnamed'!r}. {hint} "
                 'Pass on_internal_override="ignore" to ignore names that the graph does not use.'

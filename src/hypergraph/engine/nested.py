@@ -249,16 +249,21 @@ def _check_size(items: Sequence[Any], width: int | None) -> None:
 
 
 def expand(
-    values: Mapping[str, Any], map_over: Sequence[str], mode: str, clone: bool | Sequence[str]
+    values: Mapping[str, Any],
+    map_over: Sequence[str],
+    mode: str,
+    clone: bool | Sequence[str],
+    outer: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """Return the inputs of each item.
+    """Return the inputs of each item; `outer` are the names of the mapped ones in messages, if they differ.
 
     Raises ValueError for lists of unequal lengths and unknown modes, TypeError for values that are not lists,
     GraphConfigError for other values that cannot be cloned.
     """
-    columns = [_column(name, values[name]) for name in map_over]
+    names = outer or map_over
+    columns = [_column(name, values[param]) for name, param in zip(names, map_over, strict=True)]
     if mode == "zip":
-        lengths = {name: len(column) for name, column in zip(map_over, columns, strict=True)}
+        lengths = {name: len(column) for name, column in zip(names, columns, strict=True)}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name}: {length}" for name, length in lengths.items())
             raise ValueError(
@@ -378,10 +383,10 @@ def _answers_for(run: Run, step: Step) -> dict[str, Any]:
 
 async def _nest_map(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> Any:
     node = step.node
-    _, mode, error_handling = node.map_config
+    names, mode, error_handling = node.map_config
     params = node.inner_map_params
     offered = node.map_inputs_to_params(run.graph_inputs(step))  # bound values may be cloned too
-    items = expand(offered, params, mode, node.inner_clone)
+    items = expand(offered, params, mode, node.inner_clone, names)
     given = dict.fromkeys((*params, *run.given_inside(step)))
     admission = admit(run.graph_inside(step), tuple(given), on_internal_override="ignore")
     keep_going = error_handling == "continue"

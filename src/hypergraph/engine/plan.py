@@ -24,6 +24,7 @@ from hypergraph.nodes.gate import END, GateNode, RouteNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.options import Replace
 from hypergraph.nodes.signature import MISSING, Parameter
+from hypergraph.nodes.timer import TimerNode
 from hypergraph.scheduling import Part
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
@@ -357,7 +358,7 @@ class Step:
         self.arg = self.getter = self.call = self.resolve = None
         self.seen = self.sees = None
         self.plain = self.direct = False
-        self.suspends = node.is_async or self.kind == "graph"
+        self.suspends = node.is_async or self.kind == "graph" or isinstance(node, TimerNode)
         if isinstance(node, CallableNode):
             self._prepare(node)
 
@@ -371,6 +372,8 @@ class Step:
             if takes_context_last(node):
                 self.seen = node.inputs[0] if len(node.inputs) == 1 else None
                 self.sees = getter_of(node.inputs)
+        if getattr(node, "retry", None) is not None:
+            self.suspends = True  # other steps need not wait until its next attempt
         if isinstance(node, GateNode):
             self.resolve = decider(node)
             self.plain = not (node.cache or node.retry or node.timeout)
@@ -462,6 +465,13 @@ class Plan:
         taken = ((step, name) for step in self.steps for name in step.outputs if name in step.node.inputs)
         return self.lists.union(name for step, name in taken if name not in step.inward) - asked
 
+    @cached_property
+    def shared(self) -> frozenset[str]:
+        """The names that all items of a map take, and of which the map alone makes a list."""
+        return frozenset(
+            name for step in self.steps for name in step.inward if _is_shared(step.node, name, self.wiring)
+        )
+
     def could_overlap(self, offloaded: bool) -> bool:
         """Say whether there is anything to wait for, so that something else could run meanwhile."""
         return len(self.steps) > 1 and (offloaded or self.suspends)
@@ -507,7 +517,8 @@ def _contested(wiring: Wiring) -> set[str]:
 def _inward(node: GraphNode, wiring: Wiring) -> frozenset[str]:
     """Return inputs with which a loop inside could begin, but need not, and that only the node itself makes.
 
-    Each execution of a nested graph is a fresh run: it does not begin where the last one ended.
+    Each execution of a nested graph is a fresh run: it does not begin where the last one ended. A map makes a
+    list of what each of its items takes: that is none of the values that it takes.
     """
     spec = node.graph.inputs
     plain = {*spec.required, *spec.optional}
@@ -516,10 +527,14 @@ def _inward(node: GraphNode, wiring: Wiring) -> frozenset[str]:
         name
         for name in node.inputs
         if name in node.outputs
-        and inner[name] not in plain
-        and node.can_do_without(name)
+        and (_is_shared(node, name, wiring) or (inner[name] not in plain and node.can_do_without(name)))
         and {node.name}.issuperset(wiring.feeders(node.name, name))
     )
+
+
+def _is_shared(node: GraphNode, name: str, wiring: Wiring) -> bool:
+    """Say whether all items of a map take the same value of an input."""
+    return node.map_config is not None and name not in node.map_config[0] and name not in wiring.lists
 
 
 def _nested_asks(node: Any) -> bool:

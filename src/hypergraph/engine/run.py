@@ -720,13 +720,17 @@ class Run:
     def graph_inputs(self, step: Step) -> dict[str, Any]:
         """Return the inputs of a nested graph from this state, without defaults."""
         values, lent = self.values, self.admission.lent
-        return {
+        found = {
             name: list(values[name]) if name in step.lists else values[name]
             for name in step.node.inputs
             if name in values
             and not (name in lent and values[name] is lent[name])
             and not (name in step.inward and name not in self.admission.given)
         }
+        for name in step.lists:
+            if name not in values and not step.node.can_do_without(name):
+                found[name] = []  # nothing was added to it so far
+        return found
 
     def given_inside(self, step: Step) -> dict[str, Any]:
         """Return the inputs for the graph of a GraphNode under its own names, without bound values."""

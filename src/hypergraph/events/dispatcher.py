@@ -10,10 +10,12 @@ import logging
 from collections.abc import Iterable
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
+from functools import lru_cache
+from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from hypergraph.events.processor import AsyncEventProcessor, EventProcessor
+from hypergraph.events.processor import AsyncEventProcessor, EventProcessor, TypedEventProcessor
 from hypergraph.exceptions import warn_caller
 
 if TYPE_CHECKING:
@@ -145,7 +147,21 @@ def _checked(processors: Iterable[EventProcessor] | None) -> list[EventProcessor
             raise TypeError(f"{each.__name__} is a class; pass an instance of it: {each.__name__}()")
         if not _is_processor(each):
             raise TypeError(f"{type(each).__name__} is not an event processor: it has no on_event method")
+        if (name := _unawaited(type(each))) is not None:  # type: ignore[arg-type]  # classes are hashable
+            raise TypeError(
+                f"{type(each).__name__}.{name} is async, and would never be awaited. Make it a plain method, "
+                "or override on_event_async and shutdown_async of AsyncEventProcessor."
+            )
     return found
+
+
+@lru_cache(maxsize=256)
+def _unawaited(kind: type) -> str | None:
+    """Return a method of a processor that is async and is called as a plain one; None if there is none."""
+    names = ["on_event", "shutdown"]
+    if issubclass(kind, TypedEventProcessor):
+        names += kind._HANDLERS.values()
+    return next((name for name in names if iscoroutinefunction(getattr(kind, name, None))), None)
 
 
 def _is_processor(candidate: object) -> bool:

@@ -13,6 +13,7 @@ from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.gate import GateNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.names import got, shown
+from hypergraph.nodes.signature import refuse_mock
 
 if TYPE_CHECKING:
     from hypergraph.graph.graph import Graph
@@ -103,6 +104,8 @@ def node_paths(graph: Graph) -> Iterator[str]:
 
 def _fitted(node: HyperNode, given: Any, bound: Collection[str]) -> HyperNode:
     """Return a replacement under the name of a node. Raises TypeError or ValueError if it does not fit."""
+    if isinstance(node, CallableNode):
+        refuse_mock(given, node.signature.name)
     if not isinstance(given, HyperNode):
         if not callable(given):
             raise TypeError(f"{got(given)} is neither a node nor a function")

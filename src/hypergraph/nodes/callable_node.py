@@ -25,6 +25,7 @@ from hypergraph.nodes.signature import (
     code_identity,
     collected_type,
     read_signature,
+    refuse_mock,
     safe_getattr,
     sha256,
     unwrapped,
@@ -175,6 +176,7 @@ class CallableNode(Frozen, HyperNode, Generic[P, R_co]):
         """
         contexts = tuple(param.name for param in self.signature.parameters if param.is_context)
         defaults = {param.name: param.default for param in self.params if param.default is not MISSING}
+        refuse_mock(func, self.signature.name)
         read = _read(func, contexts, defaults)
         names = {param.name: name for param, name in zip(self.params, self.inputs, strict=True)}
         given = [param.name for param in read["params"]]

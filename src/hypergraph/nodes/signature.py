@@ -129,6 +129,15 @@ def read_signature(func: Callable[..., Any]) -> Signature:
     )
 
 
+def refuse_mock(given: Any, name: str) -> None:
+    """Raise TypeError for an object of unittest.mock in place of a function with this name."""
+    if any(kind.__module__ == "unittest.mock" for kind in type(given).__mro__):
+        raise TypeError(
+            f"a {type(given).__name__} does not have the parameters of a function. Make one that has them: "
+            f"unittest.mock.create_autospec({name}.func, return_value=...)"
+        )
+
+
 def safe_getattr(thing: Any, attribute: str) -> Any:
     """Return an attribute, None if it is missing or raises."""
     try:

@@ -12,6 +12,7 @@ from typing import Any, Self
 from hypergraph import clock
 from hypergraph.durability import journal
 from hypergraph.engine import concurrent, execute, inner_steps, nested, run
+from hypergraph.nodes.names import got
 
 Span = timedelta | float
 _MOMENT = 1e-6  # seconds; a datetime knows no shorter ones
@@ -19,14 +20,16 @@ _MOMENT = 1e-6  # seconds; a datetime knows no shorter ones
 _CLOCKS = tuple((module, "clock") for module in (run, execute, concurrent, nested))
 _CLOCKS += ((inner_steps, "_clock"), (journal, "_clock"))
 _MONOTONIC = tuple((module, "monotonic") for module in (run, execute))
+_entered: dict[int, int] = {}  # clocks that are in use, by id, with the thread that entered each
 
 
 class FakeClock:
     """Be the clock of every store and run in this process, inside a `with` block.
 
-    It stands still at `start`, by default the present. `tick` is how far it moves with every reading, in
-    seconds or as a timedelta; a negative one lets time run backwards. Clocks may be nested; leaving the block
-    restores the one before.
+    It stands still at `start`, a datetime with a time zone, by default the present. `tick` is how far it
+    moves with every reading, in seconds or as a timedelta; a negative one lets time run backwards. Clocks may
+    be nested; leaving the block restores the one before. A function that calls `datetime.now()` or
+    `time.sleep()` gets the real time: give it its time as a service or an input.
 
     With `skip=True` runs do not wait, and all their time is that of the clock: the delays of retries, the
     waits of timers and, under AsyncRunner, every `asyncio.sleep` move it. Timeouts of nodes, inner steps and
@@ -44,18 +47,22 @@ class FakeClock:
     ('NodeTimeoutError', 30.0)
 
     Raises:
-        RuntimeError: the clock is entered a second time, or `skip=True` meets an event loop that is not
-            asyncio's own.
+        TypeError: `start` is not a datetime, or `tick` not a timedelta or a number.
+        ValueError: `start` has no time zone.
+        RuntimeError: the clock is entered a second time, another thread has one, or `skip=True` meets an
+            event loop that is not asyncio's own.
     """
 
     def __init__(self, start: datetime | None = None, *, tick: Span = 0.0, skip: bool = False) -> None:
-        self._time = (start if start is not None else clock.now()).astimezone(UTC)
+        self._time = (_moment(start) if start is not None else clock.now()).astimezone(UTC)
+        _span(tick)
         self.tick = tick  # how far each look moves it
         self.skip = skip  # whether waits move it, and take no time
         self._passed = 0.0  # seconds by which it was moved forward: what a timeout sees
         self._loops: dict[Any, Callable[[], None]] = {}  # event loops that follow it, and how to free them
         self._undo: ExitStack | None = None
         self._lock = threading.Lock()
+        self._is_nested = False  # it may be entered in a thread for which that of the clock around it waits
 
     @property
     def time(self) -> datetime:
@@ -67,6 +74,7 @@ class FakeClock:
 
         Raises:
             OverflowError: the date does not exist.
+            TypeError: `span` is not a timedelta or a number.
         """
         with self._lock:
             moved = _span(span)
@@ -82,7 +90,14 @@ class FakeClock:
     def __enter__(self) -> Self:
         if self._undo is not None:
             raise RuntimeError("this clock is in use already; make another one")
+        if not self._is_nested and any(thread != threading.get_ident() for thread in _entered.values()):
+            raise RuntimeError(
+                "a FakeClock is the clock of the whole process, and another thread has entered one. Run such "
+                "tests one after another, or in processes, as pytest -n does."
+            )
         self._undo = ExitStack()
+        _entered[id(self)] = threading.get_ident()
+        self._undo.callback(_entered.pop, id(self), None)
         places: list[tuple[Any, str, Any]] = [
             (clock, "clock", self),
             (clock, "skip", self.jump if self.skip else None),
@@ -152,4 +167,21 @@ class FakeClock:
 
 
 def _span(given: Span) -> timedelta:
-    return given if isinstance(given, timedelta) else timedelta(seconds=given)
+    if isinstance(given, timedelta):
+        return given
+    if isinstance(given, bool) or not isinstance(given, (int, float)):
+        raise TypeError(f"FakeClock moves by a timedelta or a number of seconds, got {got(given)}")
+    return timedelta(seconds=given)
+
+
+def _moment(given: Any) -> datetime:
+    if not isinstance(given, datetime):
+        raise TypeError(
+            f"FakeClock(start) takes a datetime, as in datetime(2026, 1, 31, tzinfo=UTC), got {got(given)}"
+        )
+    if given.tzinfo is None:  # the zone of the machine would decide what the tests see
+        raise ValueError(
+            f"FakeClock(start) needs a time zone: {given!r} is another moment on every machine. "
+            "Pass tzinfo=UTC, for example."
+        )
+    return given

@@ -12,13 +12,12 @@ from typing import Any
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
 from hypergraph.checkpointers.analysis import same
 from hypergraph.checkpointers.history import History, added_by
-from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord
 from hypergraph.checkpointers.status import StepStatus
 from hypergraph.checkpointers.view import view_of
 from hypergraph.display import did_you_mean, plural, preview
 from hypergraph.engine.plan import graph_inside
-from hypergraph.exceptions import GraphConfigError, HypergraphError, WorkflowNotFoundError
+from hypergraph.exceptions import GraphConfigError, HypergraphError
 from hypergraph.graph.formerly import Renaming
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.replacing import node_paths
@@ -26,6 +25,7 @@ from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.names import got
 from hypergraph.nodes.options import Replace
+from hypergraph.testing.given import listed, runs_of
 from hypergraph.values.undecodable import Undecodable
 
 
@@ -69,6 +69,7 @@ def recorded(
         WorkflowNotFoundError: an id is not stored, or no run of the graph.
         NotRecordedError: raised by the graph in a run, for inputs that were not recorded.
         TypeError: `graph` is not a Graph.
+        ValueError: `ids` is empty.
     """
     if not isinstance(graph, Graph):
         raise TypeError(f"recorded() takes a Graph and a store, got {got(graph)}")
@@ -90,12 +91,8 @@ def recorded(
 
 def _ids(store: Checkpointer, graph: Graph, ids: Iterable[str] | None) -> list[str]:
     if ids is not None:
-        return [store.workflow(workflow_id).id for workflow_id in ([ids] if isinstance(ids, str) else ids)]
-    found = store.backend.find(Query(limit=None))[0]
-    known = [each.id for each in found if graph.name is None or each.graph_name == graph.name]
-    if not known:
-        raise WorkflowNotFoundError(f"No run of graph {graph.name!r} is stored in {store!r}")
-    return known
+        return [store.workflow(workflow_id).id for workflow_id in listed(ids)]
+    return [each.id for each in runs_of(graph, store)[0]]
 
 
 def _function_at(graph: Graph, path: str) -> FunctionNode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from hypergraph import EventProcessor
+from hypergraph.nodes.names import got
 
 if TYPE_CHECKING:
     from hypergraph import BaseEvent, Event
@@ -28,5 +29,11 @@ class RecordingProcessor(EventProcessor):
         self.shutdowns += 1
 
     def of(self, *kinds: type[Kind]) -> list[Kind]:
-        """Return the events of these classes, in order."""
+        """Return the events of these classes, in order.
+
+        Raises TypeError if no class is given, or something else.
+        """
+        if not kinds or not all(isinstance(kind, type) for kind in kinds):
+            given = ", ".join(map(got, kinds)) or "none"
+            raise TypeError(f"of() takes classes of events, as in of(NodeEndEvent), got {given}")
         return [event for event in self.events if isinstance(event, kinds)]

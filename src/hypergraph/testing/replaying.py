@@ -15,7 +15,6 @@ from typing import Any, Literal
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
 from hypergraph.checkpointers.analysis import same
 from hypergraph.checkpointers.history import History
-from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.records import StepRecord, Workflow
 from hypergraph.checkpointers.sql.columns import NONSENSE, corrupt
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
@@ -33,7 +32,7 @@ from hypergraph.engine.admission import Admission, admit
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.plan import graph_inside
-from hypergraph.exceptions import GraphConfigError, HypergraphError, WorkflowNotFoundError
+from hypergraph.exceptions import GraphConfigError, HypergraphError, MissingServiceError
 from hypergraph.graph.formerly import Renaming, has_former_names, recorded_as
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.replacing import node_paths
@@ -49,6 +48,7 @@ from hypergraph.runners.sync import SyncRunner
 from hypergraph.scheduling import Done, Layout, Past, Standing, bits
 from hypergraph.structure import checked_structure
 from hypergraph.testing.fixtures import returned, taken_by
+from hypergraph.testing.given import listed, runs_of
 from hypergraph.values.classes import fields_of
 from hypergraph.values.fitting import Misfit, misfit
 from hypergraph.values.undecodable import Undecodable
@@ -187,6 +187,7 @@ def replay(
     ids: Iterable[str] | None = None,
     *,
     execute: Iterable[str] = (),
+    services: Mapping[str, Any] | None = None,
 ) -> ReplayReport:
     """Walk stored runs with a graph and return where they would differ; nothing is written.
 
@@ -206,28 +207,28 @@ def replay(
         store: a store, or the path of a SQLite file
         graph: the graph of today
         ids: the workflows; by default all of the name of the graph
-        execute: more nodes to call, by name or path such as "act/tools/call_tool"
+        execute: more nodes to call, by name or path such as "act/tools/call_tool"; what they do outside, they
+            do again
+        services: clients and other objects for the nodes that are called, by name
 
     Raises:
         GraphConfigError: `execute` names a node that is not there, or one that cannot be called alone.
         WorkflowNotFoundError: an id is not stored, or no run of the graph.
         TypeError: `graph` is not a Graph.
+        ValueError: `ids` is empty.
     """
     if not isinstance(graph, Graph):
         raise TypeError(f"replay() takes a store and a Graph, got {got(graph)}")
     if not isinstance(store, Checkpointer):
         store = SqliteCheckpointer(store)
-    walk = Walk(view_of(store, graph=graph), _checked(graph, execute))
+    walk = Walk(view_of(store, graph=graph), _checked(graph, execute), services=services)
     runs: list[Replayed] = []
     left_out = 0
     if ids is None:
-        found = store.backend.find(Query(limit=None))[0][::-1]
-        wanted = [each for each in found if graph.name is None or each.graph_name == graph.name]
-        left_out = len(found) - len(wanted)
-        if not wanted:  # a test that replays nothing must not pass
-            raise WorkflowNotFoundError(f"No run of graph {graph.name!r} is stored in {store!r}")
+        found, left_out = runs_of(graph, store)
+        wanted = found[::-1]
     else:
-        wanted = [store.workflow(workflow_id) for workflow_id in ids]
+        wanted = [store.workflow(workflow_id) for workflow_id in listed(ids)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for workflow in wanted:
@@ -239,7 +240,7 @@ def _checked(graph: Graph, execute: Iterable[str]) -> frozenset[str]:
     """Return the paths of the nodes to call. Raises GraphConfigError."""
     paths = {path: _node_at(graph, path) for path in node_paths(graph)}
     wanted = {path for path, node in paths.items() if getattr(node, "pure", False)}
-    for name in execute:
+    for name in [execute] if isinstance(execute, str) else execute:
         found = [path for path in paths if path == name or path.rpartition("/")[2] == name]
         if not found:
             hint = did_you_mean(name, paths) or f"Nodes: {', '.join(paths)}"
@@ -313,6 +314,7 @@ class Walk:
 
     store: Checkpointer
     execute: frozenset[str] = frozenset()
+    services: Mapping[str, Any] | None = None  # for the nodes that are called
     executed: int = 0
     uncalled: int = 0
     added: list[str] | None = (
@@ -579,7 +581,10 @@ class Walk:
             return
         self.executed += 1
         try:
-            now = _called(node, given)
+            now = _called(node, given, self.services)
+        except MissingServiceError as error:
+            yield f"it asks for the service {error.name!r}, which is not given: replay(..., services=...)"
+            return
         except Exception as error:  # the code of a user may raise anything
             yield f"it raises {type(error).__name__}: {first_line(error)}"
             return
@@ -708,19 +713,19 @@ def _has_fields(hint: Any) -> bool:
     return is_dataclass(hint) or any(map(_has_fields, typing.get_args(hint)))
 
 
-def _called(node: HyperNode, given: Mapping[str, Any]) -> Any:
+def _called(node: HyperNode, given: Mapping[str, Any], services: Mapping[str, Any] | None) -> Any:
     """Return what a node makes of its inputs, by name, or what a gate decides."""
     if isinstance(node, GateNode):
         maker = FunctionNode(node.func, node.name, "decision").with_inputs(
             {old.name: new for old, new in zip(node.params, node.inputs, strict=True) if old.name != new}
         )
-        return node.decide(_values_of(maker, given)["decision"])
+        return node.decide(_values_of(maker, given, services)["decision"])
     if isinstance(node, FunctionNode):
         plain = FunctionNode(_boxing(node) if node.append else node.func, node.name, node.data_outputs)
         renamed = {
             old.name: new for old, new in zip(node.params, node.inputs, strict=True) if old.name != new
         }
-        made = _values_of(plain.with_inputs(renamed), given)
+        made = _values_of(plain.with_inputs(renamed), given, services)
         return {name: value[0] if isinstance(value, _Box) else value for name, value in made.items()}
     return {}
 
@@ -752,13 +757,15 @@ def _boxing(node: FunctionNode) -> Callable[..., Any]:
     return call_later if node.is_async else call
 
 
-def _values_of(node: FunctionNode, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _values_of(
+    node: FunctionNode, given: Mapping[str, Any], services: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
     graph, values = Graph([node], name="replay"), {n: v for n, v in given.items() if n in node.inputs}
     if not node.is_async:
-        return SyncRunner().run(graph, values).values
+        return SyncRunner(services=services).run(graph, values).values
 
     async def call() -> Mapping[str, Any]:
-        return (await AsyncRunner().run(graph, values)).values
+        return (await AsyncRunner(services=services).run(graph, values)).values
 
     with ThreadPoolExecutor(1) as pool:  # the caller may have a loop of its own
         return pool.submit(asyncio.run, call()).result()

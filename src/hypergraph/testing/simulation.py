@@ -41,7 +41,7 @@ from hypergraph.exceptions import (
 )
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.callable_node import CallableNode
-from hypergraph.nodes.names import got
+from hypergraph.nodes.names import got, shown
 from hypergraph.nodes.options import RetryPolicy
 from hypergraph.nodes.signature import unwrapped
 from hypergraph.nodes.timer import TimerNode
@@ -49,6 +49,7 @@ from hypergraph.records import PauseInfo, RunStatus
 from hypergraph.runners.async_ import AsyncRunner
 from hypergraph.runs.results import MapResult, RunResult
 from hypergraph.testing.clock import FakeClock
+from hypergraph.testing.given import refuse_async
 from hypergraph.values.fitting import misfit
 
 T = TypeVar("T")
@@ -247,8 +248,9 @@ def simulate(
         map_over: the inputs to map over, as for `runner.map`; by default the graph is run once
         map_mode: "zip" or "product", as for `runner.map`
         seeds: how many seeds, from 0 on, or the seeds themselves: `[512]` plays one again
-        check: called with each run after its end; it fails by raising or by returning False. Without one, a
-            run must end with the status and the values of a run without disturbances
+        check: a plain function, called with each run after its end; it fails by raising, or by returning
+            anything but True and None. Without one, a run must end with the status and the values of a run
+            without disturbances
         services: makes the services of a run: the world outside, which crashes do not reset
         answers: answers to questions, by name or by response key; a key without the number of an item answers
             all items. A list that does not fit the type of the question has one for each time it is asked; a
@@ -264,15 +266,15 @@ def simulate(
     Raises:
         SimulationError: the graph uses real time, threads, randomness or a network connection, blocks, or
             takes another course with the same seed.
-        GraphConfigError: `answers` names a value that no question asks for.
+        GraphConfigError: `answers` names a value that no question asks for, or an item that does not ask.
         TypeError: an argument has the wrong type.
         ValueError: `seeds` is negative or empty, or an option has another value than those above.
     """
     if not isinstance(graph, Graph):
         raise TypeError(f"simulate() takes a Graph and its inputs, got {got(graph)}")
     for name, made in (("services", services), ("check", check), ("store", store)):
-        if made is not None and not callable(made):
-            raise TypeError(f"{name} must be a function, got {got(made)}")
+        if made is not None:
+            refuse_async(name, made)
     if uncontrolled not in ("error", "ignore"):
         raise ValueError(f'uncontrolled must be "error" or "ignore", got {uncontrolled!r}')
     wanted = _checked_seeds(seeds)
@@ -389,6 +391,7 @@ class _Simulation:
         self.services = services
         self.answers = answers
         self.answer_types = _answer_types(graph)
+        self.asked: dict[str, None] = {}  # the keys of the questions of the run without disturbances
         self.crashes, self.faults, self.duplicates = crashes, faults, duplicates
         self.store = store
         self.strict = strict
@@ -405,6 +408,7 @@ class _Simulation:
         self.calm = self._twice(_CALM)
         if isinstance(self.calm.error, _Stuck):
             raise SimulationError(f"The graph cannot be simulated: {self.calm.error}.")
+        self._refuse_unasked()
         endings: Counter[str] = Counter()
         runs = crashes = faults = duplicates = 0
         killed: Counter[str] = Counter()
@@ -429,6 +433,18 @@ class _Simulation:
         return SimulationReport(
             *counts, killed=dict(killed), calls=dict(calls), errors=dict(errors.most_common(_ERRORS))
         )
+
+    def _refuse_unasked(self) -> None:
+        """Raise GraphConfigError for the answer of one item where only others have asked."""
+        for key in self.answers():
+            form = _of_all_items(key.split("."))
+            others = [asked for asked in self.asked if _of_all_items(asked.split(".")) == form]
+            if key != form and others and key not in self.asked:
+                listed = ", ".join(map(repr, others[:_ERRORS]))
+                raise GraphConfigError(
+                    f"answers names {key!r}, which no item asks for. They ask for: {listed}. "
+                    f"To answer all of them: {form!r}."
+                )
 
     def _twice(self, seed: int, first: SimulatedRun | None = None) -> SimulatedRun:
         """Play a seed again, to be sure that it takes the same course. Raises SimulationError."""
@@ -513,6 +529,7 @@ class _Trial:
         self.is_calm = seed == _CALM
         self.is_watched = watch
         self.clock = FakeClock(_START, skip=True)
+        self.clock._is_nested = True  # the caller waits for this thread, and may have a clock
         self.store = simulation.store()
         self.is_dead = False  # the process has died, and what it leaves cannot write
         self.death: _Death | None = None  # of the process that is under way
@@ -601,7 +618,9 @@ class _Trial:
             return
         try:
             found = self.simulation.check(run)
-            if type(found).__name__ in TRUTH and not found:
+            if found is not None and type(found).__name__ not in TRUTH:  # 0 and [] may mean either
+                raise TypeError(f"the check returned {shown(found)}: return True or False, or raise")
+            if found is not None and not found:
                 raise AssertionError("the check returned False")
         except Exception as error:
             self.failed, run.error = True, error
@@ -649,11 +668,13 @@ class _Trial:
 
     def _answers(self, result: RunResult | MapResult, answers: dict[str, Any]) -> dict[str, Any] | None:
         """Return answers to what is asked; without one, wait for what is due. None if there is neither."""
-        pauses: tuple[PauseInfo, ...] = result.pauses
+        simulation, pauses = self.simulation, result.pauses
         known: dict[str, Any] = {}
         for pause in pauses:
             for name in pause.output_params or (pause.output_param,):
                 key = ".".join((*pause.path, name))
+                if self.is_calm:
+                    simulation.asked[key] = None
                 for form in (key, _of_all_items((*pause.path, name)), name):
                     if form in answers:
                         known |= self._answer(pause, name, answers[form])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,7 @@ from hypergraph.records import RunStatus
 from hypergraph.runners.async_ import AsyncRunner
 from hypergraph.runners.sync import SyncRunner
 from hypergraph.runs.results import RunResult
+from hypergraph.testing.given import listed, refuse_async
 from hypergraph.values.undecodable import Undecodable
 
 _SHOWN = 20  # runs in the text; a page has all
@@ -54,12 +56,15 @@ class VariantComparison:
     variants: tuple[str, ...] = ()  # their names, in order
 
     def of(self, variant: str) -> list[VariantRun]:
-        """Return the runs of one variant."""
+        """Return the runs of one variant. Raises ValueError for a name that none has."""
+        if variant not in self.variants:
+            hint = did_you_mean(variant, self.variants) or f"Its variants: {', '.join(self.variants)}."
+            raise ValueError(f"No variant has the name {variant!r}. {hint}")
         return [run for run in self.runs if run.variant == variant]
 
     def mean(self, variant: str) -> float | None:
         """Return the mean of the scores of a variant that are numbers; None without any."""
-        numbers = [float(run.score) for run in self.of(variant) if isinstance(run.score, (int, float))]
+        numbers = _numbers(self.of(variant))
         return sum(numbers) / len(numbers) if numbers else None
 
     @property
@@ -104,7 +109,7 @@ class VariantComparison:
         rows = []
         for name in self.variants:
             runs = self.of(name)
-            scores = [float(run.score) for run in runs if isinstance(run.score, (int, float))]
+            scores = _numbers(runs)
             completed = sum(run.result is not None and run.result.completed for run in runs)
             numbers = (self.mean(name), min(scores), max(scores)) if scores else (None, None, None)
             shown = ["—" if number is None else f"{number:.{_DIGITS}g}" for number in numbers]
@@ -121,6 +126,12 @@ class VariantComparison:
         left = len(by_run) - len(ids)
         more = f"... and {plural(left, 'more run')}: comparison.save('variants.html')" if left else ""
         return Table(("Run", *self.variants), rows, more)
+
+
+def _numbers(runs: Iterable[VariantRun]) -> list[float]:
+    """Return the scores that count: nothing compares with one that is not a number."""
+    scores = [float(run.score) for run in runs if isinstance(run.score, (int, float))]
+    return [score for score in scores if not math.isnan(score)]
 
 
 def _cell(run: VariantRun) -> str:
@@ -140,7 +151,9 @@ def compare_variants(
     """Continue stored runs from a step with each variant, score the results, and return a table.
 
     What came before the step is taken from the store: no node before it is called, and the store is not
-    written. A variant changes values, as they were when the step began, and functions of nodes.
+    written. A variant changes values, as they were when the step began, and functions of nodes. What runs
+    has its effects again, nodes with `repeatable=False` too: replace them in `graph`, or pass services that
+    only pretend.
 
     >>> @node(output_name="page")
     ... def fetch(url: str) -> str:
@@ -164,7 +177,7 @@ def compare_variants(
         ids: the stored runs
         from_step: the name of a node, which means its last step, or a superstep: what runs again
         variants: by name, what is changed: values by name, and functions or nodes by the path of a node
-        score: called with each result that completed; numbers are averaged
+        score: a plain function, called with each result that completed; numbers are averaged
         graph: the graph of the runs
         services: clients and other objects for nodes, by name
 
@@ -177,14 +190,11 @@ def compare_variants(
     """
     if not isinstance(graph, Graph):
         raise TypeError(f"graph must be a Graph, got {got(graph)}")
-    if not callable(score):
-        raise TypeError(f"score must be a function of a RunResult, got {got(score)}")
+    refuse_async("score", score)
     if not isinstance(store, Checkpointer):
         store = SqliteCheckpointer(store)
-    wanted = [ids] if isinstance(ids, str) else list(ids)
+    wanted = listed(ids)
     plans = _plans(graph, from_step, variants)
-    if not wanted:
-        raise ValueError("ids must name at least one stored run")
     view = view_of(store, graph=graph)
     for workflow_id in wanted:
         if view.backend.read_workflow(workflow_id) is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypedDict
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
 
 from hypergraph import Graph
 from hypergraph.checkpointers import Checkpointer
@@ -59,7 +59,11 @@ class ReplayView(TypedDict):
 
 
 def replayed(
-    store: Checkpointer, graph: Graph, ids: Iterable[str] | None, execute: Iterable[str]
+    store: Checkpointer,
+    graph: Graph,
+    ids: Iterable[str] | None,
+    execute: Iterable[str],
+    services: Mapping[str, Any] | None = None,
 ) -> tuple[ReplayView, ReplayReport]:
     """Return the report on stored runs, as a document and as it is.
 
@@ -67,7 +71,7 @@ def replayed(
         Problem: there is no run of the graph, or no node to execute.
     """
     try:
-        report = replay(store, graph, ids, execute=execute)
+        report = replay(store, graph, ids, execute=execute, services=services)
     except GraphConfigError as error:
         raise Problem(USAGE, str(error)) from error
     except WorkflowNotFoundError as error:

@@ -10,7 +10,16 @@ from hypergraph.cli.main import main
 from hypergraph.cli.targets import graph_at
 
 BEFORE = """
-from hypergraph import Graph, interrupt, node
+from hypergraph import Graph, NodeContext, interrupt, node
+
+
+@node(output_name="sum")
+def add(n: int, context: NodeContext) -> int:
+    return n + context.service("rate")
+
+
+added = Graph([add], name="added")
+clients = {"rate": 2}
 
 
 @node(output_name="double")
@@ -86,6 +95,14 @@ def test_the_document_has_every_cause(cli: Cli) -> None:
     found = cli.json_here("replay", "runs.db", "replayed_shop:orders")
     (waiting,) = found["unfinished"]
     assert (waiting["workflow"], waiting["asks"], waiting["changed"]) == ("order-30", ["approve"], [])
+
+
+def test_called_nodes_get_their_services(cli: Cli, tmp_path: Path) -> None:
+    runner = SyncRunner(checkpointer=tmp_path / "runs.db", services={"rate": 2})
+    runner.run(graph_at("replayed_shop:added"), n=1, workflow_id="added-1")
+    words = ("replay", "runs.db", "replayed_shop:added", "--execute", "add")
+    assert "it asks for the service 'rate'" in cli(*words, code=1).out
+    assert "1 run | 1 the same" in cli(*words, "--services", "replayed_shop:clients").out
 
 
 def test_what_cannot_be_replayed_is_said(cli: Cli) -> None:

@@ -9,7 +9,7 @@ from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import suggested
 from hypergraph.cli.remembered import known_graphs
 from hypergraph.cli.stores import opened
-from hypergraph.cli.targets import TARGET, graph_at
+from hypergraph.cli.targets import SERVICES, TARGET, graph_at, services_at
 from hypergraph.display import plural
 from hypergraph.views.address import is_server
 from hypergraph.views.problems import USAGE, Problem
@@ -22,6 +22,7 @@ replay_options = (
     Option(
         "--execute", "call this node with its recorded inputs, and compare what it makes", "NODE", many=True
     ),
+    SERVICES._replace(help=f"{SERVICES.help}; for the nodes that are called"),
 )
 
 
@@ -41,7 +42,8 @@ def replay(call: Call) -> Reply:
         vars(given).update(db=given.app, app=given.id[0], id=given.id[1:])
     store, graph = opened(call), graph_at(given.app)
     ids = [resolve(store, text) for text in given.id] or None
-    document, report = replayed(store, graph, ids, given.execute)
+    services = services_at(given.services) if given.services else None
+    document, report = replayed(store, graph, ids, given.execute, services)
     header = [
         f"Replay: {plural(document['runs'], 'run')}",
         f"{document['same']} the same",
