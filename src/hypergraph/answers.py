@@ -360,7 +360,8 @@ def _of_model(kind: Any) -> Any:
     if describe is None:
         return None
     found = describe()
-    return _resolved(found, found.get("$defs", {}), _DEEPEST)
+    resolved = _resolved(found, found.get("$defs", {}), _DEEPEST)
+    return _closed(resolved) if all(map(_has_fixed_fields, _models_in(kind, set()))) else resolved
 
 
 def _resolved(schema: Any, known: Mapping[str, Any], depth: int) -> Any:
@@ -373,6 +374,43 @@ def _resolved(schema: Any, known: Mapping[str, Any], depth: int) -> Any:
         target = known.get(str(reference).rpartition("/")[2])
         return _resolved(target, known, depth - 1) if target is not None and depth else {}
     return {name: _resolved(part, known, depth) for name, part in schema.items() if name != "$defs"}
+
+
+def _models_in(declared: Any, seen: set[Any]) -> Iterator[Any]:
+    """Yield the pydantic models in a type, and in the fields of these."""
+    if isinstance(declared, type) and hasattr(declared, "model_fields") and declared not in seen:
+        seen.add(declared)
+        yield declared
+        for field in declared.model_fields.values():
+            yield from _models_in(field.annotation, seen)
+    for part in typing.get_args(declared):
+        yield from _models_in(part, seen)
+
+
+def _has_fixed_fields(model: Any) -> bool:
+    """Say whether a model leaves open what becomes of other names, and knows its fields by one name each.
+
+    pydantic drops other names then, without a word; an answer with a misspelt field would count without it.
+    """
+    is_open = (getattr(model, "model_config", None) or {}).get("extra") is not None
+    return not is_open and not any(
+        field.alias or field.validation_alias for field in model.model_fields.values()
+    )
+
+
+def _closed(schema: Any) -> Any:
+    """Return the schema of a model in which an object has no other names than those of its fields."""
+    if isinstance(schema, list):
+        return [_closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {
+        name: {key: _closed(each) for key, each in part.items()} if name == "properties" else _closed(part)
+        for name, part in schema.items()
+    }
+    if schema.get("type") == "object" and isinstance(schema.get("properties"), dict):
+        found.setdefault("additionalProperties", False)
+    return found
 
 
 # -- reading ------------------------------------------------------------------------------------------

@@ -299,3 +299,16 @@ class TestPersistFalse:
     def test_such_a_step_cannot_be_one_that_must_not_repeat(self) -> None:
         with pytest.raises(ValueError, match="repeatable"):
             node(output_name="x", persist=False, repeatable=False)(len)
+
+
+def test_tags_of_a_call_that_a_workflow_does_not_get_are_named(durable: On, store: Checkpointer) -> None:
+    graph = Graph([node(output_name="b")(lambda a: a).with_name("take")], name="taking")
+    for a in (1, 2):
+        durable.run(graph, a=a, workflow_id="w", tags={"user": "ann"})
+    with pytest.warns(
+        UserWarning, match=r"{'user': 'bob'} were not set.* store\.tag\('w', {'user': 'bob'}\)"
+    ):
+        durable.run(graph, a=3, workflow_id="w", tags={"user": "bob"})
+    assert store.workflow("w").tags == {"user": "ann"}
+    durable.run(graph, a=4, fork_from=("w", 0), workflow_id="v", tags={"user": "bob"})
+    assert store.workflow("v").tags == {"user": "bob"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from support.running import On
 
 from hypergraph import (
     END,
+    AsyncRunner,
     BudgetExceededError,
     Graph,
     InfiniteLoopError,
@@ -20,7 +22,7 @@ from hypergraph import (
     node,
     route,
 )
-from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
+from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer, WorkflowStatus
 from hypergraph.views.errors import errors, failures
 from hypergraph.views.export import exported, imported
 
@@ -94,4 +96,58 @@ def test_show_and_errors_print_it(tmp_path: Path) -> None:
         )
     for command in (("show", "w"), ("show", "w", "--errors"), ("errors", "w")):
         assert "InfiniteLoopError: The run exceeded maximum iterations (5)" in cli(*command).out
+    assert "resume w" in cli("show", "w").out
+
+
+def test_a_run_whose_task_was_cancelled_says_so_until_it_is_resumed(tmp_path: Path) -> None:
+    """As the end of an event loop does: a server that starts again finds what it has to resume."""
+    cli, waits = Cli(tmp_path / "w.db"), [True]
+
+    @node(output_name="reply")
+    async def reply(said: str) -> str:
+        if waits:
+            await asyncio.Event().wait()
+        return said.upper()
+
+    store, graph = SqliteCheckpointer(cli.database), Graph([reply], name="chat")
+    outer = Graph([graph.as_node()], name="outer")
+
+    async def begin() -> None:
+        for number, one in enumerate((graph, outer)):
+            handle = AsyncRunner(checkpointer=store).start_run(one, said="tea", workflow_id=f"w{number}")
+            await handle.started()
+            while store.backend.read_owners({"w1/chat"}) == {} and one is outer:
+                await asyncio.sleep(0)
+
+    asyncio.run(begin())
+    for number, one in enumerate((graph, outer)):
+        stopped = store.workflow(f"w{number}")
+        assert stopped.status is WorkflowStatus.STOPPED
+        assert stopped.reason == "CancelledError: the task of the run was cancelled"
+        shown = cli("show", f"w{number}").out
+        assert "reason: CancelledError: the task of the run was cancelled" in shown
+        assert f"next: hypergraph resume w{number}" in shown.replace(f"--db {cli.database} ", "")
+        waits.clear()
+        assert (
+            asyncio.run(AsyncRunner(checkpointer=store).run(one, workflow_id=f"w{number}"))["reply"] == "TEA"
+        )
+        assert store.workflow(f"w{number}").reason is None
+    assert store.workflow("w1/chat").reason is None
+
+
+def test_a_run_that_ctrl_c_has_ended_says_so(durable: On, store: Checkpointer) -> None:
+    def interrupted(x: int) -> int:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        durable.run(Graph([node(output_name="y")(interrupted)], name="g"), x=1, workflow_id="w")
+    assert store.workflow("w").reason == "KeyboardInterrupt"
+
+
+def test_a_stopped_run_without_a_reason_is_resumed_next(tmp_path: Path) -> None:
+    cli = Cli(tmp_path / "w.db")
+    store = SqliteCheckpointer(cli.database)
+    store.create_workflow("w", graph_name="loop")
+    store.cancel("w")
+    assert store.workflow("w").reason is None
     assert "resume w" in cli("show", "w").out

@@ -458,3 +458,10 @@ def test_a_run_of_another_runner_is_cancelled_by_the_store(durable: On, store: C
     assert store.cancel("w") == []
     with pytest.raises(WorkflowNotFoundError):
         store.cancel("v")
+
+
+def test_no_answer_at_all_is_refused(durable: On, store: Checkpointer) -> None:
+    ask = interrupt("ok")(lambda x: None).with_name("ask")
+    durable.run(Graph([ask], name="asking"), x=1, workflow_id="w")
+    with pytest.raises(ValueError, match=r"answer needs an answer, got \{\}"):
+        store.answer("w", {})

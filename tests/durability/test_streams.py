@@ -201,6 +201,141 @@ def test_items_and_nested_graphs_have_streams_of_their_own(durable: On, store: C
     assert read(store, "w", "each/item-1/write") == [(0, "b")]
 
 
+def tools() -> Graph:
+    """Return a graph with a node in a mapped graph, which each turn visits once more."""
+
+    @node(output_name="words")
+    def split(said: str) -> list[list[str]]:
+        return [[f"{said}1", f"{said}2"]]
+
+    each = graph_of().as_node(name="each").map_over("words")
+    return Graph([split, each], name="tools")
+
+
+def test_streams_of_items_keep_counting_over_the_visits_of_their_map(
+    durable: On, store: Checkpointer
+) -> None:
+    """A second visit has a history of its own; its chunks are no continuation of the first ones."""
+    for said in ("a", "b"):
+        durable.run(tools(), {"said": said}, workflow_id="w", new_turn=True)
+    both = [(0, "a1"), (1, "a2"), (2, "restart"), (3, "b1"), (4, "b2")]
+    for offset in range(6):
+        assert read(store, "w", "each/item-0/write", offset) == both[offset:]
+    assert read(store, "w/each#2/item-0") == read(store, "w/each#2", "item-0/write") == [(0, "b1"), (1, "b2")]
+
+
+def test_visits_of_graphs_in_graphs_are_in_order(store: Checkpointer) -> None:
+    outer = Graph([tools().as_node(name="inner")], name="outer")
+    for said in "abc":
+        SyncRunner(checkpointer=store).run(outer, said=said, workflow_id="w", new_turn=True)
+    chunks = read(store, "w", "inner/each/item-0/write")
+    assert [value for _, value in chunks] == ["a1", "a2", "restart", "b1", "b2", "restart", "c1", "c2"]
+    assert [offset for offset, _ in chunks] == list(range(8))
+
+
+def test_earlier_visits_whose_chunks_are_gone_are_a_gap() -> None:
+    store = MemoryCheckpointer(policy=CheckpointPolicy(stream_ttl=1))
+    runner = SyncRunner(checkpointer=store)
+    with FakeClock() as clock:
+        runner.run(tools(), said="a", workflow_id="w")
+        clock.jump(2)
+        runner.run(tools(), said="b", workflow_id="w", new_turn=True)
+    assert read(store, "w", "each/item-0/write") == [(1, "gap"), (2, "restart"), (3, "b1"), (4, "b2")]
+
+
+def test_a_node_of_items_is_not_read_without_its_item(durable: On, store: Checkpointer) -> None:
+    durable.run(tools(), {"said": "a"}, workflow_id="w")
+    for workflow_id, name, known in (
+        ("w", "each/write", "each/item-N/write"),
+        ("w/each", "write", "item-N/write"),
+    ):
+        with pytest.raises(ValueError, match=f"{name!r} of workflow .* does not stream.*{known!r}"):
+            store.read_stream(workflow_id, name)
+
+
+def values(chunks: Any) -> list[Any]:
+    return [chunk.value if chunk.kind == "chunk" else chunk.kind for chunk in chunks]
+
+
+def test_a_handle_reads_what_its_own_run_streams(store: Checkpointer) -> None:
+    runner = SyncRunner(checkpointer=store)
+    for said in ("a", "b"):
+        handle = runner.start_run(tools(), said=said, workflow_id="w", new_turn=True)
+        handle.started()
+        reader = handle.read_stream("each/item-0/write")
+        assert reader.offset == (0 if said == "a" else 3)
+        assert values(reader) == [f"{said}1", f"{said}2"]
+        handle.result()
+    assert values(handle.read_stream("each/item-0/write")) == ["b1", "b2"]  # also after its end
+    assert values(handle.read_stream("each/item-5/write")) == []
+    with pytest.raises(ValueError, match="Did you mean 'each/item-N/write'"):
+        handle.read_stream("each/write")
+
+
+def test_the_streams_of_turns_that_follow_each_other_at_once_are_told_apart(store: Checkpointer) -> None:
+    """A reader that begins at an offset of the store would read on in the next turn."""
+
+    async def speak(said: str, context: NodeContext) -> str:
+        for number in range(3):
+            context.stream(f"{said}{number}")
+            await asyncio.sleep(0)
+        return said
+
+    async def turn(runner: AsyncRunner, said: str) -> list[Any]:
+        options: dict[str, Any] = {"workflow_id": "w", "new_turn": "if-completed", "wait": True}
+        handle = runner.start_run(graph_of(speak), said=said, **options)
+        await handle.started()
+        found = [chunk.value async for chunk in handle.read_stream("speak")]
+        await handle.result()
+        return found
+
+    async def main() -> list[list[Any]]:
+        runner = AsyncRunner(checkpointer=store)
+        return await asyncio.gather(*(turn(runner, said) for said in "abc"))
+
+    assert asyncio.run(main()) == [[f"{said}{number}" for number in range(3)] for said in "abc"]
+
+
+def test_a_resumed_run_streams_its_own_chunks(store: Checkpointer) -> None:
+    words = ["first", "again"]
+
+    def fail_once(context: NodeContext) -> str:
+        context.stream(words.pop(0))
+        raise OSError
+
+    runner, found = SyncRunner(checkpointer=store), []
+    for _ in range(2):
+        handle = runner.start_run(graph_of(fail_once), workflow_id="w", error_handling="continue")
+        handle.started()
+        found.append(values(handle.read_stream("fail_once")))
+        handle.result()
+    assert found == [["first"], ["again"]]
+
+
+def test_a_run_that_has_nothing_left_to_do_streams_nothing(store: Checkpointer) -> None:
+    runner = SyncRunner(checkpointer=store)
+    runner.run(graph_of(), words=["a"], workflow_id="w")
+    handle = runner.start_run(graph_of(), workflow_id="w")
+    handle.started()
+    assert values(handle.read_stream("write")) == []
+    assert handle.result()["text"] == "a"
+
+
+def test_a_handle_says_why_it_has_no_streams() -> None:
+    handle = SyncRunner().start_run(graph_of(), words=["a"])
+    handle.result()
+    with pytest.raises(ValueError, match="read_stream needs a runner with a checkpointer"):
+        handle.read_stream("write")
+
+    async def main() -> None:
+        handle = AsyncRunner(checkpointer=MemoryCheckpointer()).start_run(graph_of(), words=["a"])
+        with pytest.raises(RuntimeError, match=r"await handle.started\(\)"):
+            handle.read_stream("write")
+        await handle.result()
+
+    asyncio.run(main())
+
+
 def test_items_without_a_history_of_their_own_are_told_apart() -> None:
     store = MemoryCheckpointer(policy=CheckpointPolicy(granularity="top-level"))
     each = Graph([graph_of().as_node(name="each").map_over("words")], name="outer")

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.durable import On, durable, store
 from support.running import run_async, run_sync
 
-from hypergraph import Graph, SyncRunner, interrupt, node
-from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph import Graph, SyncRunner, interrupt, node, receive
+from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
 from hypergraph.exceptions import WorkflowError
+from hypergraph.testing import FakeClock
+
+__all__ = ["durable", "store"]  # fixtures
 
 
 @pytest.mark.parametrize("call", [run_sync, run_async], ids=["sync", "async"])
@@ -75,7 +79,8 @@ def test_a_turn_if_completed_gives_up_no_other_turn(call: Any) -> None:
     assert send("hello").completed, "there was no turn before"
     assert send("ask").paused
     with pytest.raises(
-        WorkflowError, match=r"has not completed: it is paused\. Answer its questions, then begin"
+        WorkflowError,
+        match=r"has not completed: it is paused\. Answer its questions; if that has been done, run the",
     ):
         send("later")
     assert [question.keys for question in store.questions("w")] == [("approved",)]
@@ -88,3 +93,21 @@ def test_a_turn_if_completed_gives_up_no_other_turn(call: Any) -> None:
     assert send("fail")["messages"] == ["hello", "ask", "fail", "fail"]
     with pytest.raises(ValueError, match="Invalid new_turn: 'always'"):
         call(graph, {"said": "x"}, store=store, workflow_id="w", new_turn="always")
+
+
+def test_the_error_about_an_unfinished_turn_says_what_finishes_it(durable: On, store: Checkpointer) -> None:
+    """An answer after the deadline would be refused, and a signal is no answer."""
+    ask = interrupt("ok", timeout=60, default=False)(lambda said: None).with_name("ask")
+    options: dict[str, Any] = {"new_turn": "if-completed"}
+    with FakeClock() as clock:
+        durable.run(Graph([ask], name="asking"), said="a", workflow_id="w", **options)
+        clock.jump(60)
+        with pytest.raises(
+            WorkflowError, match=r"time that it waited for has come: run the workflow without"
+        ):
+            durable.run(Graph([ask], name="asking"), said="b", workflow_id="w", **options)
+    place = node(output_name="order")(lambda said: said).with_name("place")
+    paying = Graph([place, receive("payment", float, wait_for="order")], name="paying")
+    durable.run(paying, said="a", workflow_id="p", **options)
+    with pytest.raises(WorkflowError, match=r"it is paused\. Send what it waits for, or answer it, and run"):
+        durable.run(paying, said="b", workflow_id="p", **options)

@@ -615,3 +615,54 @@ def test_who_answers_is_a_text() -> None:
     SyncRunner(checkpointer=store).run(graph, x=1, workflow_id="w")
     with pytest.raises(TypeError, match="by must be a text"):
         store.answer("w", "ok", True, by=3)  # type: ignore[arg-type]  # what is refused
+
+
+class Line(pydantic.BaseModel):
+    amount: int = 1
+
+
+class Order(pydantic.BaseModel):
+    lines: list[Line] = []
+    note: str | None = None
+
+
+class OpenOrder(Order, extra="ignore"):
+    """An order that says what becomes of other names."""
+
+
+class NamedOrder(pydantic.BaseModel, populate_by_name=True):
+    note: str = pydantic.Field("", alias="remark")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "place"),
+    [({"nots": "x"}, "answer.nots"), ({"lines": [{"amont": 2}]}, r"answer.lines\[0\].amont")],
+)
+def test_a_misspelt_field_of_a_model_is_refused(
+    durable: On, store: Checkpointer, wrong: dict[str, Any], place: str
+) -> None:
+    """pydantic drops it: an edit without the edited value would count as given."""
+    durable.run(asking(Order), draft="a", workflow_id="w")
+    for give in (
+        lambda: store.answer("w", "answer", wrong),
+        lambda: store.answer("w", "answer", wrong, graph=asking(Order)),
+        lambda: durable.run(asking(Order), answer=wrong, workflow_id="w"),
+    ):
+        with pytest.raises(InvalidAnswerError, match=f"'{place}' is not a field; the fields are"):
+            give()
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "made"),
+    [
+        (OpenOrder, {"note": "a", "more": 1}, OpenOrder(note="a")),
+        (NamedOrder, {"note": "a"}, NamedOrder(note="a")),
+        (NamedOrder, {"remark": "a"}, NamedOrder(note="a")),
+        (Order, {"lines": [{"amount": 2}]}, Order(lines=[Line(amount=2)])),
+    ],
+)
+def test_a_model_may_take_other_names(
+    durable: On, store: Checkpointer, model: Any, given: dict[str, Any], made: Any
+) -> None:
+    durable.run(asking(model), draft="a", workflow_id="w")
+    assert durable.run(asking(model), answer=given, workflow_id="w")["got"] == made

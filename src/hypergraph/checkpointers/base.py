@@ -21,7 +21,7 @@ from hypergraph.checkpointers.history import Addition, History, Iteration, Origi
 from hypergraph.checkpointers.inner_steps import read_inner_steps
 from hypergraph.checkpointers.live import Progress, StreamReader
 from hypergraph.checkpointers.names import check_tags, check_workflow_id
-from hypergraph.checkpointers.overview import Overview, overview_of, streams_of
+from hypergraph.checkpointers.overview import Overview, overview_of, require_stream
 from hypergraph.checkpointers.pending import awaited
 from hypergraph.checkpointers.policy import CheckpointPolicy
 from hypergraph.checkpointers.query import (
@@ -57,7 +57,7 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.status import UNFINISHED, WorkflowStatus
 from hypergraph.checkpointers.view import view_of
-from hypergraph.display import did_you_mean, preview
+from hypergraph.display import preview
 from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowError, WorkflowNotFoundError
 from hypergraph.records import InnerStep
 from hypergraph.values.codecs import Codec, CodecChain
@@ -601,8 +601,9 @@ class Checkpointer:
         The result is for `for` and, in an event loop, for `async for`; its `offset` is the next one.
 
         A reader that was cut off continues with the offset after the last one it has. An entry of the kind
-        "restart" says that the node was called again, one of the kind "gap" that earlier
-        chunks are gone: they were more than `CheckpointPolicy.stream_limit`, or ended too long ago.
+        "restart" says that the node was called again, in the next turn too, one of the kind "gap" that
+        earlier chunks are gone: they were more than `CheckpointPolicy.stream_limit`, or ended too long ago.
+        `read_stream` of the handle of `start_run` reads what one run streams, and no other turn.
 
         If the process that runs the workflow is gone, reading ends after some seconds, and `is_abandoned` of
         the result is True. Once the workflow is resumed, a new call reads on from `offset`.
@@ -625,12 +626,7 @@ class Checkpointer:
             raise TypeError(f"offset must be a number, got {preview(offset)}")
         if offset < 0:
             raise ValueError(f"offset must not be negative, got {offset}")
-        streams = streams_of(self, self.workflow(workflow_id), node)
-        if streams is not None:
-            what = f"Node {node!r} of workflow {workflow_id!r} does not stream. "
-            near = did_you_mean(node, streams)
-            with_stream = f"Nodes with stream=True: {', '.join(map(repr, streams)) or 'none'}."
-            raise ValueError(f"{what}{near + ' ' if near else ''}{with_stream}")
+        require_stream(self, workflow_id, node)
         return StreamReader(self, (workflow_id, node), offset, follow, timeout)
 
     def progress(self, workflow_id: str) -> list[Progress]:
@@ -986,7 +982,7 @@ class Checkpointer:
             WorkflowLockedError: an answer is to be replaced, and a process is running the workflow.
             WorkflowError: it does not ask this, has been answered already, or its deadline has passed.
             InvalidAnswerError: the value is not of the type that the question asks for, or cannot be stored.
-            ValueError: the question needs several answers at once.
+            ValueError: the question needs several answers at once; the dict is empty.
             TypeError: there is a key without a value, or a dict with one; or `by` is not a text.
 
         Example:
@@ -1005,6 +1001,10 @@ class Checkpointer:
         if isinstance(key, Mapping) is not (value is ...):
             raise TypeError("answer takes a key and a value, or a dict of answers by their keys")
         answers = key if isinstance(key, Mapping) else {key: value}
+        if not answers:
+            raise ValueError(
+                "answer needs an answer, got {}. Pass a key and a value, or a dict of answers by their keys."
+            )
         if self.backend.read_workflow(workflow_id) is None:
             raise self._not_found(workflow_id)
         with self._held(workflow_id, answers) if replace else nullcontext():

@@ -2,13 +2,12 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
-from hypergraph.checkpointers.questions import child_at
 from hypergraph.checkpointers.records import STREAM, Ownership, Payload, Place, outermost
 from hypergraph.checkpointers.status import WorkflowStatus
 from hypergraph.values.undecodable import Undecodable
@@ -134,18 +133,24 @@ def _owner(workflow_id: str, node: str) -> str:
     return f"{workflow_id}\0stream\0{node}"
 
 
-def place_of(store: "Checkpointer", workflow_id: str, node: str) -> tuple[str, str]:
-    """Return the workflow that keeps the stream of a node, and the name of the node there.
+def visits_of(streams: Iterable[StreamOutline], workflow_id: str, node: str) -> list[StreamOutline]:
+    """Return the streams of a node, by visits of the nested graphs around it, the oldest first.
 
-    "each/item-3/write" is the node "write" of an item, if that has a history of its own.
+    "each/item-3/write" is the node "write" of an item. It has a stream in each visit of "each" that has a
+    history of its own.
     """
-    *path, name = node.split("/")
-    while path:
-        child = child_at(store, workflow_id, path)
-        if child is not None:
-            return child.id, name
-        name = f"{path.pop()}/{name}"
-    return workflow_id, name
+    path, found = node.split("/"), list[tuple[list[int], StreamOutline]]()
+    for stream in streams:
+        inside = stream.workflow_id.removeprefix(workflow_id).removeprefix("/")
+        visits = [part.partition("#") for part in inside.split("/") if part]
+        if [name for name, _, _ in visits] + stream.node.split("/") == path:
+            found.append(([int(number or 1) for _, _, number in visits], stream))
+    return [stream for _, stream in sorted(found)]
+
+
+def length_of(visits: Sequence[StreamOutline]) -> int:
+    """Return the offset after the last one of a node; between two visits there is a mark."""
+    return sum(visit.length for visit in visits) + max(len(visits) - 1, 0)
 
 
 class _OwnerWatch:
@@ -175,7 +180,15 @@ class StreamReader:
     """The chunks of a node from an offset on, for `for` and for `async for`."""
 
     def __init__(
-        self, store: "Checkpointer", place: tuple[str, str], offset: int, follow: bool, timeout: float | None
+        self,
+        store: "Checkpointer",
+        place: tuple[str, str],
+        offset: int,
+        follow: bool,
+        timeout: float | None,
+        *,
+        end: Callable[[], int | None]
+        | None = None,  # of one run: the offset after its last; None: it goes on
     ) -> None:
         self.offset = offset  # the next one that is read
         self.is_abandoned = False  # it ended because the process that ran the workflow is gone
@@ -183,6 +196,7 @@ class StreamReader:
         self._store = store
         self._place = place  # a workflow and a node
         self._follow = follow
+        self._end = end
         self._timeout = _ENDLESS if timeout is None else timeout
         self._waits_since: float | None = None
         self._news: Iterator[StreamChunk] = iter(())
@@ -193,7 +207,9 @@ class StreamReader:
     def __next__(self) -> StreamChunk:
         while True:
             for chunk in self._news:
-                return self._passed(chunk)
+                if self._is_of_run(chunk):
+                    return self._passed(chunk)
+                raise StopIteration
             if not self._look():
                 raise StopIteration
             if self._waits_since is not None:
@@ -207,7 +223,9 @@ class StreamReader:
 
         while True:
             for chunk in self._news:
-                return self._passed(chunk)
+                if self._is_of_run(chunk):
+                    return self._passed(chunk)
+                raise StopAsyncIteration
             if not await asyncio.to_thread(self._look):
                 raise StopAsyncIteration
             if self._waits_since is not None:
@@ -217,11 +235,20 @@ class StreamReader:
         self.offset = max(self.offset, chunk.offset + 1)
         return chunk
 
+    def _is_of_run(self, chunk: StreamChunk) -> bool:
+        """Say whether a chunk is of the run that is read; asked after it was read, when the end is known."""
+        end = None if self._end is None else self._end()
+        return end is None or chunk.offset < end
+
+    def _is_going_on(self) -> bool:
+        if self._end is not None:
+            return self._end() is None
+        return self._store.workflow(self._place[0]).status is WorkflowStatus.ACTIVE
+
     def _look(self) -> bool:
         """Read what is there; return whether there is something, or is going to be."""
-        is_active = self._store.workflow(self._place[0]).status is WorkflowStatus.ACTIVE
-        owner, name = place_of(self._store, *self._place)  # after the status: nothing comes after the end
-        news = _read(self._store, owner, name, self.offset)
+        is_active = self._is_going_on()
+        news = _read(self._store, self._place, self.offset)  # after the status: nothing comes after the end
         first = next(news, None)
         if first is not None and first.offset >= self.offset:  # rows that are damaged may stay behind
             self._news = chain((first,), news)
@@ -231,12 +258,33 @@ class StreamReader:
         now = time.monotonic()
         if self._waits_since is None:
             self._waits_since = now
-        self.is_abandoned = is_active and self._follow and self._owner.is_gone()
+        self.is_abandoned = is_active and self._follow and self._end is None and self._owner.is_gone()
         is_patient = self._follow and now - self._waits_since < self._timeout
         return is_active and is_patient and not self.is_abandoned
 
 
-def _read(store: "Checkpointer", workflow_id: str, node: str, offset: int) -> Iterator[StreamChunk]:
+def _read(store: "Checkpointer", place: tuple[str, str], offset: int) -> Iterator[StreamChunk]:
+    """Yield what there is of a node from an offset on, at most to the end of one visit of a nested graph."""
+    workflow_id, node = place
+    if "/" not in node:
+        yield from _read_visit(store, workflow_id, node, offset)
+        return
+    base, is_read = 0, False
+    streams = visits_of(store.backend.live.read_streams(workflow_id), workflow_id, node)
+    for number, visit in enumerate(streams):
+        if number:
+            if offset <= base:
+                yield StreamChunk(base, kind="restart")
+            base += 1
+        for chunk in _read_visit(store, visit.workflow_id, visit.node, max(offset - base, 0)):
+            is_read = True
+            yield replace(chunk, offset=base + chunk.offset)
+        if is_read:
+            return
+        base += visit.length
+
+
+def _read_visit(store: "Checkpointer", workflow_id: str, node: str, offset: int) -> Iterator[StreamChunk]:
     page = store.backend.live.read_chunks(workflow_id, node, offset, _BATCHES)
     if page is None:
         return

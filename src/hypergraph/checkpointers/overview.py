@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypergraph.checkpointers.backend import Owner, StepTally
 from hypergraph.checkpointers.history import History, ran_since
-from hypergraph.checkpointers.live import Progress, place_of
+from hypergraph.checkpointers.live import ITEMS as ANY_ITEM
+from hypergraph.checkpointers.live import Progress, visits_of
 from hypergraph.checkpointers.query import Query
 from hypergraph.checkpointers.questions import Question
 from hypergraph.checkpointers.records import Signal, StepRecord, Usage, Workflow, recorded_once_only
 from hypergraph.checkpointers.status import UNFINISHED, StepStatus, WorkflowStatus
 from hypergraph.checkpointers.view import view_of
+from hypergraph.display import did_you_mean
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
@@ -288,13 +290,34 @@ def _next(store: "Checkpointer", workflow: Workflow, tallies: Sequence[StepTally
 def streams_of(store: "Checkpointer", workflow: Workflow, node: str) -> list[str] | None:
     """Return the nodes of a workflow that stream if this one is none of them; else, and if unknown, None."""
     known = (workflow.graph or {}).get("streams")
-    if not isinstance(known, list) or _without_items(node) in map(_without_items, known):
+    if not isinstance(known, list):
         return None
-    owner, name = place_of(store, workflow.id, node)  # the code may have changed since the node streamed
-    if any((kept.workflow_id, kept.node) == (owner, name) for kept in store.backend.live.read_streams(owner)):
+    parts = [ANY_ITEM if _ITEM.fullmatch(part) else part for part in node.split("/")]
+    if _is_map(store, workflow, parts[0]):
+        known = [f"{ANY_ITEM}/{name}" for name in known]
+    if "/".join(parts) in known:
         return None
+    if visits_of(store.backend.live.read_streams(workflow.id), workflow.id, node):
+        return None  # the code may have changed since the node streamed
     return [str(name) for name in known]
 
 
-def _without_items(node: object) -> list[str]:
-    return [part for part in str(node).split("/") if not _ITEM.fullmatch(part)]
+def require_stream(store: "Checkpointer", workflow_id: str, node: str) -> None:
+    """Raise ValueError if no such node of a workflow streams, WorkflowNotFoundError without a workflow."""
+    streams = streams_of(store, store.workflow(workflow_id), node)
+    if streams is None:
+        return
+    what = f"Node {node!r} of workflow {workflow_id!r} does not stream. "
+    near = did_you_mean(node, streams)
+    with_stream = f"Nodes with stream=True: {', '.join(map(repr, streams)) or 'none'}."
+    raise ValueError(f"{what}{near + ' ' if near else ''}{with_stream}")
+
+
+def _is_map(store: "Checkpointer", workflow: Workflow, first: str) -> bool:
+    """Say whether a workflow has items; before they have begun, the first part of a path tells."""
+    if workflow.step_count or workflow.item is not None:
+        return False
+    if first == ANY_ITEM:
+        return True
+    below, _, _ = store.backend.find(Query(parent=workflow.id, limit=1))
+    return any(child.item is not None for child in below)

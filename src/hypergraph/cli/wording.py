@@ -23,6 +23,7 @@ _CHOICES = r"\b(code_change|restart)=(['\"])(\w+)\2"
 _REPLACE = r"store\.answer\('(.*?)', '(.*?)', \.\.\., replace=True\)(?:\.$)?"
 _LEAVING_OUT = r", or leave out '[^']*': graph\.with_entrypoint\([^)]*\)(\.) \(Invalid [^)]*\)"
 _ONLY_PYTHON = r"\s*Pass on_internal_override=[^.]*\."
+_SERVICES = r"runner\.run\(\.\.\., services=\{('.*?'): \.\.\.\}\)"
 _PLACE = r"fork_from=\((['\"])(.*?)\1, (\d+|None)\)"
 # The place of a fork alone, or the whole call. A full stop would look like a part of the command.
 _FORK = rf"(?:run\(graph, \w+=\.\.\., )?{_PLACE}(?:, workflow_id=\.\.\.\))?(?:\.$)?"
@@ -40,6 +41,7 @@ def as_command_line(message: str, fork: Callable[[str, str | None], str] = _plai
     """Return a message for a terminal; `fork` returns the command that forks a workflow at a superstep."""
     message = re.sub(_FORK, lambda found: fork(found[2], None if found[3] == "None" else found[3]), message)
     message = re.sub(_REPLACE, _replacing, message)
+    message = re.sub(_SERVICES, r"--services MODULE:NAME, of a dict with \1", message)
     message = re.sub(_CHOICES, lambda found: f"--{found[1].replace('_', '-')} {found[3]}", message)
     for python, option in _WORDS.items():
         message = message.replace(python, option)

@@ -7,10 +7,19 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
-from hypergraph.checkpointers.live import Progress, batch_of
+from hypergraph.checkpointers.live import (
+    Progress,
+    StreamOutline,
+    StreamReader,
+    batch_of,
+    length_of,
+    visits_of,
+)
+from hypergraph.checkpointers.overview import require_stream
 from hypergraph.checkpointers.records import Ownership
 from hypergraph.clock import now
 from hypergraph.durability.journal import Journal
@@ -166,6 +175,37 @@ class Live:
                 write(*args)
         except CheckpointError as error:  # the next chunk raises it
             self.error = error
+
+
+class RunStreams:
+    """The streams of one call: which offsets are its own, and not of the calls before and after it."""
+
+    def __init__(self, store: Checkpointer, workflow_id: str) -> None:
+        self.store = store
+        self.workflow_id = workflow_id
+        self.written: dict[tuple[str, str], Stream] = {}  # by workflow and node
+        self.is_over = False  # set before the claim is given back: what is written later is of another call
+        self._before = store.backend.live.read_streams(workflow_id)
+
+    def first(self, node: str) -> int:
+        """Return the first offset of a node in this call, behind the mark that follows an earlier stream."""
+        earlier = visits_of(self._before, self.workflow_id, node)
+        return length_of(earlier) + 1 if earlier else 0
+
+    def read(self, node: str, timeout: float | None) -> StreamReader:
+        """Return a reader of the chunks of a node in this call. Raises ValueError if it does not stream."""
+        require_stream(self.store, self.workflow_id, node)
+        place, end = (self.workflow_id, node), partial(self.end, node)
+        return StreamReader(self.store, place, self.first(node), True, timeout, end=end)
+
+    def end(self, node: str) -> int | None:
+        """Return the offset after the last one of a node in this call, None while the call goes on."""
+        if not self.is_over:
+            return None
+        lengths = {(found.workflow_id, found.node): found.length for found in self._before}
+        lengths.update({place: stream.next for place, stream in self.written.items()})
+        all_of_them = (StreamOutline(*place, length, 0) for place, length in lengths.items())
+        return length_of(visits_of(all_of_them, self.workflow_id, node))
 
 
 class LiveWriter:

@@ -35,6 +35,7 @@ from hypergraph.checkpointers.records import (
 from hypergraph.checkpointers.references import Reference
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.checkpointers.view import view_of
+from hypergraph.clock import now
 from hypergraph.display import did_you_mean
 from hypergraph.durability import fork
 from hypergraph.durability.answers import (
@@ -86,7 +87,7 @@ from hypergraph.durability.history import (
     stored_in,
 )
 from hypergraph.durability.journal import Journal, refuse_crash_loop
-from hypergraph.durability.live import live_of
+from hypergraph.durability.live import RunStreams, live_of
 from hypergraph.durability.map_recorder import (
     SIZED,
     MapRecorder,
@@ -181,13 +182,31 @@ def _refuse_amid_turn(claim: Ownership) -> None:
     found = claim.existing
     if found is None or found.status is WorkflowStatus.COMPLETED:
         return
-    is_paused = found.status is WorkflowStatus.PAUSED
-    how = "Answer its questions" if is_paused else "To finish it, run the workflow without values"
+    finish = "run the workflow without values"
+    if found.status is not WorkflowStatus.PAUSED:
+        how = f"To finish it, {finish}"
+    elif found.awaits:
+        how = f"Send what it waits for, or answer it, and {finish}"
+    elif found.due is not None and found.due <= now():
+        how = f"The time that it waited for has come: {finish}"
+    else:
+        how = f"Answer its questions; if that has been done, {finish}"
     raise WorkflowError(
         f"The last turn of workflow {claim.workflow_id!r} has not completed: it is {found.status.value}. "
-        f'{how}, then begin the new turn. new_turn="if-completed" gives up no turn; nothing was changed.',
+        f'{how}. Then begin the new turn. new_turn="if-completed" gives up no turn; nothing was changed.',
         workflow_id=claim.workflow_id,
     )
+
+
+def _warn_of_tags(existing: Workflow, given: Mapping[str, str]) -> None:
+    """Give a warning about tags that a workflow does not have: only a new one gets those of a call."""
+    left = {name: text for name, text in given.items() if existing.tags.get(name) != text}
+    shown = {name: text for name, text in left.items() if not name.startswith("hypergraph.")}
+    if shown:
+        warn_caller(
+            f"Workflow {existing.id!r} exists, and keeps its tags: {shown} were not set, as tags= is for "
+            f"new workflows. To set them: store.tag({existing.id!r}, {shown})."
+        )
 
 
 class _Work(NamedTuple):
@@ -234,6 +253,7 @@ class WorkflowRecorder:
         self.may_be_inner = False  # whether a run inside of another one may be resumed by itself
         self.leaves_map = False  # whether the caller brings the map of an item up to date, after several
         self.has_waited = self.has_forked = False
+        self.streams: RunStreams | None = None  # of a run that has begun and has a handle
         self.warned: set[str] = set()  # workflows that cannot be brought up to date with what is in them
         # Runs in which nodes run again because of their code, and from where on nested graphs do.
         self.reruns: dict[Run, tuple[Changes, dict[str, int], dict[str, bool]]] = {}
@@ -524,9 +544,22 @@ class WorkflowRecorder:
         None says that another process runs it, and that the call waits for that.
         """
         if run.admission.graph.renaming is None:  # as of most runs
-            return self._open(run)
-        with names_of_today(run.admission.graph):
-            return self._open(run)
+            found = self._open(run)
+        else:
+            with names_of_today(run.admission.graph):
+                found = self._open(run)
+        if found is not None and run.context.begun is not None and _is_outermost(run):
+            self._mark_streams(run)
+        return found
+
+    def _mark_streams(self, run: Run) -> None:
+        """Note where the streams of this call begin, for its handle: no other call writes one now."""
+        try:
+            self.streams = RunStreams(self.store, run.place())
+            self.streams.is_over = run.journal is None  # nothing is left to do
+        except CheckpointError as error:
+            if not self.tolerate(error):
+                raise
 
     def _open(self, run: Run) -> bool | None:
         if not self._keeps(run):
@@ -966,6 +999,8 @@ class WorkflowRecorder:
         if _is_outermost(run):
             count_spent(self.store, run.context, claim.workflow_id)
             self._tell_overtaken(claim.workflow_id)
+            if self.options.tags and claim.existing is not None and self.origin is None:
+                _warn_of_tags(claim.existing, self.options.tags)
         is_current = is_detached or (
             seen is not None and seen.fence is not None and seen.fence + 1 == claim.fence
         )
@@ -1164,14 +1199,15 @@ class WorkflowRecorder:
             refuse_other_version_of_fields(past.stored.workflow, step.node.signal, sent.value, declared)
         return sent
 
-    @staticmethod
-    def stream(run: Run, name: str, chunk: Any) -> None:
+    def stream(self, run: Run, name: str, chunk: Any) -> None:
         """Keep a chunk of a node, for readers in other processes."""
         if (found := live_of(run, name)) is not None:
             live, place = found
             step = run.step_of(name)
             visit = (run.visits(step), run.attempt_of(name)[0], id(run))
             live.chunk(place, visit, chunk, step.outputs[0] if step.outputs else name)
+            if self.streams is not None:
+                self.streams.written[live.claim.workflow_id, place[0]] = live.streams[place[0]]
 
     @staticmethod
     def show_progress(run: Run, name: str, done: float, total: float | None, text: str) -> None:
@@ -1210,6 +1246,8 @@ class WorkflowRecorder:
             self._release(journal)
 
     def _release(self, journal: Journal) -> None:
+        if self.streams is not None and _is_outermost(journal.run):
+            self.streams.is_over = True
         if journal.is_detached:
             return
         try:

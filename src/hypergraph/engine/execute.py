@@ -20,6 +20,7 @@ from hypergraph.engine.kernel import (
     Expired,
     PauseExecution,
     SyncKernel,
+    is_cancellation,
     original,
 )
 from hypergraph.engine.plan import NO_ANSWER, Step, inputs_of, refuse_replace
@@ -108,6 +109,8 @@ async def _closing(run: Run, recorder: WorkflowRecorder) -> None:
     try:
         await _advance(run)
     except BaseException as error:
+        if run.failure is None and run.parent is None and run.map_run is None:
+            run.reason = _cut_off_by(error)
         try:
             if run.context.kernel.is_cancelled(error):
                 await stored(run, partial(recorder.close, run))
@@ -119,6 +122,13 @@ async def _closing(run: Run, recorder: WorkflowRecorder) -> None:
     saved = await stored(run, partial(recorder.close, run))
     if saved and run.context.observer is not None:
         await run.context.observer.checkpoint_saved(run, saved)
+
+
+def _cut_off_by(error: BaseException) -> str:
+    """Return why a run was stopped that has not failed: a server that starts again looks for such runs."""
+    if is_cancellation(error):
+        return "CancelledError: the task of the run was cancelled"
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 async def stored(run: Any, call: Callable[[], Any]) -> Any:

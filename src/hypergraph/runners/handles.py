@@ -17,6 +17,7 @@ from hypergraph.runs.build import result_of
 from hypergraph.runs.results import RunResult
 
 if TYPE_CHECKING:
+    from hypergraph.checkpointers.live import StreamReader
     from hypergraph.events.types import Event
 
 
@@ -73,6 +74,37 @@ class Handle(Generic[R]):
 
 class RunHandle(Handle[R]):
     """A run that was started in the background."""
+
+    def read_stream(self, node: str, *, timeout: float | None = None) -> StreamReader:
+        """Iterate over what a node with `stream=True` gives to `context.stream` in this run.
+
+        It begins with the first chunk of this run and ends with its last one, also if other runs on the
+        same id, such as the next turn of a chat, begin at once. Use it with `for`, or with `async for` in
+        an event loop. Its `offset` is the next one: with it `store.read_stream` reads on, in another
+        process too.
+
+        Args:
+            node: The name of the node; with the graphs and items around it, as in "each/item-3/write".
+            timeout: Seconds without a chunk, after which reading ends.
+
+        Raises:
+            ValueError: the runner has no checkpointer; or no such node has `stream=True`.
+            RuntimeError: the run has not begun: wait for `started()` first.
+        """
+        recorder = self._run.context.recorder
+        if recorder is None:
+            raise ValueError(
+                "read_stream needs a runner with a checkpointer, like AsyncRunner(checkpointer='runs.db'). "
+                "Without one, take StreamingChunkEvent from runner.iter(...)."
+            )
+        if recorder.streams is None:
+            raise RuntimeError(
+                "The run is not in the store yet. Wait for its beginning before read_stream: "
+                "`await handle.started()` with AsyncRunner, `handle.started()` with SyncRunner."
+            )
+        if self.done:
+            recorder.streams.is_over = True
+        return recorder.streams.read(node, timeout)
 
 
 class MapHandle(Handle[R]):

@@ -14,6 +14,7 @@ from support.saying import Said, saying
 from hypergraph import Graph, SyncRunner, interrupt
 from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.cli.wording import as_command_line
+from hypergraph.exceptions import MissingServiceError
 
 DESK = """
 import asyncio
@@ -169,6 +170,10 @@ def test_a_workflow_that_a_process_runs_is_watched_and_not_resumed(said: Said, t
         ("and restart='item' runs", "and --restart item runs"),
         ("fork_from=... with an earlier superstep", "hypergraph fork with an earlier superstep (--at)"),
         ("Use another workflow_id", "Use another id"),
+        (
+            str(MissingServiceError("ask", "model")).partition("None are given. ")[2],
+            "How to fix: --services MODULE:NAME, of a dict with 'model'.",
+        ),
         ("resume with force=True.", "resume with --force."),
     ],
 )

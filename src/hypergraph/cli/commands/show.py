@@ -194,13 +194,14 @@ def _facts(found: WorkflowDetail) -> list[str]:
 def _next(found: WorkflowDetail, again: str) -> list[str]:
     """Return the commands that lead on; `again` is the one that continues the workflow."""
     error, wf = found["first_error"], found["id"]
-    if found["reason"] is not None and error is None:
+    is_open = found["pause"] is None and found["status"] != "completed"
+    is_ambiguous = is_open and bool(found["unresolved"])  # a resume is refused as long as that is so
+    if found["reason"] is not None and error is None and not is_ambiguous:
         return [again, suggested("state", wf)]
     if error is not None and found["status"] in ("failed", "partial"):
         first = suggested("step", error["workflow"], error["index"])
         return [first, suggested("state", error["workflow"]) if found["children"]["is_map"] else again]
-    is_open = found["pause"] is None and found["status"] != "completed"
-    if found["unresolved"] and is_open:  # a resume is refused as long as that is so
+    if is_ambiguous:
         return [suggested("state", wf), suggested("steps", wf, options=["--values"])]
     if found["outdated"] and found["parent"] is None and found["pause"] is None:
         return [again]
@@ -224,6 +225,8 @@ def _next(found: WorkflowDetail, again: str) -> list[str]:
     if found["alive"] is False:
         errors = [suggested("errors", wf)] if found["failed_inside"] else []
         return [again, *errors, suggested("state", wf)]
+    if found["status"] == "stopped":
+        return [again, suggested("state", wf)]
     return [suggested("state", wf), suggested("steps", wf, options=["--values"])]
 
 
