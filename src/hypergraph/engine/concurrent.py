@@ -22,7 +22,8 @@ def course_of(run: Run) -> Iterable[tuple[int, Any]]:
     admission, kernel = run.admission, run.context.kernel
     overlaps = kernel.concurrent and run.plan.could_overlap(kernel.overlaps)
     if not run.fixed:
-        _take_answers(run)
+        if run.answers:
+            _take_answers(run)
         if overlaps and not run.layout.is_line:
             return [(0, LiveFlow(run))]
         return chain.from_iterable(_follow(run))

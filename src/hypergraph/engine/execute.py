@@ -689,7 +689,8 @@ def report(run: Run) -> None:
     Raises ValueError for outputs that a completed run lacks by `on_missing="error"`.
     """
     told = [] if run.fixed or run.failure is not None else _left_undone(run)
-    told += [] if run.fixed else _unused_answers(run)
+    if not run.fixed and (run.answers or run.context.recorder is not None):
+        told += _unused_answers(run)
     steps = run.plan.steps
     for name, (first, anew) in run.lists.dropped.items():
         told.append(
@@ -731,6 +732,38 @@ def _left_undone(run: Run) -> list[str]:
     standing: Standing | None = run.standing
     if standing is None or run.asked:
         return []
+    unmet = (
+        _choices_without_a_run(run, standing) if standing.owed or standing.lost or standing.dropped else []
+    )
+    unmet += _passed_over(run, standing) if standing.passed else []
+    if standing.layout.loops:
+        unmet += [
+            f"{part.name!r} has its inputs in graph {_name(run)} and did not run: its loop began elsewhere "
+            f"and did not lead to it. Let the loop begin there: with_entrypoint({part.name!r})."
+            for part in map(standing.layout.parts.__getitem__, standing.overlooked())
+        ]
+        unmet = unmet or _unended(run, standing) or _unfilled(run, standing)
+    if run.records and not run.records[1].is_gate:
+        return unmet  # the first step was a node: mostly so, and quick to see
+    if unmet or any(not step.is_gate for step, _ in _ran(run)):
+        return unmet
+    if gates := list(_ran(run)):
+        if any(_decided_end(outcome) for _, outcome in gates) or not _has_others(run):
+            return []
+        return [
+            f"Nothing but gates ran in graph {_name(run)}: {_quoted(step.name for step, _ in gates)} "
+            "chose no other node. Choose one, or return END where nothing is to run."
+        ]
+    past = run.resumed
+    if run.outcome().keys() - run.admission.given if past is None else past.first != past.entry:
+        return []
+    reasons = [_idle_because(standing, i) for i in bits(standing.layout.scope & standing.idle)]
+    listed = "; ".join(filter(None, reasons))
+    return [f"Nothing ran in graph {_name(run)}: {listed}. Give one of them what it lacks."] if listed else []
+
+
+def _choices_without_a_run(run: Run, standing: Standing) -> list[str]:
+    """Return what gates chose that did not run, after all or before another decision or beginning."""
     parts = standing.layout.parts
     unmet = [
         f"Gate {parts[gate].name!r} chose {parts[target].name!r} in graph {_name(run)}, which did not run: "
@@ -753,31 +786,7 @@ def _left_undone(run: Run) -> list[str]:
             "anew: a value came from outside of the loop, and that ended the choice. Let the loop begin "
             "after it: let the gate or node that leads to its beginning take that value, too."
         )
-    unmet += _passed_over(run, standing) if standing.passed else []
-    unmet += [
-        f"{parts[i].name!r} has its inputs in graph {_name(run)} and did not run: its loop began elsewhere "
-        f"and did not lead to it. Let the loop begin there: with_entrypoint({parts[i].name!r})."
-        for i in standing.overlooked()
-    ]
-    if standing.layout.loops:
-        unmet = unmet or _unended(run, standing) or _unfilled(run, standing)
-    if run.records and not run.records[1].is_gate:
-        return unmet  # the first step was a node: mostly so, and quick to see
-    if unmet or any(not step.is_gate for step, _ in _ran(run)):
-        return unmet
-    if gates := list(_ran(run)):
-        if any(_decided_end(outcome) for _, outcome in gates) or not _has_others(run):
-            return []
-        return [
-            f"Nothing but gates ran in graph {_name(run)}: {_quoted(step.name for step, _ in gates)} "
-            "chose no other node. Choose one, or return END where nothing is to run."
-        ]
-    past = run.resumed
-    if run.outcome().keys() - run.admission.given if past is None else past.first != past.entry:
-        return []
-    reasons = [_idle_because(standing, i) for i in bits(standing.layout.scope & standing.idle)]
-    listed = "; ".join(filter(None, reasons))
-    return [f"Nothing ran in graph {_name(run)}: {listed}. Give one of them what it lacks."] if listed else []
+    return unmet
 
 
 def _passed_over(run: Run, standing: Standing) -> list[str]:
