@@ -412,12 +412,8 @@ class Interpreter:
             at_rest = due & level.members <= pending | late and not self._is_led_to(level, due)
             if pending and at_rest and not level.members & set(self.asked):
                 loop = self.loops[level.members]
-                beside = {t for t, others in self.beside.items() if others & level.heads}
-                self.beside = {t: others for t, others in self.beside.items() if t not in beside}
-                opened = {
-                    t for _, t in self.opens
-                }  # of this round, also if it waits for what another head makes
-                loop.places = self._fed(level, loop) if level.at_begin else pending | beside & opened
+                self.beside = {t: others for t, others in self.beside.items() if not others & level.heads}
+                loop.places = self._fed(level, loop) if level.at_begin else pending
                 loop.rounds, loop.since = loop.rounds + 1, self.clock
                 found.append(level.members)
         for loop in [self.loops[members] for members in found]:
