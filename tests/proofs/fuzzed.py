@@ -32,7 +32,7 @@ from hypergraph.checkpointers.deltas import applied, difference
 from hypergraph.checkpointers.encoding import Encoding
 from hypergraph.checkpointers.inner_steps import content_of, inner_step_of
 from hypergraph.checkpointers.live import ChunkPage
-from hypergraph.checkpointers.live import _read as chunks_in
+from hypergraph.checkpointers.live import _read_visit as chunks_in
 from hypergraph.checkpointers.records import ANSWER, ERROR, PAUSE, SUMMARY, Payload
 from hypergraph.checkpointers.sql import transfer
 from hypergraph.checkpointers.sql.columns import or_corrupt

@@ -248,7 +248,7 @@ def test_the_key_of_a_pause_is_quoted() -> None:
         "first_error": None,
         "reason": None,
         "status": "paused",
-        "pause": {"response_keys": {"a": "a; touch owned"}, "signal": None},
+        "pause": {"response_keys": {"a": "a; touch owned"}, "signal": None, "due": None},
         "outdated": [],
         "failed_inside": 0,
         "unresolved": [],
