@@ -121,7 +121,9 @@ def test_tags_are_set_and_workflows_are_deleted_after_a_question(page: Page) -> 
 
 def test_a_graph_the_server_was_not_given_is_not_run(page: Page) -> None:
     Panels(page, "wf=loop")
-    page.get_by_role("button", name="fork from superstep").click(force=True)
+    fork = page.get_by_role("button", name="fork from superstep")
+    expect(fork).to_have_attribute("title", re.compile("was not given the graph"))  # permissions are loaded
+    fork.click(force=True)
     refusal = page.get_by_role("dialog", name="Not possible: fork")
     expect(refusal).to_contain_text("The server was not given the graph loop")
     refusal.get_by_role("button", name="Close").click()
