@@ -1210,9 +1210,7 @@ class Standing:
         self.said: dict[int, int] = {}  # by gate: what its last decision named, until it loses that
         self.owed = 0  # what a decision named that has not started since
         self.lost = 0  # what could not start between two decisions of its gate, and has not since
-        self.dropped = (
-            0  # what was chosen before its loop began anew, and has not started or been dealt with since
-        )
+        self.dropped = 0  # what was chosen before its loop began anew; its gates have not decided since
         self.ended = 0  # gates that have decided END
         self.held = [0] * len(layout.loops)  # by loop: heads chosen for its next round
         self.unrun = [loop.cut for loop in layout.loops]  # by loop: its heads that have not run in this entry

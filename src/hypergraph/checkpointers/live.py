@@ -187,8 +187,7 @@ class StreamReader:
         follow: bool,
         timeout: float | None,
         *,
-        end: Callable[[], int | None]
-        | None = None,  # of one run: the offset after its last; None: it goes on
+        end: Callable[[], int | None] | None = None,  # of one run: the offset after its last chunk
     ) -> None:
         self.offset = offset  # the next one that is read
         self.is_abandoned = False  # it ended because the process that ran the workflow is gone

@@ -199,7 +199,7 @@ class RunStreams:
         return StreamReader(self.store, place, self.first(node), True, timeout, end=end)
 
     def end(self, node: str) -> int | None:
-        """Return the offset after the last one of a node in this call, None while the call goes on."""
+        """Return the offset after the last chunk of a node in this call; None while the call is running."""
         if not self.is_over:
             return None
         lengths = {(found.workflow_id, found.node): found.length for found in self._before}

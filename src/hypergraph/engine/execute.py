@@ -763,7 +763,7 @@ def _left_undone(run: Run) -> list[str]:
 
 
 def _choices_without_a_run(run: Run, standing: Standing) -> list[str]:
-    """Return what gates chose that did not run, after all or before another decision or beginning."""
+    """Return the choices of gates that were not carried out, one text for each."""
     parts = standing.layout.parts
     unmet = [
         f"Gate {parts[gate].name!r} chose {parts[target].name!r} in graph {_name(run)}, which did not run: "

@@ -358,7 +358,9 @@ class Step:
         self.arg = self.getter = self.call = self.resolve = None
         self.seen = self.sees = None
         self.plain = self.direct = False
-        self.suspends = node.is_async or self.kind == "graph" or isinstance(node, TimerNode)
+        # Other steps need not wait for a timer, or until the next attempt.
+        waits = isinstance(node, TimerNode) or getattr(node, "retry", None) is not None
+        self.suspends = node.is_async or self.kind == "graph" or waits
         if isinstance(node, CallableNode):
             self._prepare(node)
 
@@ -372,8 +374,6 @@ class Step:
             if takes_context_last(node):
                 self.seen = node.inputs[0] if len(node.inputs) == 1 else None
                 self.sees = getter_of(node.inputs)
-        if getattr(node, "retry", None) is not None:
-            self.suspends = True  # other steps need not wait until its next attempt
         if isinstance(node, GateNode):
             self.resolve = decider(node)
             self.plain = not (node.cache or node.retry or node.timeout)

@@ -18,7 +18,7 @@ _LATER = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgen
 
 
 def refuse_async(name: str, given: Any) -> None:
-    """Raise TypeError for what is no function, or one whose body a plain call would not execute."""
+    """Raise TypeError unless a plain call executes the body: it is no async function and no generator."""
     if not callable(given):
         raise TypeError(f"{name} must be a function, got {got(given)}")
     if any(is_later(func) for is_later in _LATER for func in (given, given.__call__)):
