@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 ROUNDS = 60
-SLICE_SECONDS = 0.01  # long enough that what the case before has left in the caches matters little
+SLICE_SECONDS = 0.002
 WIDTH = 8  # siblings beside each other
 _MESSAGE = 470  # characters, which make half a kilobyte of JSON
 _numbers = count()
@@ -72,12 +72,12 @@ class Case:
     best: float = field(default=float("inf"))
     repeats: int = 1
 
-    def calibrate(self) -> None:
-        """Warm up, and find out how often the work fits into one slice."""
+    def calibrate(self, slices: int = 1) -> None:
+        """Warm up, and find out how often the work fits into so many slices."""
         self.work()
         started = time.perf_counter()
         self.work()
-        self.repeats = max(1, int(SLICE_SECONDS / max(time.perf_counter() - started, 1e-9)))
+        self.repeats = max(1, int(SLICE_SECONDS * slices / max(time.perf_counter() - started, 1e-9)))
 
     def slice(self) -> None:
         """Run one slice and keep the best time per unit."""
@@ -104,12 +104,12 @@ def bare_loop(units: int = 1000) -> Case:
     return Case("bare call", work, units)
 
 
-def measure(cases: list[Case], rounds: int = ROUNDS) -> None:
-    """Measure cases side by side."""
+def measure(cases: list[Case], rounds: int = ROUNDS, *, slices: int = 1) -> None:
+    """Measure cases side by side; each turn is so many slices long."""
     for case in cases:
-        case.calibrate()
+        case.calibrate(slices)
     for case in cases:
-        case.calibrate()  # once more, now that everything is warm
+        case.calibrate(slices)  # once more, now that everything is warm
     was_enabled = gc.isenabled()
     gc.collect()
     gc.disable()
