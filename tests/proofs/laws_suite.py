@@ -10,16 +10,16 @@ from laws.trials import tried
 from proofs.outcome import Outcome, everywhere, scaled
 
 NAME = "laws of the execution model"
-GRAPHS = 20_000
+GRAPHS = 6_000
 CHUNK = 50
-TOLD = 1000  # after so many graphs a line says how it stands: all of them take more than an hour
+TOLD = 1000  # after so many graphs a line says how it stands: all of them take long
 
 
 def prove(*, scale: float = 1.0, seed: int = 0) -> Outcome:
     """Try random graphs under every law, in as many processes as there are processors."""
     outcome, refused = Outcome(NAME), Counter[str]()
     # A slice is short: the tests of the engine try graphs beside it.
-    count = scaled(GRAPHS, scale if scale >= 1 else scale / 20)
+    count = scaled(GRAPHS, scale if scale >= 1 else scale / 6)
     first = seed * 1_000_003
     chunks = [range(first + at, first + min(at + CHUNK, count)) for at in range(0, count, CHUNK)]
     with outcome.timed():

@@ -7,7 +7,6 @@ import json
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -159,7 +158,7 @@ class MapRecorder:
 
     def _claim(self, map_run: MapRun, items: Sequence[Workflow], given: Mapping[str, Any]) -> None:
         """Own the map, and begin or continue it with answers to questions of its items."""
-        new = replace(new_workflow(map_run, self.options), inputs=self._shared(map_run))
+        new = new_workflow(map_run, self.options, inputs=self._shared(map_run))
         claim = self.claims[map_run] = self.store.backend.claim(
             map_run.workflow_id or "", new, self.store.encoding, force=self.options.force
         )
@@ -721,21 +720,22 @@ def _status(map_run: MapRun, others: Collection[WorkflowStatus]) -> WorkflowStat
     return WorkflowStatus.PAUSED if asks else WorkflowStatus.COMPLETED
 
 
-def new_workflow(run: Run | MapRun, options: RunOptions) -> NewWorkflow:
-    """Return the description of a run or map for a new workflow."""
+def new_workflow(run: Run | MapRun, options: RunOptions, **own: Any) -> NewWorkflow:
+    """Return the description of a run or map for a new workflow; `own` fields replace the usual ones."""
     graph, parent = run.admission.graph, run.parent
-    return NewWorkflow(
-        graph_name=graph.name,
-        graph_hash=graph.definition_hash,
-        graph=recorded_structure(graph),
-        node_hashes=node_hashes(graph),
-        parent_id=parent.workflow_id if parent is not None else None,
-        parent_superstep=run.outer_superstep,
-        node_name=run.step_name or None,
-        visit=parent.visits(parent.step_of(run.step_name)) if parent is not None else 1,
-        tags=dict(options.tags or {}) if parent is None else {},
-        version=graph.version if run.context.root is None else run.context.root.admission.graph.version,
-    )
+    usual = {
+        "graph_name": graph.name,
+        "graph_hash": graph.definition_hash,
+        "graph": recorded_structure(graph),
+        "node_hashes": node_hashes(graph),
+        "parent_id": parent.workflow_id if parent is not None else None,
+        "parent_superstep": run.outer_superstep,
+        "node_name": run.step_name or None,
+        "visit": parent.visits(parent.step_of(run.step_name)) if parent is not None else 1,
+        "tags": dict(options.tags or {}) if parent is None else {},
+        "version": graph.version if run.context.root is None else run.context.root.admission.graph.version,
+    }
+    return NewWorkflow(**{**usual, **own})
 
 
 def keeps_inside(store: Checkpointer, parent: Run, name: str) -> bool:

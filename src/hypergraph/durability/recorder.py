@@ -1327,20 +1327,20 @@ class WorkflowRecorder:
         self.maps.tell_gaps(map_run)
 
     def _described(self, run: Run) -> NewWorkflow:
-        new = new_workflow(run, self.options)
         inputs = {
             name: run.values[name] for name in run.begun if not isinstance(run.values[name], Undecodable)
         }
+        own: dict[str, Any] = {}
         if run.parent is not None:
             inputs = self._referring(run, run.parent, inputs)
         elif run.map_run is not None:
             inputs |= self.maps.shared.get(run.map_run, {})
-        if run.map_run is None:
-            return replace(new, inputs=inputs, parent_id=new.parent_id or self.around)
-        number, key = run.map_run.number_of(run.item_index), self.maps.key_of(run)
-        return replace(
-            new, inputs=inputs, parent_id=run.map_run.workflow_id, item=number, fingerprint=key, tags={}
-        )
+        if run.map_run is not None:
+            number, key = run.map_run.number_of(run.item_index), self.maps.key_of(run)
+            own = {"parent_id": run.map_run.workflow_id, "item": number, "fingerprint": key, "tags": {}}
+        elif self.around is not None and (run.parent is None or run.parent.workflow_id is None):
+            own = {"parent_id": self.around}
+        return new_workflow(run, self.options, inputs=inputs, **own)
 
     def _referring(self, run: Run, parent: Run, inputs: dict[str, Any]) -> dict[str, Any]:
         """Return the inputs of a nested graph, references in place of larger values that its parent stores.

@@ -494,13 +494,20 @@ def release(connection: Connection, claim: Ownership) -> None:
 
 def commit(connection: Connection, unit: Commit, database: Database) -> None:
     """Write one unit, under a claim that this process holds and that is still the newest."""
+    claim = unit.claim
+    owner = (claim.key, claim.fence)
+    is_held = owner in database.locks.held  # not if it was released, or was the parent's before a fork
+    # The workflow stays ours until the transaction ends.
+    if not is_held or connection.execute(connection.dialect.owned, owner).fetchone() is None:
+        raise taken_over(claim.workflow_id)
+    write_unit(connection, unit, database)
+
+
+def write_unit(connection: Connection, unit: Commit, database: Database) -> None:
+    """Write one unit in a transaction that has found its claim to be the newest."""
     claim, steps, inputs, at, status, duration, _, running, code, due, inner, usage, summary, *_ = unit
     key, fence = claim.key, claim.fence
     execute, brief = connection.execute, connection.dialect.brief
-    is_held = (key, fence) in database.locks.held  # not if it was released, or was the parent's before a fork
-    # The workflow stays ours until the transaction ends.
-    if not is_held or execute(connection.dialect.owned, (key, fence)).fetchone() is None:
-        raise taken_over(claim.workflow_id)
     values = []
     for step in steps:
         row, own = rows_of(key, step, brief=brief)

@@ -20,7 +20,7 @@ from hypergraph.checkpointers.records import NOTHING_ELSE, Commit, EncodedStep, 
 from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.columns import EPOCH, MICROSECOND, NONSENSE, Row, corrupt
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
-from hypergraph.checkpointers.sql.writes import copy_artifacts, text, versions_text
+from hypergraph.checkpointers.sql.writes import copy_artifacts, text, versions_text, write_unit
 from hypergraph.checkpointers.sqlite import usual
 from hypergraph.checkpointers.sqlite.database import Database, Locked, database_at
 from hypergraph.checkpointers.sqlite.migrations import MIGRATIONS, number
@@ -199,14 +199,13 @@ class SqliteBackend(SqlBackend):
             self._settle(commit)
 
     def _commit(self, connection: Any, commit: Commit) -> None:
-        if self._write_usual_steps(connection, commit):
-            if commit[2:] == NOTHING_ELSE:
-                return
-            commit = commit._replace(steps=())
-        super()._commit(connection, commit)
+        if not self._write_usual_steps(connection, commit):
+            super()._commit(connection, commit)
+        elif commit[2:] != NOTHING_ELSE:
+            write_unit(connection, commit._replace(steps=()), self.database)
 
     def _write_usual_steps(self, connection: Connection, commit: Commit) -> bool:
-        """Write the steps of a commit if all are usual; return whether they are written."""
+        """Write the steps of a commit if all are usual and its claim counts; return whether that is done."""
         claim, rows = commit.claim, []
         for step in commit.steps:
             row = usual_row(claim, step)
