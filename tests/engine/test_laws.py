@@ -13,7 +13,7 @@ from laws.trials import tried
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
 
 pytestmark = pytest.mark.slow
-CHUNKS, SIZE, SHARED, TANGLED, TEAMED = 82, 20, 50, 80, 20  # 2,080 graphs in all; make prove tries 20,000
+CHUNKS, SIZE, SHARED, TANGLED, TEAMED = 42, 20, 25, 40, 10  # 1,050 graphs in all; make prove tries 6,000
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

