@@ -541,7 +541,8 @@ def _problems(value: Any, schema: Schema, place: str) -> Iterator[tuple[str, str
         return
     kind = schema.get("type")
     if isinstance(kind, str) and not (_is_of(value, kind) or _is_written(value, schema)):
-        yield place, f"must be {_CALLED.get(kind, kind)}, not {shown}"
+        wanted = described(schema) if kind in ("object", "array") else _CALLED.get(kind, kind)
+        yield place, f"must be {wanted}, not {shown}"
         return
     if isinstance(value, str):
         yield from ((place, problem) for problem in _wrong_text(value, schema, shown))
@@ -705,7 +706,7 @@ def _wrong_object(value: Mapping[Any, Any], schema: Schema, place: str) -> Itera
     fields, more = schema.get("properties", {}), schema.get("additionalProperties", True)
     for name in schema.get("required", ()):
         if name not in value:
-            yield f"{place}.{name}", "is missing"
+            yield f"{place}.{name}", f"is missing; given: {', '.join(map(repr, value)) or 'no fields'}"
     for name, part in value.items():
         if name in fields:
             yield from _problems(part, fields[name], f"{place}.{name}")
