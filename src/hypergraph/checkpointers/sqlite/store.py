@@ -214,15 +214,19 @@ class SqliteBackend(SqlBackend):
             rows.append(row)
         if not rows or (claim.key, claim.fence) not in self.database.locks.held:
             return False
-        connection.execute("SAVEPOINT steps")
+        several = len(rows) > 1  # one that fails undoes itself
+        if several:
+            connection.execute("SAVEPOINT steps")
         try:
             connection.executemany(usual.WRITE, rows)
         except sqlite3.Error as error:  # the long way says what is wrong
-            if connection.interrupted(error):
+            if connection.interrupted(error) or not connection.in_transaction:
                 raise
-            connection.execute("ROLLBACK TO steps")
+            if several:
+                connection.execute("ROLLBACK TO steps")
             rows.clear()
-        connection.execute("RELEASE steps")
+        if several:
+            connection.execute("RELEASE steps")
         return bool(rows)
 
     def _transacted(self, work: Callable[[Connection], None], found: Sequence[tuple[Commit, Any]]) -> None:
