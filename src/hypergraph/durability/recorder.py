@@ -1205,7 +1205,9 @@ class WorkflowRecorder:
             live, place = found
             step = run.step_of(name)
             visit = (run.visits(step), run.attempt_of(name)[0], id(run))
-            live.chunk(place, visit, chunk, step.outputs[0] if step.outputs else name)
+            # Inside of its transaction nothing else can be written.
+            is_held = step.node.transaction
+            live.chunk(place, visit, chunk, step.outputs[0] if step.outputs else name, is_held=is_held)
             if self.streams is not None:
                 self.streams.written[live.claim.workflow_id, place[0]] = live.streams[place[0]]
 
