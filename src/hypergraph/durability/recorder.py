@@ -188,7 +188,7 @@ def _refuse_amid_turn(claim: Ownership) -> None:
     elif found.awaits:
         how = f"Send what it waits for, or answer it, and {finish}"
     elif found.due is not None and found.due <= now():
-        how = f"The time that it waited for has come: {finish}"
+        how = f"What it waited for has come, an answer or its time: {finish}"
     else:
         how = f"Answer its questions; if that has been done, {finish}"
     raise WorkflowError(
