@@ -162,6 +162,31 @@ def test_methods_that_end_the_transaction_are_refused(file: Path, method: str) -
         SyncRunner(checkpointer=SqliteCheckpointer(file)).run(graph, x=1)
 
 
+def test_the_store_is_not_written_to_inside_of_a_transaction(file: Path) -> None:
+    """Where the function does without it, its own writes and its step are committed."""
+    store = SqliteCheckpointer(file)
+    runner = SyncRunner(checkpointer=store)
+    runner.run(Graph([double]), balance=1, workflow_id="other")
+
+    def body(ctx: NodeContext) -> int:
+        ctx.connection.execute("UPDATE accounts SET balance = balance + 1")
+        for call in (
+            lambda: store.tag("other", {"seen": "yes"}),
+            lambda: store.delete("other"),
+            lambda: SyncRunner(checkpointer=store).run(Graph([double]), balance=2, workflow_id="inside"),
+        ):
+            with pytest.raises(TransactionError, match="in a node before or after the one with transaction"):
+                call()
+        return len(store.workflows())
+
+    assert runner.run(of(body), x=1, workflow_id="w")["out"] == 2
+    assert (balance(file), store.workflow("other").tags) == (1, {})
+    with pytest.raises(TransactionError, match="Nothing else can be written"):
+        runner.run(of(lambda ctx: store.tag("other", {"seen": "yes"})), x=1, workflow_id="v")
+    store.tag("other", {"seen": "yes"})
+    assert store.workflow("other").tags == {"seen": "yes"}
+
+
 def test_the_connection_ends_with_the_node(file: Path) -> None:
     kept: list[Any] = []
 
