@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypergraph import Graph, SyncRunner, node
+from hypergraph import Graph, NodeContext, SyncRunner, node
 from hypergraph.checkpointers import (
     Checkpoint,
     Checkpointer,
@@ -599,6 +599,7 @@ def test_arguments_of_another_type_are_named(store: Checkpointer) -> None:
     for call, error, words in (
         (lambda: store.state("w", superstep="0"), TypeError, "superstep must be an int"),  # type: ignore[arg-type]
         (lambda: store.steps("w", superstep="0"), TypeError, "superstep must be an int"),  # type: ignore[arg-type]
+        (lambda: store.step("w", "0"), TypeError, "index must be an int, not '0'"),  # type: ignore[arg-type]
         (lambda: store.search(3), TypeError, "search takes a text"),  # type: ignore[arg-type]
         (lambda: store.backup(None), TypeError, "NoneType"),  # type: ignore[arg-type]
         (lambda: store.state(3), WorkflowError, "3"),  # type: ignore[arg-type]
@@ -607,6 +608,31 @@ def test_arguments_of_another_type_are_named(store: Checkpointer) -> None:
         with pytest.raises(error, match=words):
             call()
     assert store.state("w") == {"y": 1}
+
+
+@pytest.mark.parametrize("far", [2**62 + 1, 2**63, 10**30])
+def test_a_number_beyond_those_of_databases_is_one_that_nothing_has(store: Checkpointer, far: int) -> None:
+    """Such an offset may come from a browser; it says nothing about the rows of the store."""
+
+    def listen(said: str, context: NodeContext) -> str:
+        context.stream(said)
+        return said
+
+    graph = Graph([node(listen, "heard", append=True, stream=True).with_name("listen")])
+    runner = SyncRunner(checkpointer=store)
+    runner.run(graph, said="a", workflow_id="w")
+    assert list(store.read_stream("w", "listen", offset=far)) == []
+    assert (store.step("w", far), store.step("w", -far)) == (None, None)
+    assert store.state("w", superstep=far) == {"heard": ["a"]}
+    assert store.state("w", superstep=-far) == {}
+    assert [len(store.steps("w", superstep=upto)) for upto in (far, -far)] == [1, 0]
+    assert store.checkpoint("w", superstep=far).values == {"said": "a", "heard": ["a"]}
+    assert store.provenance("w", "heard", superstep=far)[0].value == ["a"]
+    assert [item.value for item in store.appended("w", "heard", superstep=far)] == ["a"]
+    assert len(store.steps("w", limit=far)) == len(store.workflows(limit=far)) == 1
+    assert len(store.search("a", limit=far)) == 1
+    with pytest.raises(WorkflowError, match=rf"has no superstep {far}; its last one is 0"):
+        runner.run(graph, said="b", fork_from=("w", far), workflow_id="v")
 
 
 def test_a_store_is_made_of_its_parts_and_not_of_names() -> None:

@@ -9,9 +9,20 @@ from typing import Any
 
 import pytest
 
-from hypergraph import AsyncRunner, FunctionNode, Graph, SyncRunner, node
+from hypergraph import (
+    AsyncEventProcessor,
+    AsyncRunner,
+    Event,
+    FunctionNode,
+    Graph,
+    RunStartEvent,
+    SyncRunner,
+    node,
+)
 from hypergraph.checkpointers import SqliteCheckpointer, WorkflowStatus
 from hypergraph.durability import map_recorder, recorder
+
+CANCELLED = "CancelledError: the task of the run was cancelled"  # servers look for it when they start
 
 
 @node(output_name="doubled")
@@ -89,10 +100,32 @@ def test_who_is_cancelled_while_its_beginning_is_written_leaves_no_lock_behind(
         with pytest.raises(asyncio.CancelledError):
             await call
         assert store.workflow("w").status is WorkflowStatus.STOPPED
+        assert store.workflow("w").reason == CANCELLED
         assert store.backend.read_owners(["w", "w/each", "w/each/item-0"]) == {}
         return await runner.run(graph, {"x": [2, 3]}, workflow_id="w")
 
     assert asyncio.run(main())["total"] == 10
+
+
+def test_a_run_that_is_cancelled_before_its_first_step_says_so(tmp_path: Path) -> None:
+    class Slow(AsyncEventProcessor):
+        async def on_event_async(self, event: Event) -> None:
+            begun.set()
+            await asyncio.sleep(30 if isinstance(event, RunStartEvent) else 0)
+
+    begun, store = asyncio.Event(), SqliteCheckpointer(tmp_path / "w.db")
+
+    async def main() -> None:
+        runner = AsyncRunner(checkpointer=store)
+        graph = Graph([double], name="doubling")
+        call = asyncio.create_task(runner.run(graph, {"x": 2}, workflow_id="w", event_processors=[Slow()]))
+        await begun.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    asyncio.run(main())
+    assert (store.workflow("w").status, store.workflow("w").reason) == (WorkflowStatus.STOPPED, CANCELLED)
 
 
 def test_a_map_that_is_cancelled_while_its_beginning_is_written_leaves_no_lock_behind(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +104,7 @@ def test_each_attempt_has_a_transaction_of_its_own(file: Path) -> None:
     def body(ctx: NodeContext) -> int:
         ctx.connection.execute("UPDATE accounts SET balance = balance + 1")
         if ctx.attempt < 3:
-            raise OSError
+            raise OSError("no")
         return ctx.attempt
 
     graph = of(body, retry=RetryPolicy(max_attempts=3, initial_delay=0))
@@ -157,6 +160,31 @@ def test_methods_that_end_the_transaction_are_refused(file: Path, method: str) -
     graph = of(lambda ctx: getattr(ctx.connection, method)("SELECT 1"))
     with pytest.raises(TransactionError, match=method):
         SyncRunner(checkpointer=SqliteCheckpointer(file)).run(graph, x=1)
+
+
+def test_the_store_is_not_written_to_inside_of_a_transaction(file: Path) -> None:
+    """Where the function does without it, its own writes and its step are committed."""
+    store = SqliteCheckpointer(file)
+    runner = SyncRunner(checkpointer=store)
+    runner.run(Graph([double]), balance=1, workflow_id="other")
+
+    def body(ctx: NodeContext) -> int:
+        ctx.connection.execute("UPDATE accounts SET balance = balance + 1")
+        for call in (
+            lambda: store.tag("other", {"seen": "yes"}),
+            lambda: store.delete("other"),
+            lambda: SyncRunner(checkpointer=store).run(Graph([double]), balance=2, workflow_id="inside"),
+        ):
+            with pytest.raises(TransactionError, match="in a node before or after the one with transaction"):
+                call()
+        return len(store.workflows())
+
+    assert runner.run(of(body), x=1, workflow_id="w")["out"] == 2
+    assert (balance(file), store.workflow("other").tags) == (1, {})
+    with pytest.raises(TransactionError, match="Nothing else can be written"):
+        runner.run(of(lambda ctx: store.tag("other", {"seen": "yes"})), x=1, workflow_id="v")
+    store.tag("other", {"seen": "yes"})
+    assert store.workflow("other").tags == {"seen": "yes"}
 
 
 def test_the_connection_ends_with_the_node(file: Path) -> None:
@@ -236,6 +264,99 @@ def test_the_items_of_a_map_commit_one_by_one(file: Path) -> None:
         Graph([deposit]), amount=[1, 2, 3, 4], map_over="amount", workflow_id="m"
     )
     assert sorted(results["balance"])[-1] == balance(file) == 10
+
+
+# -- streams and progress -----------------------------------------------------------------------------------
+
+
+def chunks_of(store: SqliteCheckpointer, node_name: str) -> list[Any]:
+    found = store.read_stream("w", node_name, follow=False)
+    return [chunk.value if chunk.kind == "chunk" else chunk.kind for chunk in found]
+
+
+@pytest.mark.parametrize("kind", [OnSync, OnAsync])
+def test_a_transaction_streams_and_shows_its_progress(file: Path, kind: type[On]) -> None:
+    def body(ctx: NodeContext) -> int:
+        ctx.connection.execute("UPDATE accounts SET balance = balance + 1")
+        for number in range(3):
+            ctx.stream(number)
+            ctx.progress(number, 3)
+        return 1
+
+    store = SqliteCheckpointer(file)
+    assert kind(checkpointer=store).run(of(body, stream=True), x=1, workflow_id="w")["out"] == 1
+    assert (balance(file), chunks_of(store, "write")) == (1, [0, 1, 2])
+    assert store.progress("w") == []
+    kind(checkpointer=store).run(of(body, stream=True), x=2, workflow_id="w")
+    assert (balance(file), chunks_of(store, "write")) == (2, [0, 1, 2, "restart", 0, 1, 2])
+
+
+def test_what_a_transaction_has_streamed_is_kept_when_it_is_rolled_back(file: Path) -> None:
+    def body(ctx: NodeContext) -> int:
+        ctx.connection.execute("UPDATE accounts SET balance = balance + 1")
+        ctx.stream(ctx.attempt)
+        if ctx.attempt < 3 or not mended:
+            raise OSError("no")
+        return 1
+
+    mended = False
+    graph = of(body, stream=True, retry=RetryPolicy(max_attempts=2, initial_delay=0))
+    store = SqliteCheckpointer(file)
+    runner = SyncRunner(checkpointer=store)
+    with pytest.raises(OSError, match="no"):
+        runner.run(graph, x=1, workflow_id="w")
+    assert (balance(file), chunks_of(store, "write")) == (0, [1, "restart", 2])
+    mended = True
+    graph = of(body, stream=True, retry=RetryPolicy(max_attempts=3, initial_delay=0))
+    assert runner.run(graph, workflow_id="w")["out"] == 1
+    assert (balance(file), chunks_of(store, "write")) == (
+        1,
+        [1, *("restart", 2, "restart", 1, "restart", 2, "restart", 3)],
+    )
+
+
+def test_a_reader_of_the_run_has_what_a_transaction_streams(file: Path) -> None:
+    def body(ctx: NodeContext) -> int:
+        ctx.stream("a")
+        return 1
+
+    runner = SyncRunner(checkpointer=SqliteCheckpointer(file))
+    for x in (1, 2):
+        handle = runner.start_run(of(body, stream=True), x=x, workflow_id="w")
+        handle.started()
+        assert [chunk.value for chunk in handle.read_stream("write")] == ["a"]
+        handle.result()
+
+
+@pytest.mark.parametrize("how", ["stream", "progress"])
+def test_other_nodes_stream_while_a_transaction_is_open(file: Path, how: str) -> None:
+    begun = threading.Event()
+
+    @node(output_name="said", stream=how == "stream")
+    async def talk(x: int, ctx: NodeContext) -> int:
+        ctx.stream("before") if how == "stream" else ctx.progress(0)
+        await asyncio.to_thread(begun.wait, 10)
+        for number in range(20):
+            ctx.stream(number) if how == "stream" else ctx.progress(number)
+            await asyncio.sleep(0.01)
+        return x
+
+    @node(output_name="out", transaction=True)
+    def write(x: int, ctx: NodeContext) -> int:
+        ctx.connection.execute("UPDATE accounts SET balance = balance + 1")
+        begun.set()
+        time.sleep(0.1)  # the thread that writes streams comes to wait for the transaction
+        return x
+
+    store, found = SqliteCheckpointer(file), []
+    run = partial(OnAsync(checkpointer=store).run, Graph([talk, write]), x=1, workflow_id="w")
+    thread = threading.Thread(target=lambda: found.append(run()), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert [result["out"] for result in found] == [1], "the run and its transaction wait for each other"
+    assert balance(file) == 1
+    if how == "stream":
+        assert chunks_of(store, "talk") == ["before", *range(20)]
 
 
 # -- crashes ------------------------------------------------------------------------------------------------

@@ -103,9 +103,14 @@ def test_the_error_about_an_unfinished_turn_says_what_finishes_it(durable: On, s
         durable.run(Graph([ask], name="asking"), said="a", workflow_id="w", **options)
         clock.jump(60)
         with pytest.raises(
-            WorkflowError, match=r"time that it waited for has come: run the workflow without"
+            WorkflowError, match=r"waited for has come, an answer or its time: run the workflow without"
         ):
             durable.run(Graph([ask], name="asking"), said="b", workflow_id="w", **options)
+    asked = interrupt("ok")(lambda said: None).with_name("ask")
+    durable.run(Graph([asked], name="asked"), said="a", workflow_id="answered", **options)
+    store.answer("answered", "ok", True)
+    with pytest.raises(WorkflowError, match=r"has come, an answer or its time: run the workflow without"):
+        durable.run(Graph([asked], name="asked"), said="b", workflow_id="answered", **options)
     place = node(output_name="order")(lambda said: said).with_name("place")
     paying = Graph([place, receive("payment", float, wait_for="order")], name="paying")
     durable.run(paying, said="a", workflow_id="p", **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -10,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 from operator import itemgetter
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, SupportsIndex, TypeVar, Unpack
 
 from hypergraph import checkpointers  # comparisons and statistics are loaded on first access
 from hypergraph.checkpointers import references
@@ -29,8 +30,9 @@ from hypergraph.checkpointers.query import (
     Moment,
     Query,
     Status,
-    check_superstep,
+    bounded,
     checked_limit,
+    checked_superstep,
     moment,
     parse,
 )
@@ -246,7 +248,7 @@ class Checkpointer:
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
-        check_superstep(superstep)
+        superstep = checked_superstep(superstep)
 
         def read(view: Self, each: str, *, of_item: bool = False) -> dict[str, Any]:
             found: Sequence[Payload] = view.backend.read_outputs(each, upto=superstep)
@@ -303,14 +305,14 @@ class Checkpointer:
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
-        check_superstep(superstep)
+        superstep = checked_superstep(superstep)
         found = self.backend.read_steps(
             workflow_id,
             self.encoding,
             upto=superstep,
             node=node,
             after=after,
-            limit=limit,
+            limit=None if limit is None else bounded(limit),
             values=values,
         )
         return self._known(workflow_id, found)
@@ -336,8 +338,12 @@ class Checkpointer:
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
+            TypeError: the index is not a number.
         """
-        found = self._known(workflow_id, self.backend.read_steps(workflow_id, self.encoding, index=index))
+        if not isinstance(index, SupportsIndex):
+            raise TypeError(f"index must be an int, not {index!r}")
+        records = self.backend.read_steps(workflow_id, self.encoding, index=bounded(operator.index(index)))
+        found = self._known(workflow_id, records)
         return found[0] if found else None
 
     def checkpoint(self, workflow_id: str, *, superstep: int | None = None) -> Checkpoint:
@@ -359,6 +365,7 @@ class Checkpointer:
             WorkflowError: the workflow is a map; its items have checkpoints.
             DecryptionError: the store is encrypted, and a step is not what the owner of the key wrote.
         """
+        superstep = checked_superstep(superstep)
 
         def read(view: Self) -> Checkpoint:
             view.encoding = view.encoding.verifying()  # a run may be forked from what is returned
@@ -476,7 +483,7 @@ class Checkpointer:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
             TypeError: there is neither a name nor a step, or both.
         """
-        check_superstep(superstep)
+        superstep = checked_superstep(superstep)
         if (name is None) is (step is None):
             raise TypeError('provenance takes the name of a value, or step="node" for the inputs of a step')
 
@@ -510,7 +517,7 @@ class Checkpointer:
             ValueError: nodes do not append to that name, or the list cannot be read.
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
-        check_superstep(superstep)
+        superstep = checked_superstep(superstep)
         return self.snapshot(
             lambda view: view._known(workflow_id, additions(view, workflow_id, name, superstep))
         )
@@ -627,7 +634,7 @@ class Checkpointer:
         if offset < 0:
             raise ValueError(f"offset must not be negative, got {offset}")
         require_stream(self, workflow_id, node)
-        return StreamReader(self, (workflow_id, node), offset, follow, timeout)
+        return StreamReader(self, (workflow_id, node), bounded(offset), follow, timeout)
 
     def progress(self, workflow_id: str) -> list[Progress]:
         """Return how far the running nodes of a workflow are, those of nested graphs and items included.

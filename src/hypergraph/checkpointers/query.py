@@ -20,6 +20,7 @@ _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w":
 
 # Compiled on first use: most lists are asked for without conditions.
 _LONGEST = 100  # characters of a duration
+_FAR = 1 << 62  # beyond all that is stored, and with room for sums below what databases take
 _DURATION = r"(\d+(?:\.\d+)?)(ms|[smhdw])"
 _WORD = r"""\s*(node:|[=!<>~]+|"[^"]*"|'[^']*'|[^\s=!<>~"']+)"""
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
@@ -392,14 +393,26 @@ def checked_limit(limit: Any) -> int | None:
         ValueError: it is neither a positive int nor None.
     """
     if limit is None or (type(limit) is int and limit > 0):
-        return limit
+        return None if limit is None else bounded(limit)
     raise ValueError(f"limit must be a positive int or None for all, not {limit!r}")
 
 
-def check_superstep(superstep: Any) -> None:
-    """Raise TypeError for what is neither an int nor None: in SQL, a text is larger than any number."""
-    if superstep is not None and (not isinstance(superstep, int) or isinstance(superstep, bool)):
+def checked_superstep(superstep: Any) -> int | None:
+    """Return the superstep.
+
+    Raises:
+        TypeError: it is neither an int nor None: in SQL, a text is larger than any number.
+    """
+    if superstep is None:
+        return None
+    if not isinstance(superstep, int) or isinstance(superstep, bool):
         raise TypeError(f"superstep must be an int or None, not {superstep!r}")
+    return bounded(superstep)
+
+
+def bounded(number: int) -> int:
+    """Return a number that a database takes: this one, or one as far beyond all that are stored."""
+    return max(-_FAR, min(number, _FAR))
 
 
 def _statuses(given: Status | Iterable[Status] | None) -> frozenset[WorkflowStatus]:

@@ -195,6 +195,7 @@ class Journal:
         self.waits_for_end = store.policy.durability == "exit"
         self.silent = is_detached or store.policy.granularity == "none"
         self.live: Live | None = None  # what its nodes show while they run, if they do
+        self._transacted: str | None = None  # the step that is noted inside of its transaction
         self.saved: deque[int] = deque()  # steps that have become durable and were not reported yet
         self.on_their_way: tuple[int, ...] = ()  # steps given to the writer
         self.last_commit = _clock()
@@ -503,7 +504,11 @@ class Journal:
             if fault_points.hook is not None:
                 fault_points.point("transaction.called")
             run.leave(step, outcome)
-            self._note_done(step, superstep, value, seconds, outcome)
+            self._transacted = name
+            try:
+                self._note_done(step, superstep, value, seconds, outcome)
+            finally:
+                self._transacted = None
             unit = self._own_commit(step)
             for payload in unit.steps[0].payloads:
                 if payload.data is None:
@@ -513,12 +518,18 @@ class Journal:
                     )
             return unit, value
 
-        with self._writing:
-            try:
-                unit, value = self.store.backend.transact(self.claim, run.path_of(name), call)
-            except BaseException:
-                self._take_back(step, before)
-                raise
+        try:
+            with self._writing:
+                try:
+                    unit, value = self.store.backend.transact(self.claim, run.path_of(name), call)
+                except BaseException:
+                    self._take_back(step, before)
+                    raise
+        finally:
+            if self.live is not None:
+                self.live.release(name)
+        if self.live is not None:
+            self.live.ended(name)  # not inside: its writer may be waiting for the end of the transaction
         self.saved += (unit.steps[0].record.index,)
         outcome.committed = True
         return value
@@ -673,7 +684,7 @@ class Journal:
             _fill(record, field, fact)
         self.superstep = superstep
         self.running.discard(step.index)
-        if self.live is not None:
+        if self.live is not None and step.name != self._transacted:
             self.live.ended(step.name)
         grows = past is not None or (not run.fixed and self._may_repeat(step))
         growth, artifact = self.growth if grows else None, step.node.artifact

@@ -44,6 +44,7 @@ class Stream:
         self.next = 0  # the offset of the next chunk
         self.waiting: list[bytes] = []
         self.size = 0
+        self.held: list[tuple[Any, bytes]] = []  # chunks of a transaction under way, with their calls
 
     def add(self, raw: bytes) -> None:
         """Add a serialized chunk."""
@@ -79,8 +80,13 @@ class Live:
         self.writing = threading.RLock()  # commits keep their order
         self.error: CheckpointError | None = None
 
-    def chunk(self, place: tuple[str, str], visit: Any, value: Any, output: str) -> None:
-        """Take a chunk of a node. Raises TypeError if it cannot be stored, and what writing has raised."""
+    def chunk(
+        self, place: tuple[str, str], visit: Any, value: Any, output: str, *, is_held: bool = False
+    ) -> None:
+        """Take a chunk of a node; one that is held waits for `release`.
+
+        Raises TypeError if it cannot be stored, and what writing has raised.
+        """
         node, name = place
         encoding = self.store.encoding
         if encoding.redact is not None:
@@ -92,6 +98,9 @@ class Live:
             stream = self.streams.get(node)
             if stream is None:
                 stream = self.streams[node] = Stream(self, node, name)
+            if is_held:
+                stream.held.append((visit, raw))
+                return
             is_open = stream.visit == visit
             if is_open:
                 stream.add(raw)
@@ -111,6 +120,19 @@ class Live:
             with self.lock:
                 stream.visit = visit
                 stream.add(raw)
+
+    def release(self, name: str) -> None:
+        """Take the chunks that a step has held back: its transaction has ended."""
+        with self.writing:
+            for stream in [each for each in self.streams.values() if each.name == name and each.held]:
+                held, stream.held = stream.held, []
+                for visit, raw in held:
+                    if stream.visit == visit:
+                        with self.lock:
+                            stream.add(raw)
+                    else:
+                        self._write(self._begin, stream, visit, raw)
+                LIVE.add(self)
 
     def show(self, place: tuple[str, str], done: float, total: float | None, text: str) -> None:
         """Take the progress of a node."""

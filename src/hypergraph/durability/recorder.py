@@ -188,7 +188,7 @@ def _refuse_amid_turn(claim: Ownership) -> None:
     elif found.awaits:
         how = f"Send what it waits for, or answer it, and {finish}"
     elif found.due is not None and found.due <= now():
-        how = f"The time that it waited for has come: {finish}"
+        how = f"What it waited for has come, an answer or its time: {finish}"
     else:
         how = f"Answer its questions; if that has been done, {finish}"
     raise WorkflowError(
@@ -1205,7 +1205,9 @@ class WorkflowRecorder:
             live, place = found
             step = run.step_of(name)
             visit = (run.visits(step), run.attempt_of(name)[0], id(run))
-            live.chunk(place, visit, chunk, step.outputs[0] if step.outputs else name)
+            # Inside of its transaction nothing else can be written.
+            is_held = step.node.transaction
+            live.chunk(place, visit, chunk, step.outputs[0] if step.outputs else name, is_held=is_held)
             if self.streams is not None:
                 self.streams.written[live.claim.workflow_id, place[0]] = live.streams[place[0]]
 

@@ -86,7 +86,8 @@ async def _kept(run: Run, recorder: WorkflowRecorder) -> None:
         return await course
     try:
         await _observed(run, context.observer, course)
-    except BaseException:
+    except BaseException as error:
+        _note_reason(run, error)
         recorder.close(run)  # a processor may raise before the run has begun
         raise
     return None
@@ -96,9 +97,10 @@ async def _opened(run: Run, recorder: WorkflowRecorder) -> bool | None:
     """Open the history of a run; one that is cancelled meanwhile gives it back."""
     try:
         found: bool | None = await stored(run, partial(recorder.open, run))
-    except BaseException:
+    except BaseException as error:
         if run.journal is not None:
             run.status = RunStatus.STOPPED
+            _note_reason(run, error)
             recorder.close(run)
         raise
     return found
@@ -109,8 +111,7 @@ async def _closing(run: Run, recorder: WorkflowRecorder) -> None:
     try:
         await _advance(run)
     except BaseException as error:
-        if run.failure is None and run.parent is None and run.map_run is None:
-            run.reason = _cut_off_by(error)
+        _note_reason(run, error)
         try:
             if run.context.kernel.is_cancelled(error):
                 await stored(run, partial(recorder.close, run))
@@ -122,6 +123,12 @@ async def _closing(run: Run, recorder: WorkflowRecorder) -> None:
     saved = await stored(run, partial(recorder.close, run))
     if saved and run.context.observer is not None:
         await run.context.observer.checkpoint_saved(run, saved)
+
+
+def _note_reason(run: Run, error: BaseException) -> None:
+    """Note why the outermost run ends, unless a step of it has failed."""
+    if run.failure is None and run.parent is None and run.map_run is None:
+        run.reason = _cut_off_by(error)
 
 
 def _cut_off_by(error: BaseException) -> str:

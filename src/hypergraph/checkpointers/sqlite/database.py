@@ -33,7 +33,12 @@ from hypergraph.checkpointers.sqlite.reading import (
     reader_at,
 )
 from hypergraph.clock import now
-from hypergraph.exceptions import CheckpointError, StoreUnavailableError, warn_caller
+from hypergraph.exceptions import (
+    CheckpointError,
+    StoreUnavailableError,
+    TransactionError,
+    warn_caller,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -97,11 +102,13 @@ class Database:
 
         Raises:
             CheckpointError: the store failed, or the work refused; nothing was written.
+            TransactionError: this thread is in the function of a node with a transaction, which goes on.
         """
         if not self.lock.acquire(blocking=wait):
             raise Locked
         connection = None
         try:
+            self._refuse_inside()
             if look or monotonic() - self._looked > _LOOK:
                 self.refresh()
             connection = self._writer or self._open_writer()
@@ -131,6 +138,15 @@ class Database:
         finally:
             self.lock.release()
         return result
+
+    def _refuse_inside(self) -> None:
+        """Raise TransactionError amid a transaction: the caller has the lock, so it is one of this thread."""
+        if self._writer is not None and self._writer.in_transaction:
+            raise TransactionError(
+                f"Nothing else can be written to {self.path} inside of a transaction. Write through "
+                "context.connection, or call the store in a node before or after the one with "
+                "transaction=True."
+            )
 
     def write_usual(self, claim: tuple[int, int], row: Row) -> bool:
         """Write one usual commit under a claim, unless anything is in the way; return whether it is durable.
