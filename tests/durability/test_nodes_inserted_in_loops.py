@@ -188,3 +188,67 @@ def test_a_node_inserted_before_an_open_question_runs_in_its_round(durable: On, 
     assert (ran, paused.pause.value) == (["check"], f"{draft} (checked)")
     ended = durable.run(now, {"verdict": "ok"}, workflow_id="w", code_change="keep")
     assert (ran, ended["draft"], ended.status.value) == (["check", "decide"], draft, "completed")
+
+
+class Sending:
+    """A loop of one node and the gate after it; a body fails when it is called for the n-th time."""
+
+    def __init__(self) -> None:
+        self.agent = Agent()
+
+    def graph(self, gate: str) -> Graph:
+        enter = self.agent.enter
+
+        @node(output_name="tries")
+        def send(parcel: str, tries: int = 0) -> int:
+            enter("send")
+            return tries + 1
+
+        @node(output_name="seen")
+        def look(tries: int) -> int:
+            return tries
+
+        @node(output_name="done")
+        def confirm(tries: int) -> str:
+            enter("confirm")
+            return f"done after {tries}"
+
+        def decide(tries: int) -> Any:
+            enter("gate")
+            return END if tries >= 3 else "send"
+
+        def decide_by_name(tries: int) -> str:
+            return "send" if decide(tries) == "send" else "confirm"
+
+        def decide_seen(seen: int) -> Any:
+            return decide(seen)
+
+        more: dict[str, list[Any]] = {
+            "sent": [route(targets=["send", END])(decide)],
+            "delivered": [route(targets=["send", END])(decide)],
+            "chosen": [route(targets=["send", "confirm"])(decide_by_name)],
+            "looked": [look, route(targets=["send", END])(decide_seen)],
+        }
+        *others, way = more[gate]
+        return Graph([send, *others, way.with_name(gate), confirm], name="sending")
+
+
+@pytest.mark.parametrize("gate", ["delivered", "chosen", "looked"])
+@pytest.mark.parametrize("at", range(1, 8))
+def test_what_a_new_gate_chooses_for_the_next_round_runs(durable: On, gate: str, at: int) -> None:
+    sending = Sending()
+    sending.agent.fails_at = at
+    durable.run(sending.graph("sent"), parcel="tea", workflow_id="w", error_handling="continue")
+    before = sending.agent.take()
+    result = durable.run(sending.graph(gate), workflow_id="w")
+    assert (result.completed, result["done"]) == (True, "done after 3")
+    assert [*before, *sending.agent.take()].count("send") == 3
+
+
+def test_a_new_gate_begins_no_round_of_a_run_that_is_over(durable: On) -> None:
+    sending = Sending()
+    durable.run(sending.graph("sent"), parcel="tea", workflow_id="w")
+    sending.agent.take()
+    eager = sending.graph("delivered").replace({"delivered": lambda tries: END if tries >= 5 else "send"})
+    assert durable.run(eager, workflow_id="w")["done"] == "done after 3"
+    assert sending.agent.take() == []
