@@ -462,10 +462,11 @@ def _refuse_lost_choice(run: Run, stored: Stored, replay: Replay, reached: int) 
 
 
 def refuse_other_takes(run: Run, stored: Stored, store: Checkpointer) -> None:
-    """Raise AmbiguousStepError for a call that has begun, if the code of today gives it other values.
+    """Raise AmbiguousStepError for a call that has begun, if the code of today may treat it otherwise.
 
     What it took follows from the history: the recorded graph says which values, and nothing has been made
-    since. Other code takes others by now, or makes one of them first.
+    since. Other code takes others by now, makes one of them first, or lets a gate leave the call out: then
+    the run would end without having found out what the call did.
     """
     if not (stored.workflow.graph or {}).get("nodes"):
         return
@@ -473,18 +474,37 @@ def refuse_other_takes(run: Run, stored: Stored, store: Checkpointer) -> None:
     graph, index, ahead = run.admission.graph, run.plan.index, run.standing.ahead()
     for effect in open_effects_in(store, stored.workflow):
         name = effect.path.partition("/")[0]
-        is_asked = effect.step is None and name in index and name in recorded
-        if not is_asked or not ahead >> index[name] & 1 or is_repeatable(graph, effect):
-            continue  # inner steps compare their arguments when they are called
-        why = _other_takes(run, run.plan.steps[index[name]], recorded[name])
+        if name not in index or name not in recorded or is_repeatable(graph, effect):
+            continue
+        step, why, what = run.plan.steps[index[name]], None, "would be given other values"
+        if effect.step is None and ahead >> step.index & 1:  # inner steps compare their arguments when called
+            why = _other_takes(run, step, recorded[name])
+        if why is None and (gate := _may_leave_out(run, step)) is not None:
+            why, what = f"gate {gate!r} decides before it", "may be left out"
         if why is not None:
             raise AmbiguousStepError(
                 f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, began without "
-                f"leaving a result, and would be given other values by this code: {why}. Find out what it "
-                "did first: resume the workflow with the code that recorded it.",
+                f"leaving a result, and {what} by this code: {why}. Find out what it did first: resume the "
+                "workflow with the code that recorded it.",
                 workflow_id=stored.workflow.id,
                 node_name=run.path_of(effect.path),
             )
+
+
+def _may_leave_out(run: Run, step: Step) -> str | None:
+    """Return a gate that has yet to decide, and may let a step that has begun not run; None without one."""
+    standing, layout = run.standing, run.standing.layout
+    if _is_next(standing, step.index):
+        return None
+    gates = bits(standing.ahead() & layout.gates & layout.before[step.index])
+    if layout.controlled & ~standing.open & 1 << step.index:
+        gates = [*gates, *layout.controllers[step.index]]
+    return run.plan.steps[gates[0]].name if gates else None
+
+
+def _is_next(standing: Standing, index: int) -> bool:
+    """Say whether a node is to run now."""
+    return index in standing.copy().ready() or bool(standing.pending >> index & 1)
 
 
 def _other_takes(run: Run, step: Step, known: Mapping[str, Any]) -> str | None:
@@ -496,7 +516,7 @@ def _other_takes(run: Run, step: Step, known: Mapping[str, Any]) -> str | None:
         now, then = (", ".join(map(repr, names)) or "nothing" for names in (node.inputs, sorted(before)))
         return f"it takes {now}, and took {then}"
     standing = run.standing
-    if step.index in standing.copy().ready() or standing.pending >> step.index & 1:
+    if _is_next(standing, step.index):
         return None
     for i in bits(standing.ahead() & standing.layout.before[step.index]):
         other = run.plan.steps[i]
