@@ -44,6 +44,7 @@ from hypergraph.durability.history import (
     unseen_nodes,
 )
 from hypergraph.durability.once_only import (
+    Effect,
     calls_of_turn,
     effects_in,
     has_turned,
@@ -465,8 +466,8 @@ def refuse_other_takes(run: Run, stored: Stored, store: Checkpointer) -> None:
     """Raise AmbiguousStepError for a call that has begun, if the code of today may treat it otherwise.
 
     What it took follows from the history: the recorded graph says which values, and nothing has been made
-    since. Other code takes others by now, makes one of them first, or lets a gate leave the call out: then
-    the run would end without having found out what the call did.
+    since. Other code takes others by now, makes one of them first, or leaves the call out, as a gate may:
+    then the run would end without having found out what the call did.
     """
     if not (stored.workflow.graph or {}).get("nodes"):
         return
@@ -479,8 +480,8 @@ def refuse_other_takes(run: Run, stored: Stored, store: Checkpointer) -> None:
         step, why, what = run.plan.steps[index[name]], None, "would be given other values"
         if effect.step is None and ahead >> step.index & 1:  # inner steps compare their arguments when called
             why = _other_takes(run, step, recorded[name])
-        if why is None and (gate := _may_leave_out(run, step)) is not None:
-            why, what = f"gate {gate!r} decides before it", "may be left out"
+        if why is None and not _went_on(stored, effect, name):
+            why, what = _left_out(run, step), "may be left out"
         if why is not None:
             raise AmbiguousStepError(
                 f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, began without "
@@ -491,15 +492,25 @@ def refuse_other_takes(run: Run, stored: Stored, store: Checkpointer) -> None:
             )
 
 
-def _may_leave_out(run: Run, step: Step) -> str | None:
-    """Return a gate that has yet to decide, and may let a step that has begun not run; None without one."""
+def _went_on(stored: Stored, effect: Effect, name: str) -> bool:
+    """Say whether the node of an effect has completed, as if it catches the timeout of an inner step."""
+    since = effect.superstep
+    ended = (r for r in stored.records if r.node_name == name and r.status is StepStatus.COMPLETED)
+    return since is not None and any(record.superstep >= since for record in ended)
+
+
+def _left_out(run: Run, step: Step) -> str | None:
+    """Return why a step that has begun may not run, None if it is to run."""
     standing, layout = run.standing, run.standing.layout
     if _is_next(standing, step.index):
         return None
-    gates = bits(standing.ahead() & layout.gates & layout.before[step.index])
+    ahead = standing.ahead()
+    gates = bits(ahead & layout.gates & layout.before[step.index])
     if layout.controlled & ~standing.open & 1 << step.index:
         gates = [*gates, *layout.controllers[step.index]]
-    return run.plan.steps[gates[0]].name if gates else None
+    if gates:
+        return f"gate {run.plan.steps[gates[0]].name!r} decides before it"
+    return None if ahead >> step.index & 1 else "nothing leads to it"
 
 
 def _is_next(standing: Standing, index: int) -> bool:
