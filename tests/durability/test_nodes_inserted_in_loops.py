@@ -90,9 +90,11 @@ class Agent:
             "nested": ([nested], decide_safe),
             "gate": ([careful, moderate], decide_safe),
             "only": ([moderate], decide_only),
+            "renamed": ([], decide),
         }
         new, way = more[inserted]
-        gate = route(targets=["prepare", END])(way).with_name("decide")
+        name = "choose" if inserted == "renamed" else "decide"
+        gate = route(targets=["prepare", END])(way).with_name(name)
         return Graph([model, *new, gate, prepare, book], name="agent")
 
 
@@ -188,6 +190,20 @@ def test_a_node_inserted_before_an_open_question_runs_in_its_round(durable: On, 
     assert (ran, paused.pause.value) == (["check"], f"{draft} (checked)")
     ended = durable.run(now, {"verdict": "ok"}, workflow_id="w", code_change="keep")
     assert (ran, ended["draft"], ended.status.value) == (["check", "decide"], draft, "completed")
+
+
+@pytest.mark.parametrize("at", range(1, 15))
+def test_the_loop_goes_on_with_a_renamed_gate(durable: On, at: int) -> None:
+    agent = Agent()
+    agent.fails_at = at
+    durable.run(agent.graph(None), messages=["user: go"], workflow_id="w", error_handling="continue")
+    ran = agent.take()
+    result = durable.run(agent.graph("renamed"), workflow_id="w")
+    ran += agent.take()
+    fresh = expected("renamed")
+    assert (result.completed, result["call"]) == (True, "")
+    old = ("model", "prepare", "book")  # the gate decides once more if its choice was under way
+    assert {n: ran.count(n) for n in old} == {n: fresh.count(n) for n in old}
 
 
 class Sending:
