@@ -7,6 +7,7 @@ from support.running import RUNNERS, On, OnAsync, OnSync
 
 from hypergraph import END, Graph, SyncRunner, ifelse, interrupt, node, route
 from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph.exceptions import GraphChangedError
 
 pytestmark = pytest.mark.filterwarnings("ignore:Workflow")
 INSERTED = ("node", "two", "nested", "gate", "only")
@@ -204,6 +205,56 @@ def test_the_loop_goes_on_with_a_renamed_gate(durable: On, at: int) -> None:
     assert (result.completed, result["call"]) == (True, "")
     old = ("model", "prepare", "book")  # the gate decides once more if its choice was under way
     assert {n: ran.count(n) for n in old} == {n: fresh.count(n) for n in old}
+
+
+@pytest.mark.parametrize("fails", ["weather", "book"])
+@pytest.mark.parametrize("name", ["dispatch", "choose"])
+def test_what_a_renamed_gate_has_chosen_is_not_half_done(durable: On, fails: str, name: str) -> None:
+    is_down = True
+    ran: list[str] = []
+
+    def run_tool(tool: str) -> str:
+        if is_down and tool == fails:
+            raise ConnectionError(tool)
+        ran.append(tool)
+        return f"tool: {tool}"
+
+    @node(output_name=("messages", "calls"), append="messages")
+    def model(messages: list[str]) -> tuple[str, list[str]]:
+        return "model", [] if any(m.startswith("tool") for m in messages) else ["weather", "book"]
+
+    def dispatch(calls: list[str]) -> list[Any]:
+        return [*calls] or [END]
+
+    @node(output_name="messages", append=True)
+    def weather(calls: list[str]) -> str:
+        return run_tool("weather")
+
+    @node(output_name="messages", append=True)
+    def book(calls: list[str]) -> str:
+        return run_tool("book")
+
+    def agent(gate: str, **formerly: Any) -> Graph:
+        way = route(targets=["weather", "book", END], multi_target=True)(dispatch)
+        return Graph([model, way.with_name(gate), weather, book], name="agent", **formerly)
+
+    durable.run(agent("dispatch"), messages=["go"], workflow_id="w", error_handling="continue")
+    is_down = False
+    if name == "choose":
+        with pytest.raises(
+            GraphChangedError, match=rf"'dispatch' is not in this graph, .* '{fails}' has yet"
+        ):
+            durable.run(agent("choose"), workflow_id="w")
+        given_up = durable.run(
+            agent("choose", formerly={"dispatch": None}), workflow_id="f", fork_from=("w", None)
+        )
+        assert given_up.completed
+        assert ran.count(fails) == 0
+    ran_before = len(ran)
+    result = durable.run(
+        agent(name, formerly={"dispatch": name} if name == "choose" else None), workflow_id="w"
+    )
+    assert (result.completed, ran[ran_before:]) == (True, [fails])
 
 
 class Sending:

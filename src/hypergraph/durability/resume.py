@@ -361,6 +361,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
     _refuse_lost_choice(run, stored, replay, reached)
+    _refuse_half_choice(run, stored, reached)
     _withhold(run, replay, store)
     past.levels, past.versions = replay.past.supersteps, dict(replay.versions)
     past.begins = {name: stored.state.begin(name) for name in plan.lists if name in stored.state}
@@ -458,6 +459,31 @@ def _refuse_lost_choice(run: Run, stored: Stored, replay: Replay, reached: int) 
                 "cannot choose any more. Nothing ran. If it was renamed, say so "
                 'with Graph(..., formerly={"old": "new"}); to let the gate decide again, pass '
                 'code_change="rerun"; to finish the run as it was, use the code that recorded it.',
+                workflow_id=stored.workflow.id,
+            )
+
+
+def _refuse_half_choice(run: Run, stored: Stored, reached: int) -> None:
+    """Raise GraphChangedError where a gate is gone, and of several nodes that it chose some have yet to run.
+
+    A gate in its place would decide when the others have led to it again: nothing would run what is left.
+    """
+    if stored.workflow.status is WorkflowStatus.COMPLETED:
+        return
+    index, removed = run.plan.index, run.admission.graph.removed
+    last = {record.node_name: record for record in stored.records if isinstance(record.decision, list)}
+    for name, gate in last.items():
+        if name in index or name in removed:
+            continue
+        ended = {record.node_name for record in completed_since(stored, gate.superstep + 1)}
+        chosen = [n for n in gate.decision or () if n in index and not reached >> index[n] & 1]
+        left = [n for n in chosen if n not in ended]
+        if left and len(left) < len(chosen):
+            raise GraphChangedError(
+                f"Workflow {stored.workflow.id!r}: gate {run.path_of(name)!r} is not in this graph, and of "
+                f"what it chose {', '.join(map(repr, left))} has yet to run. Nothing ran. If the gate was "
+                'renamed, say so with Graph(..., formerly={"old": "new"}); to finish the run as it was, use '
+                f"the code that recorded it; formerly={{{name!r}: None}} gives up what has yet to run.",
                 workflow_id=stored.workflow.id,
             )
 
