@@ -1766,9 +1766,15 @@ class Standing:
         bit, active = 1 << index, (self.due | self.pending | self.running) & ~_union(self.held)
         return bool(active & bit) and not active & self.layout.before[index] & ~bit
 
-    def hush(self, sources: int) -> None:
-        """Let the first runs of nodes that are new to the graph disturb nothing that has run before them."""
-        self.quiet = dict.fromkeys(bits(sources), self.layout.scope & ~sources)
+    def hush(self, sources: int, *, is_over: bool = False) -> None:
+        """Let the first runs of nodes that are new to the graph disturb nothing that has run before them.
+
+        What a gate chooses for the next round of its loop has not run in that one, unless all is over.
+        """
+        layout = self.layout
+        self.quiet = dict.fromkeys(bits(sources), layout.scope & ~sources)
+        for gate in bits(sources & layout.gates) if not is_over else ():
+            self.quiet[gate] &= ~(_mask(layout.holds[gate]) & layout.before[gate])
 
     def ahead(self) -> int:
         """Return the nodes that may run from here on: those that are due or asking, and what they lead to.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,7 +12,7 @@ import pytest
 from support.durable import durable, store
 from support.running import On
 
-from hypergraph import Graph, NodeContext, node
+from hypergraph import END, Graph, NodeContext, NodeTimeoutError, ifelse, node, route
 from hypergraph.checkpointers import Checkpointer
 from hypergraph.exceptions import AmbiguousStepError, GraphChangedError
 from hypergraph.migration import migrate
@@ -127,6 +128,124 @@ def test_an_inserted_node_does_not_give_it_other_values(
 
     durable.run(around([price, payment(calls, "rerun")]), workflow_id="w")
     assert calls == began * 2  # the values of then under the key of then
+
+
+@ifelse(when_true="pay", when_false="hold")
+def cleared(n: int) -> bool:
+    return False
+
+
+@node(output_name="held")
+def hold(n: int) -> int:
+    return n
+
+
+@node(emit="waited")
+def wait(n: int) -> None: ...
+
+
+@ifelse(when_true="wait", when_false=END)
+def patient(n: int) -> bool:
+    return False
+
+
+@AROUND
+@pytest.mark.parametrize("is_step", [False, True], ids=["node", "step"])
+@pytest.mark.parametrize("way", ["gate", "gate before what it waits for"])
+def test_a_new_gate_does_not_leave_it_out(
+    durable: On, store: Checkpointer, around: Any, is_step: bool, way: str
+) -> None:
+    calls: Calls = []
+    n: Any = [3] if around is mapped else 3
+    begin(durable, around([price, payment(calls, "callable", dies=True, step=is_step)]), n)
+    began, before = list(calls), [(run.id, run.status) for run in store.workflows()]
+    pay = payment(calls, "callable", step=is_step)
+    more = [cleared, hold, pay] if way == "gate" else [patient, wait, waiting_for("waited", pay)]
+    today = around([price, *more])
+    for accept in (False, True):
+        (moved,) = migrate(store, today, dry_run=True, accept=accept).runs
+        assert moved.outcome == "refused"
+    assert "may be left out by this code: gate" in (moved.reason or "")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(AmbiguousStepError, match="may be left out by this code: gate"):
+            durable.run(today, workflow_id="w")
+    assert calls == began
+    assert [(run.id, run.status) for run in store.workflows()] == before
+
+    durable.run(around([price, pay]), workflow_id="w")
+    assert len(calls) == len(began) + 2  # it was asked about, and made
+
+
+def waiting_for(signal: str, pay: Any) -> Any:
+    options = {} if pay.repeatable else {"repeatable": False, "on_ambiguous": pay.on_ambiguous}
+    return node(output_name="paid", wait_for=signal, **options)(pay.func).with_name("pay")
+
+
+@pytest.mark.parametrize("is_step", [False, True], ids=["node", "step"])
+def test_a_new_gate_outside_of_its_graph_does_not_leave_it_out(durable: On, is_step: bool) -> None:
+    calls: Calls = []
+    gate = ifelse(when_true="box", when_false="hold")(lambda n: False).with_name("cleared")
+    begin(durable, nested([price, payment(calls, "callable", dies=True, step=is_step)]), 3)
+    pay = payment(calls, "callable", step=is_step)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(AmbiguousStepError, match="may be left out by this code: gate 'cleared'"):
+            durable.run(nested([price, pay], first=[gate, hold]), workflow_id="w")
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("is_step", [False, True], ids=["node", "step"])
+@pytest.mark.parametrize("way", ["waits", "target", "entry point"])
+def test_code_in_which_nothing_leads_to_it_does_not_leave_it_out(
+    durable: On, store: Checkpointer, way: str, is_step: bool
+) -> None:
+    def code(dies: bool = False, way: str = "") -> Graph:
+        pay = payment(calls, "callable", dies=dies, step=is_step)
+        names = ["hold", "wait", *(["pay"] if way == "target" else [])]
+        kind = route(targets=names)(lambda n: "hold").with_name("kind")
+        graph = flat([price, kind, hold, wait, waiting_for("waited", pay) if way == "waits" else pay])
+        return graph.with_entrypoint("hold") if way == "entry point" else graph
+
+    calls: Calls = []
+    begin(durable, code(dies=True), 3)
+    before = [(run.id, run.status) for run in store.workflows()]
+    (moved,) = migrate(store, code(way=way), dry_run=True, accept=True).runs
+    assert (moved.outcome, "may be left out by this code" in (moved.reason or "")) == ("refused", True)
+    assert "may be left out by this code" in refused(durable, code(way=way))
+    assert [(run.id, run.status) for run in store.workflows()] == before
+    assert durable.run(code(), workflow_id="w")["paid"] == "paid 30"
+
+
+def test_a_step_whose_node_went_on_without_it_hinders_no_new_gate(durable: On) -> None:
+    down = True
+
+    @node(output_name="paid")
+    def pay(n: int, ctx: NodeContext) -> str:
+        try:
+            return str(ctx.step("charge", time.sleep, 0.05, repeatable=False, timeout=0.01))
+        except NodeTimeoutError:
+            return "unknown"
+
+    @node(output_name="note")
+    def write(paid: str) -> str:
+        if down:
+            raise ConnectionError
+        return paid
+
+    durable.run(flat([pay, write]), n=3, workflow_id="w", error_handling="continue")
+    down = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert durable.run(flat([cleared, hold, pay, write]), workflow_id="w")["note"] == "unknown"
+
+
+def test_a_gate_beside_it_may_decide(durable: On) -> None:
+    calls: Calls = []
+    begin(durable, flat([price, payment(calls, "callable", dies=True)]), 3)
+    beside = ifelse(when_true="hold", when_false=END)(lambda n: True).with_name("beside")
+    result = durable.run(flat([price, payment(calls, "callable"), beside, hold]), workflow_id="w")
+    assert (result["paid"], result["held"]) == ("paid 30", 3)
 
 
 @HOW

@@ -248,3 +248,20 @@ def test_a_due_workflow_stays_due_when_its_process_dies_in_between() -> None:
         store.backend.write(store.encoding.commit(claim, status=WorkflowStatus.ACTIVE))
         store.backend.release(claim)
         assert [found.id for found in store.due_runs()] == ["w"]
+
+
+@pytest.mark.parametrize("days", [1, 5])
+def test_new_code_keeps_the_deadline_of_an_open_question_and_gives_its_own_default(
+    durable: On, days: int
+) -> None:
+    def asking(timeout: timedelta, default: bool) -> Graph:
+        ask = interrupt("approved", timeout=timeout, default=default)(lambda draft: None)
+        return Graph([ask.with_name("approve")], name="office")
+
+    today = asking(timedelta(days=days), True)
+    with FakeClock(NOON) as clock:
+        durable.run(asking(DAYS, False), {"draft": "tea"}, workflow_id="w")
+        clock.jump(DAYS - timedelta(hours=1))
+        assert durable.run(today, workflow_id="w").paused
+        clock.jump(timedelta(hours=1))
+        assert durable.run(today, workflow_id="w")["approved"] is True

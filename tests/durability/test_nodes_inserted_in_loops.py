@@ -7,6 +7,7 @@ from support.running import RUNNERS, On, OnAsync, OnSync
 
 from hypergraph import END, Graph, SyncRunner, ifelse, interrupt, node, route
 from hypergraph.checkpointers import MemoryCheckpointer
+from hypergraph.exceptions import GraphChangedError
 
 pytestmark = pytest.mark.filterwarnings("ignore:Workflow")
 INSERTED = ("node", "two", "nested", "gate", "only")
@@ -90,9 +91,11 @@ class Agent:
             "nested": ([nested], decide_safe),
             "gate": ([careful, moderate], decide_safe),
             "only": ([moderate], decide_only),
+            "renamed": ([], decide),
         }
         new, way = more[inserted]
-        gate = route(targets=["prepare", END])(way).with_name("decide")
+        name = "choose" if inserted == "renamed" else "decide"
+        gate = route(targets=["prepare", END])(way).with_name(name)
         return Graph([model, *new, gate, prepare, book], name="agent")
 
 
@@ -188,3 +191,131 @@ def test_a_node_inserted_before_an_open_question_runs_in_its_round(durable: On, 
     assert (ran, paused.pause.value) == (["check"], f"{draft} (checked)")
     ended = durable.run(now, {"verdict": "ok"}, workflow_id="w", code_change="keep")
     assert (ran, ended["draft"], ended.status.value) == (["check", "decide"], draft, "completed")
+
+
+@pytest.mark.parametrize("at", range(1, 15))
+def test_the_loop_goes_on_with_a_renamed_gate(durable: On, at: int) -> None:
+    agent = Agent()
+    agent.fails_at = at
+    durable.run(agent.graph(None), messages=["user: go"], workflow_id="w", error_handling="continue")
+    ran = agent.take()
+    result = durable.run(agent.graph("renamed"), workflow_id="w")
+    ran += agent.take()
+    fresh = expected("renamed")
+    assert (result.completed, result["call"]) == (True, "")
+    old = ("model", "prepare", "book")  # the gate decides once more if its choice was under way
+    assert {n: ran.count(n) for n in old} == {n: fresh.count(n) for n in old}
+
+
+@pytest.mark.parametrize("fails", ["weather", "book"])
+@pytest.mark.parametrize("name", ["dispatch", "choose"])
+def test_what_a_renamed_gate_has_chosen_is_not_half_done(durable: On, fails: str, name: str) -> None:
+    is_down = True
+    ran: list[str] = []
+
+    def run_tool(tool: str) -> str:
+        if is_down and tool == fails:
+            raise ConnectionError(tool)
+        ran.append(tool)
+        return f"tool: {tool}"
+
+    @node(output_name=("messages", "calls"), append="messages")
+    def model(messages: list[str]) -> tuple[str, list[str]]:
+        return "model", [] if any(m.startswith("tool") for m in messages) else ["weather", "book"]
+
+    def dispatch(calls: list[str]) -> list[Any]:
+        return [*calls] or [END]
+
+    @node(output_name="messages", append=True)
+    def weather(calls: list[str]) -> str:
+        return run_tool("weather")
+
+    @node(output_name="messages", append=True)
+    def book(calls: list[str]) -> str:
+        return run_tool("book")
+
+    def agent(gate: str, **formerly: Any) -> Graph:
+        way = route(targets=["weather", "book", END], multi_target=True)(dispatch)
+        return Graph([model, way.with_name(gate), weather, book], name="agent", **formerly)
+
+    durable.run(agent("dispatch"), messages=["go"], workflow_id="w", error_handling="continue")
+    is_down = False
+    if name == "choose":
+        with pytest.raises(
+            GraphChangedError, match=rf"'dispatch' is not in this graph, .* '{fails}' has yet"
+        ):
+            durable.run(agent("choose"), workflow_id="w")
+        given_up = durable.run(
+            agent("choose", formerly={"dispatch": None}), workflow_id="f", fork_from=("w", None)
+        )
+        assert given_up.completed
+        assert ran.count(fails) == 0
+    ran_before = len(ran)
+    result = durable.run(
+        agent(name, formerly={"dispatch": name} if name == "choose" else None), workflow_id="w"
+    )
+    assert (result.completed, ran[ran_before:]) == (True, [fails])
+
+
+class Sending:
+    """A loop of one node and the gate after it; a body fails when it is called for the n-th time."""
+
+    def __init__(self) -> None:
+        self.agent = Agent()
+
+    def graph(self, gate: str) -> Graph:
+        enter = self.agent.enter
+
+        @node(output_name="tries")
+        def send(parcel: str, tries: int = 0) -> int:
+            enter("send")
+            return tries + 1
+
+        @node(output_name="seen")
+        def look(tries: int) -> int:
+            return tries
+
+        @node(output_name="done")
+        def confirm(tries: int) -> str:
+            enter("confirm")
+            return f"done after {tries}"
+
+        def decide(tries: int) -> Any:
+            enter("gate")
+            return END if tries >= 3 else "send"
+
+        def decide_by_name(tries: int) -> str:
+            return "send" if decide(tries) == "send" else "confirm"
+
+        def decide_seen(seen: int) -> Any:
+            return decide(seen)
+
+        more: dict[str, list[Any]] = {
+            "sent": [route(targets=["send", END])(decide)],
+            "delivered": [route(targets=["send", END])(decide)],
+            "chosen": [route(targets=["send", "confirm"])(decide_by_name)],
+            "looked": [look, route(targets=["send", END])(decide_seen)],
+        }
+        *others, way = more[gate]
+        return Graph([send, *others, way.with_name(gate), confirm], name="sending")
+
+
+@pytest.mark.parametrize("gate", ["delivered", "chosen", "looked"])
+@pytest.mark.parametrize("at", range(1, 8))
+def test_what_a_new_gate_chooses_for_the_next_round_runs(durable: On, gate: str, at: int) -> None:
+    sending = Sending()
+    sending.agent.fails_at = at
+    durable.run(sending.graph("sent"), parcel="tea", workflow_id="w", error_handling="continue")
+    before = sending.agent.take()
+    result = durable.run(sending.graph(gate), workflow_id="w")
+    assert (result.completed, result["done"]) == (True, "done after 3")
+    assert [*before, *sending.agent.take()].count("send") == 3
+
+
+def test_a_new_gate_begins_no_round_of_a_run_that_is_over(durable: On) -> None:
+    sending = Sending()
+    durable.run(sending.graph("sent"), parcel="tea", workflow_id="w")
+    sending.agent.take()
+    eager = sending.graph("delivered").replace({"delivered": lambda tries: END if tries >= 5 else "send"})
+    assert durable.run(eager, workflow_id="w")["done"] == "done after 3"
+    assert sending.agent.take() == []

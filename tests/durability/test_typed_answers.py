@@ -666,3 +666,32 @@ def test_a_model_may_take_other_names(
 ) -> None:
     durable.run(asking(model), draft="a", workflow_id="w")
     assert durable.run(asking(model), answer=given, workflow_id="w")["got"] == made
+
+
+@pytest.mark.parametrize("is_nested", [False, True], ids=["flat", "nested"])
+@pytest.mark.parametrize("is_moved", [False, True], ids=["as it was", "moved"])
+def test_the_graph_of_today_says_what_an_open_question_asks_for(
+    durable: On, store: Checkpointer, is_nested: bool, is_moved: bool
+) -> None:
+    class Discount(pydantic.BaseModel):
+        percent: Decimal
+
+    def graph(declared: Any, version: str) -> Graph:
+        def ask(x: int) -> Any:
+            return None
+
+        inner = Graph([interrupt("discount", answer=declared)(ask)], name="asking", version=version)
+        return Graph([inner.as_node()], name="order", version=version) if is_nested else inner
+
+    key = "asking.discount" if is_nested else "discount"
+    durable.run(graph(float, "1"), x=1, workflow_id="w")
+    today = graph(Discount, "2")
+    if is_moved:
+        assert migrate(store, today).ok
+    with pytest.raises(InvalidAnswerError, match=r"must be an object, not 0\.1"):
+        store.answer("w", key, 0.1, graph=today)
+    with pytest.raises(InvalidAnswerError, match="percent"):
+        store.answer("w", key, {"percent": "many"}, graph=today)
+    store.answer("w", key, {"percent": "10"}, graph=today)
+    assert migrate(store, today).ok
+    assert durable.run(today, workflow_id="w")["discount"] == Discount(percent=Decimal(10))

@@ -341,6 +341,12 @@ def test_an_object_whose_class_has_become_one_of_another_kind_is_upgraded():
         found = JsonSerializer().with_types([cls]).deserialize(data)
         assert re.search(rf"was an? .*{was}.* and is an? .*{now}.* by now", found.reason)
         assert found.reason.endswith("; add: register(Versioned, version=2, upgrade={1: function_of_fields})")
+    register(model, version=2, upgrade={1: lambda fields: fields})
+    found = JsonSerializer().deserialize(stored_by(plain, 1))
+    assert found.reason.endswith(
+        "its upgrade from version 1 returned dict, but its class was a dataclass or the like and is a "
+        "pydantic model by now: it must return an object of Versioned"
+    )
     register(model, version=2, upgrade={1: lambda fields: model(**fields)})
     assert JsonSerializer().deserialize(stored_by(plain, 1)) == model(x=1)
 

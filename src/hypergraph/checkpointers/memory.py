@@ -222,8 +222,17 @@ class MemoryBackend(Backend):
                     for place, sent in sorted(row.signals.items()):
                         if (place[0], sent.taker) == (name, wanted):
                             row.signals[place] = sent._replace(taker=taker)
+                            if not wanted:
+                                self._keep_due(workflow_ids, name)
                             return row.workflow.id, sent.payload
             return None
+
+    def _keep_due(self, workflow_ids: Sequence[str], name: str) -> None:
+        """Have workflows that waited for a signal found as due until it is written how they go on."""
+        for row in [row for each in workflow_ids if (row := self._rows.get(each)) is not None]:
+            due, time = row.workflow.due, now()
+            if name in row.workflow.awaits and (due is None or due > time):
+                row.workflow = replace(row.workflow, due=time)
 
     def put_step(self, step: EncodedStep, encoding: Encoding) -> None:
         """Record a step of a workflow without an owner, in place of one of the same superstep and node."""

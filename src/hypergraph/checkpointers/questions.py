@@ -325,8 +325,7 @@ def record_answers(
         if question.step.answer is None or is_replaced:
             _refuse_late(workflow_id, question, given[0])
         for name, key in question.pause.response_keys.items():
-            check(key, answers[key], schemas.get(name))
-            converted(key, answers[key], types.get(name))
+            _check_answer(key, answers[key], schemas.get(name), types.get(name))
         if question.step.answer is None or is_replaced:
             answer = store.encoding.answer(question.step, own, by)
             kept = answer.payload._replace(version=int(is_checked or is_unusable))
@@ -350,14 +349,21 @@ def _types(question: Question, graph: Any, path: Sequence[str]) -> Mapping[str, 
     return getattr(node, "answer_types", {})
 
 
+def _check_answer(key: str, value: Any, schema: Any, declared: Any) -> None:
+    """Raise InvalidAnswerError for an answer that does not fit the type of the code, or the one recorded."""
+    if declared is None:
+        check(key, value, schema)
+    else:  # the code may ask for another type than when the question was asked
+        converted(key, value, declared)
+
+
 def _is_unusable(question: Question, types: Mapping[str, Any]) -> bool:
     """Say whether a question has an answer of another type than it asks for: it was taken unchecked."""
     given, schemas = question.step.answer or {}, question.pause.schemas or {}
     try:
         for name, value in given.items():
             if not isinstance(value, Undecodable):  # which code that knows the class may read
-                check(name, value, schemas.get(name))
-                converted(name, value, types.get(name))
+                _check_answer(name, value, schemas.get(name), types.get(name))
     except InvalidAnswerError:
         return True
     return False

@@ -194,7 +194,8 @@ class Replay:
             self._restore(stored.summary)
         elif stored.unseen:
             new = (self.plan.index[name] for name in stored.unseen if name in self.plan.index)
-            self.standing.hush(sum(1 << index for index in new))
+            is_over = stored.workflow.status is WorkflowStatus.COMPLETED
+            self.standing.hush(sum(1 << index for index in new), is_over=is_over)
 
     @property
     def standing(self) -> Standing:

@@ -44,6 +44,7 @@ from hypergraph.durability.history import (
     unseen_nodes,
 )
 from hypergraph.durability.once_only import (
+    Effect,
     calls_of_turn,
     effects_in,
     has_turned,
@@ -360,6 +361,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
     run.use(standing.layout, standing)
     past.look_up = partial(recalled, store, run)
     _refuse_lost_choice(run, stored, replay, reached)
+    _refuse_half_choice(run, stored, reached)
     _withhold(run, replay, store)
     past.levels, past.versions = replay.past.supersteps, dict(replay.versions)
     past.begins = {name: stored.state.begin(name) for name in plan.lists if name in stored.state}
@@ -461,11 +463,37 @@ def _refuse_lost_choice(run: Run, stored: Stored, replay: Replay, reached: int) 
             )
 
 
+def _refuse_half_choice(run: Run, stored: Stored, reached: int) -> None:
+    """Raise GraphChangedError where a gate is gone, and of several nodes that it chose some have yet to run.
+
+    A gate in its place would decide when the others have led to it again: nothing would run what is left.
+    """
+    if stored.workflow.status is WorkflowStatus.COMPLETED:
+        return
+    index, removed = run.plan.index, run.admission.graph.removed
+    last = {record.node_name: record for record in stored.records if isinstance(record.decision, list)}
+    for name, gate in last.items():
+        if name in index or name in removed:
+            continue
+        ended = {record.node_name for record in completed_since(stored, gate.superstep + 1)}
+        chosen = [n for n in gate.decision or () if n in index and not reached >> index[n] & 1]
+        left = [n for n in chosen if n not in ended]
+        if left and len(left) < len(chosen):
+            raise GraphChangedError(
+                f"Workflow {stored.workflow.id!r}: gate {run.path_of(name)!r} is not in this graph, and of "
+                f"what it chose {', '.join(map(repr, left))} has yet to run. Nothing ran. If the gate was "
+                'renamed, say so with Graph(..., formerly={"old": "new"}); to finish the run as it was, use '
+                f"the code that recorded it; formerly={{{name!r}: None}} gives up what has yet to run.",
+                workflow_id=stored.workflow.id,
+            )
+
+
 def refuse_other_takes(run: Run, stored: Stored, store: Checkpointer) -> None:
-    """Raise AmbiguousStepError for a call that has begun, if the code of today gives it other values.
+    """Raise AmbiguousStepError for a call that has begun, if the code of today may treat it otherwise.
 
     What it took follows from the history: the recorded graph says which values, and nothing has been made
-    since. Other code takes others by now, or makes one of them first.
+    since. Other code takes others by now, makes one of them first, or leaves the call out, as a gate may:
+    then the run would end without having found out what the call did.
     """
     if not (stored.workflow.graph or {}).get("nodes"):
         return
@@ -473,18 +501,47 @@ def refuse_other_takes(run: Run, stored: Stored, store: Checkpointer) -> None:
     graph, index, ahead = run.admission.graph, run.plan.index, run.standing.ahead()
     for effect in open_effects_in(store, stored.workflow):
         name = effect.path.partition("/")[0]
-        is_asked = effect.step is None and name in index and name in recorded
-        if not is_asked or not ahead >> index[name] & 1 or is_repeatable(graph, effect):
-            continue  # inner steps compare their arguments when they are called
-        why = _other_takes(run, run.plan.steps[index[name]], recorded[name])
+        if name not in index or name not in recorded or is_repeatable(graph, effect):
+            continue
+        step, why, what = run.plan.steps[index[name]], None, "would be given other values"
+        if effect.step is None and ahead >> step.index & 1:  # inner steps compare their arguments when called
+            why = _other_takes(run, step, recorded[name])
+        if why is None and not _went_on(stored, effect, name):
+            why, what = _left_out(run, step), "may be left out"
         if why is not None:
             raise AmbiguousStepError(
                 f"Workflow {stored.workflow.id!r}: {effect.title} must not be repeated, began without "
-                f"leaving a result, and would be given other values by this code: {why}. Find out what it "
-                "did first: resume the workflow with the code that recorded it.",
+                f"leaving a result, and {what} by this code: {why}. Find out what it did first: resume the "
+                "workflow with the code that recorded it.",
                 workflow_id=stored.workflow.id,
                 node_name=run.path_of(effect.path),
             )
+
+
+def _went_on(stored: Stored, effect: Effect, name: str) -> bool:
+    """Say whether the node of an effect has completed, as if it catches the timeout of an inner step."""
+    since = effect.superstep
+    ended = (r for r in stored.records if r.node_name == name and r.status is StepStatus.COMPLETED)
+    return since is not None and any(record.superstep >= since for record in ended)
+
+
+def _left_out(run: Run, step: Step) -> str | None:
+    """Return why a step that has begun may not run, None if it is to run."""
+    standing, layout = run.standing, run.standing.layout
+    if _is_next(standing, step.index):
+        return None
+    ahead = standing.ahead()
+    gates = bits(ahead & layout.gates & layout.before[step.index])
+    if layout.controlled & ~standing.open & 1 << step.index:
+        gates = [*gates, *layout.controllers[step.index]]
+    if gates:
+        return f"gate {run.plan.steps[gates[0]].name!r} decides before it"
+    return None if ahead >> step.index & 1 else "nothing leads to it"
+
+
+def _is_next(standing: Standing, index: int) -> bool:
+    """Say whether a node is to run now."""
+    return index in standing.copy().ready() or bool(standing.pending >> index & 1)
 
 
 def _other_takes(run: Run, step: Step, known: Mapping[str, Any]) -> str | None:
@@ -496,7 +553,7 @@ def _other_takes(run: Run, step: Step, known: Mapping[str, Any]) -> str | None:
         now, then = (", ".join(map(repr, names)) or "nothing" for names in (node.inputs, sorted(before)))
         return f"it takes {now}, and took {then}"
     standing = run.standing
-    if step.index in standing.copy().ready() or standing.pending >> step.index & 1:
+    if _is_next(standing, step.index):
         return None
     for i in bits(standing.ahead() & standing.layout.before[step.index]):
         other = run.plan.steps[i]

@@ -640,23 +640,32 @@ def rebuilt(cls: type[Any], kind: Kind, version: object = 1, **parts: Any) -> An
         return _built(cls, kind, parts)
     if (noticed := _noticed.get()) is not None:
         noticed[f"{cls.__qualname__} from version {version} to {number}"] = None
-    fields = parts["v"]
+    fields, last_step = parts["v"], None
     for before in range(version, number):
         if before not in known.steps:
             continue
-        fields = _stepped(cls, before, known.steps[before], fields)
+        fields, last_step = _stepped(cls, before, known.steps[before], fields), before
         if isinstance(fields, cls):
             return fields
     if "given" in parts and type(fields) is dict and type(parts["given"]) is list:
         parts["given"] = [name for name in parts["given"] if name in fields]  # of a pydantic model
-    return _built(cls, kind, {**parts, "v": fields})
+    return _built(cls, kind, {**parts, "v": fields}, last_step)
 
 
-def _built(cls: type[Any], kind: Kind, parts: dict[str, Any]) -> Any:
-    """Return an object of stored parts. Raises OtherFieldsError if its class was of another kind then."""
+def _built(cls: type[Any], kind: Kind, parts: dict[str, Any], last_step: int | None = None) -> Any:
+    """Return an object of stored parts. Raises OtherFieldsError if its class was of another kind then.
+
+    Where an upgrade is there, ValueError says what its last step must return.
+    """
     shape = "model" if "given" in parts else "fields" if type(parts.get("v")) is dict else "member"
     if shape != kind.shape:
         was, is_now = _SHAPES[shape], _SHAPES[kind.shape]
+        if last_step is not None:
+            returned = type(parts["v"]).__name__
+            raise ValueError(
+                f"its upgrade from version {last_step} returned {returned}, "
+                f"but its class was {was} and is {is_now} by now: it must return an object of {cls.__name__}"
+            )
         raise OtherFieldsError(
             f"its class was {was} and is {is_now} by now, so that its upgrade must return an object of it"
         )

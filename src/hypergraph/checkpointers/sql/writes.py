@@ -745,7 +745,10 @@ def put_signal(connection: Connection, workflow_id: str, payload: Payload) -> bo
 def take_signal(
     connection: Connection, workflow_ids: Sequence[str], name: str, taker: str
 ) -> tuple[str, Payload] | None:
-    """Return what was taken before, else take the first that is kept; of the first of several workflows."""
+    """Return what was taken before, else take the first that is kept; of the first of several workflows.
+
+    A workflow that has waited for it is due until it is written how it goes on: its process may die before.
+    """
     for workflow_id in workflow_ids:
         key = reads.locked_key(connection, workflow_id)
         if key is None:
@@ -756,6 +759,8 @@ def take_signal(
                 payload = reads.payload_of(SIGNAL, row)
                 if not wanted:
                     connection.execute(_RECEIVED, (taker, key, name, payload.idx))
+                    ids, time = ", ".join("?" * len(workflow_ids)), micros(now())
+                    connection.execute(_AWAITED_IT.format(ids=ids), (time, *workflow_ids, time, f'"{name}"'))
                 return workflow_id, payload
     return None
 
@@ -793,6 +798,10 @@ _STILL_PAUSED = (
 _ANSWERED = f"{inserting('vals', VALUE_COLUMNS)} ON CONFLICT DO NOTHING"
 _NOT_ANSWERED = f"DELETE FROM vals WHERE {' AND '.join(f'{name} = ?' for name in VALUE_KEY)} AND version = 0"  # noqa: S608 - fixed names
 _RIPE = "UPDATE workflows SET due = ? WHERE id IN ({ids}) AND status = 'paused' AND owner_pid IS NULL"
+_AWAITED_IT = (
+    "UPDATE workflows SET due = ? WHERE id IN ({ids}) AND (due IS NULL OR due > ?) "
+    "AND replace(awaits, ?, '') <> awaits"
+)
 _BATCH = 500  # ids in one statement
 _ROWS = 5000  # per table and transaction
 _PARTS = (

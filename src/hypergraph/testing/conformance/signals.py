@@ -96,9 +96,18 @@ class SignalTests:
         assert due(store) == ["w"]  # a run that was killed now would stay due
         store.backend.take_signal(["w"], "go_on", "a")
         assert due(store) == []
+        assert [found.id for found in store.due_runs()] == ["w"]  # so would one that is killed with the value
         commit(store, claim, status=WorkflowStatus.COMPLETED)
         store.backend.release(claim)
-        assert store.workflow("w").awaits == {}
+        assert (store.workflow("w").awaits, store.due_runs()) == ({}, [])
+
+    def test_a_workflow_that_did_not_wait_for_a_value_is_not_due(self, store: Checkpointer) -> None:
+        claim = opened(store)
+        commit(store, claim, status=WorkflowStatus.PAUSED, awaits={"other": 1})
+        store.send("w", "go", 1)
+        store.backend.take_signal(["w"], "go", "a")
+        assert store.due_runs() == []
+        store.backend.release(claim)
 
     def test_why_a_workflow_ended_is_kept_until_its_next_status(self, store: Checkpointer) -> None:
         claim = opened(store)
