@@ -650,3 +650,78 @@ def test_a_misspelt_key_of_a_map_is_refused_with_the_name_that_is_close(
     with pytest.raises(ValueError, match=r"key='skus' names no input of item 0\. Did you mean 'sku'\?"):
         durable.map(graph, sku=["a", "b"], map_over="sku", key="skus", workflow_id="w")
     assert content(store) == []
+
+
+def adding_many(failures: list[int]) -> Graph:
+    @node(output_name="total")
+    def add(name: str, ledger: Ledger) -> int:
+        if failures:
+            raise RuntimeError(failures.pop())
+        return sum(ledger.amounts)
+
+    return Graph([add], name="adding")
+
+
+def add_all(durable: On, graph: Graph, *ledgers: Ledger, **options: Any) -> list[int | None]:
+    names = [f"ledger-{number}" for number in range(len(ledgers))]
+    over = ["name", "ledger"]
+    given = durable.map(
+        graph, name=names, ledger=list(ledgers), map_over=over, key="name", workflow_id="w", **options
+    )
+    found: list[int | None] = given["total"]
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:The value of 'ledger' cannot be stored")
+def test_an_item_of_another_value_that_was_not_stored_does_not_get_the_old_result(
+    durable: On, store: Checkpointer
+) -> None:
+    graph = adding_many([])
+    assert add_all(durable, graph, Ledger(1, 2), Ledger(3)) == [3, 3]
+    assert add_all(durable, graph, Ledger(1, 2), Ledger(3)) == [3, 3]
+    before = repr(content(store))
+    match = (
+        r"Item 1 of 'w': 'ledger' could not be stored, and is another value than .* workflow_id='w/item-1'"
+    )
+    for more in ((), (Ledger(4),)):
+        with pytest.raises(ItemChangedError, match=match):
+            add_all(durable, graph, Ledger(1, 2), Ledger(30), *more, error_handling="continue")
+    assert repr(content(store)) == before
+    alone = durable.run(graph, name="ledger-1", ledger=Ledger(30), workflow_id="w/item-1", new_turn=True)
+    assert alone["total"] == 30
+    assert add_all(durable, graph, Ledger(1, 2), Ledger(30), Ledger(4)) == [3, 30, 4]
+
+
+@pytest.mark.filterwarnings("ignore:The value of 'ledger' cannot be stored")
+def test_an_unfinished_item_takes_another_value_that_is_not_stored_with_a_warning(durable: On) -> None:
+    graph = adding_many([1])
+    assert add_all(durable, graph, Ledger(1, 2), Ledger(3), error_handling="continue") == [None, 3]
+    with pytest.warns(UserWarning, match=r"'ledger' could not be stored, .* than 1 item began with \(0\)"):
+        assert add_all(durable, graph, Ledger(7), Ledger(3)) == [7, 3]
+
+
+@pytest.mark.filterwarnings("ignore:The value of 'rate' cannot be stored")
+@pytest.mark.parametrize("key", [None, "name"])
+def test_what_all_items_take_and_is_not_stored_is_compared_too(durable: On, key: str | None) -> None:
+    @node(output_name="total")
+    def add(name: str, rate: Ledger) -> int:
+        if failures:
+            raise RuntimeError(failures.pop())
+        return sum(rate.amounts)
+
+    def total(*amounts: int) -> list[int | None]:
+        given = {"name": ["a", "b"], "rate": Ledger(*amounts)}
+        results = durable.map(
+            graph, given, map_over="name", key=key, workflow_id="w", error_handling="continue"
+        )
+        found: list[int | None] = results["total"]
+        return found
+
+    failures, graph = [1], Graph([add], name="adding")
+    assert total(1) == [None, 1]
+    with pytest.warns(UserWarning, match=r"'rate' could not be stored, .* than 2 items began with \(0, 1\)"):
+        assert total(5) == [5, 1]
+    with pytest.raises(
+        ItemChangedError, match=r"another value than .* bind it to the graph if it is the same"
+    ):
+        total(6)

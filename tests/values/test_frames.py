@@ -67,6 +67,12 @@ GOOD = {
     "months": pandas.DataFrame({"a": [1, 2]}, index=pandas.period_range("2026", periods=2, freq="M")),
     "quarters": pandas.DataFrame({"q": pandas.period_range("2026", periods=2, freq="Q")}),
     "intervals": pandas.DataFrame({"i": pandas.interval_range(0, 2)}, index=pandas.interval_range(0, 2)),
+    "an empty category": pandas.DataFrame({"c": pandas.Categorical(["a"], categories=["b", "a"])}).iloc[:0],
+    "an empty ordered category in the index": pandas.DataFrame(
+        {"a": [1]}, index=pandas.CategoricalIndex([2], categories=[3, 2], ordered=True, name="c")
+    ).iloc[:0],
+    "an empty polars enum": polars.DataFrame({"c": []}, schema={"c": polars.Enum(["b", "a"])}),
+    "an empty dictionary of arrow": pyarrow.table({"d": pyarrow.array(["x"]).dictionary_encode()}).slice(1),
     "decimals of one scale": pandas.DataFrame({"a": [1]}, index=pandas.Index([Decimal("1.10")])),
 }
 BAD = {
@@ -321,7 +327,15 @@ COLUMNS: dict[str, tuple[Any, str]] = {
         pandas.Series([1, None], dtype=object),
         'has objects of NoneType, int; store column.astype("Int64")',
     ),
-    "prices": (pandas.Series([Decimal("1.20"), Decimal(3)]), "has objects of Decimal; store column.map(str)"),
+    "prices": (
+        pandas.Series([Decimal("1.20"), Decimal(3)]),
+        "has objects of Decimal of several scales; "
+        'store column.map(lambda cell: cell.quantize(Decimal("0.01")))',
+    ),
+    "shares": (
+        pandas.Series([Decimal("1.20"), Decimal("NaN")]),
+        "has objects of Decimal; store column.map(str)",
+    ),
     "lists": (
         pandas.Series([[1, 2], [3]]),
         "has objects of list; store its values as a list: column.tolist()",
@@ -349,7 +363,7 @@ def test_a_refusal_names_the_column_and_what_to_store(name: str) -> None:
     assert name not in public_text(refused.value).replace(text, "")
     assert f"column {name!r} {text}" in public_text(refused.value, keys=True)
     code = text.split("column.")[1]
-    instead = eval(f"column.{code}", {"column": column})
+    instead = eval(f"column.{code}", {"column": column, "Decimal": Decimal})
     stored = {"found": instead} if isinstance(instead, list) else frame.assign(**{name: instead})
     serializer.deserialize(serializer.serialize(stored))
 
@@ -361,3 +375,29 @@ def test_a_refusal_tells_of_names_index_and_flags() -> None:
     for frame, text in ((double, "one name"), (odd, "frame.reset_index()"), (flagged, "its flags")):
         with pytest.raises(TypeError, match=re.escape(text)):
             JsonSerializer().serialize(frame)
+
+
+def test_a_refusal_of_decimals_keeps_every_digit_and_what_is_missing() -> None:
+    frame = pandas.DataFrame({"p": [Decimal("1.5"), None, Decimal("1.250"), Decimal("2E+3")]})
+    with pytest.raises(TypeError, match=r"of several scales; store column\.map\(.*\)") as refused:
+        JsonSerializer().serialize(frame)
+    code = str(refused.value).partition("column.")[2]
+    instead = frame.assign(p=eval(f"column.{code}", {"column": frame["p"], "Decimal": Decimal}))
+    found = JsonSerializer().deserialize(JsonSerializer().serialize(instead))
+    assert [str(cell) for cell in found["p"]] == ["1.500", "None", "1.250", "2000.000"]
+
+
+@serializers
+def test_a_refusal_of_arrow_types_that_pandas_does_not_find_names_the_table_of_arrow(serializer: Any) -> None:
+    kind = pandas.ArrowDtype(pyarrow.decimal128(5, 2))
+    frame = pandas.DataFrame({"p": pandas.Series([Decimal("1.20"), None], dtype=kind)})
+    with pytest.raises(TypeError, match=r"'p' of ArrowDtype .*: pyarrow\.Table\.from_pandas\(frame\)"):
+        serializer.serialize(frame)
+    found = serializer.deserialize(serializer.serialize(pyarrow.Table.from_pandas(frame)))
+    assert_same(found.to_pandas(types_mapper=pandas.ArrowDtype), frame)
+
+
+@pytest.mark.parametrize("label", [False, pandas.Period("2026-01", "M")])
+def test_a_refusal_of_a_label_does_not_blame_the_column(label: Any) -> None:
+    with pytest.raises(TypeError, match="its column names would come back changed"):
+        JsonSerializer().serialize(pandas.DataFrame([[1]], columns=[label]))

@@ -900,6 +900,16 @@ def incomparable(inputs: Mapping[str, tuple[int, Any]], given: Mapping[str, Any]
     }
 
 
+def unlike_unstored(inputs: Mapping[str, tuple[int, Any]], given: Mapping[str, Any]) -> list[str]:
+    """Return the names of inputs that could not be stored and are surely given other values now."""
+    known = {name: inputs[name][1] for name in given if name in inputs}
+    return [
+        name
+        for name, value in known.items()
+        if isinstance(value, Undecodable) and value.is_replaced_by(given[name])
+    ]
+
+
 def asks_no_more(graph: Graph, asked: StepRecord) -> bool:
     """Say whether a node that asked is gone, cannot ask any more, or asks for something else."""
     node = graph.wiring.nodes.get(asked.node_name)

@@ -55,6 +55,7 @@ from hypergraph.durability.history import (
     incomparable,
     inputs_in,
     left_inside,
+    unlike_unstored,
 )
 from hypergraph.durability.once_only import (
     once_only,
@@ -247,6 +248,8 @@ class MapRecorder:
             items = [item for item in items if item.id not in left]
         if self.options.key is None or parent is not None:
             self._refuse_changes(map_run, items)
+        if parent is None:
+            self._refuse_replaced(map_run, stored, items)
         self.tell_missing(map_run, items)
         return items, failed
 
@@ -437,6 +440,47 @@ class MapRecorder:
                     f"{', '.join(map(repr, changed))}. {_remedy(map_run, item)}",
                     workflow_id=item.id,
                 )
+
+    def _refuse_replaced(self, map_run: MapRun, stored: Workflow | None, items: Sequence[Workflow]) -> None:
+        """Refuse another value of what was not stored, where a completed item would return its old result.
+
+        A run has the same rule. It goes by the item for what is mapped, by the map for what all items take.
+        What is not complete takes the value, with one warning. Raises ItemChangedError before anything is
+        written.
+        """
+        indices = {map_run.number_of(index): index for index in range(len(map_run.items))}
+        is_complete = stored is not None and stored.status is WorkflowStatus.COMPLETED
+        taken: dict[str, list[str]] = {}  # by the number of the item
+        for item in items:
+            if item.item not in indices:
+                continue
+            given = map_run.items[indices[item.item]]
+            given = {name: value for name, value in given.items() if name in map_run.admission.given}
+            names = unlike_unstored(inputs_in(self.store, item, given).inputs, given)
+            mapped = [name for name in names if name in map_run.map_over]
+            refused = names if is_complete else mapped
+            if refused and item.status is WorkflowStatus.COMPLETED:
+                remedy = (
+                    f"run the item by itself: run(graph, ..., workflow_id={item.id!r}, new_turn=True)"
+                    if mapped
+                    else "bind it to the graph if it is the same: bound values are not compared"
+                )
+                raise ItemChangedError(
+                    f"Item {item.item} of {map_run.workflow_id!r}: {', '.join(map(repr, refused))} could not "
+                    "be stored, and is another value than the item has completed with. Use another "
+                    f"workflow_id, or {remedy}.",
+                    workflow_id=item.id,
+                )
+            if names:
+                taken[str(item.item)] = names
+        if taken:
+            listed = f"{', '.join([*taken][:5])}{', ...' if len(taken) > 5 else ''}"
+            names = sorted({name for names in taken.values() for name in names})
+            warn_caller(
+                f"Workflow {map_run.workflow_id!r}: {', '.join(map(repr, names))} could not be stored, and "
+                f"is another value than {plural(len(taken), 'item')} began with ({listed}). What has "
+                "completed keeps its results, what is left takes the new value."
+            )
 
     def tell_missing(self, map_run: MapRun, items: Sequence[Workflow]) -> None:
         """Warn of a list that lacks recorded items: the map ends without them.

@@ -85,6 +85,7 @@ from hypergraph.durability.history import (
     left_inside,
     produced,
     stored_in,
+    unlike_unstored,
 )
 from hypergraph.durability.journal import Journal, refuse_crash_loop
 from hypergraph.durability.live import RunStreams, live_of
@@ -399,12 +400,7 @@ class WorkflowRecorder:
 
         An unfinished run needs the value, and gets it with a warning. Raises WorkflowError.
         """
-        known = {name: stored.inputs[name][1] for name in given if name in stored.inputs}
-        replaced = [
-            name
-            for name, value in known.items()
-            if isinstance(value, Undecodable) and value.is_replaced_by(given[name])
-        ]
+        replaced = unlike_unstored(stored.inputs, given)
         if not replaced or self.options.new_turn:
             return
         said = (

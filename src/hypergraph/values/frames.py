@@ -75,7 +75,7 @@ def _refused(kind: str, value: Any, why: str) -> TypeError:
     if text:
         return refusal(text)
     for number, name in enumerate(value.columns):
-        column = value.iloc[:, number].reset_index(drop=True)
+        column = value.iloc[:, number].reset_index(drop=True).rename("column")  # a label may be at fault, too
         if not _comes_back(column.to_frame()):
             what, remedy = _about(column)
             public = f"a column {what}; {remedy}"
@@ -104,13 +104,28 @@ def _about(column: Any) -> tuple[str, str]:
     kind = column.dtype
     if column.dtype == object:
         types = sorted({type(cell).__name__ for cell in column})
+        if (places := _decimal_places(column)) is not None:
+            cell = f'lambda cell: cell.quantize(Decimal("{Decimal(1).scaleb(-places)}"))'
+            ignored = ', na_action="ignore"' if "NoneType" in types else ""
+            return "has objects of Decimal of several scales", f"store column.map({cell}{ignored})"
         what = f"has objects of {', '.join(types[:_TYPES])}{', ...' if len(types) > _TYPES else ''}"
         return what, next((do for known, do in _INSTEAD_OF_OBJECTS if known.issuperset(types)), _AS_LIST)
     if "Sparse" in str(kind):
         return "is sparse", "store column.sparse.to_dense()"
+    if type(kind).__name__ == "ArrowDtype":  # pandas does not find every one of them by its name
+        return "of ArrowDtype cannot be stored", "store the table of Arrow: pyarrow.Table.from_pandas(frame)"
     parts = getattr(kind, "categories", None)
     inner = "" if parts is None else f" with {type(parts.dtype).__name__}"
     return f"of {type(kind).__name__}{inner} cannot be stored", "store column.astype(str)"
+
+
+def _decimal_places(column: Any) -> int | None:
+    """Return the decimal places that all cells of several scales have room in, None for other columns."""
+    cells = [cell for cell in column if cell is not None]
+    if not all(type(cell) is Decimal and cell.is_finite() for cell in cells):
+        return None
+    scales = {int(cell.as_tuple().exponent) for cell in cells}
+    return max(0, -min(scales)) if len(scales) > 1 else None
 
 
 _TYPES = 4  # that a message names
@@ -232,6 +247,11 @@ def _to_stream(table: Any) -> memoryview:
     sink = arrow.BufferOutputStream()
     with arrow.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
+        if not table.num_rows and any(map(arrow.types.is_dictionary, table.schema.types)):
+            # Without a batch the categories are lost: they travel with the first one.
+            chunks = [column.chunk(0) for column in table.columns if column.num_chunks]
+            if len(chunks) == table.num_columns:
+                writer.write_batch(arrow.RecordBatch.from_arrays(chunks, schema=table.schema))
     return memoryview(sink.getvalue())
 
 

@@ -196,12 +196,21 @@ def test_every_failed_step_is_shown_also_after_its_run_was_resumed(said: Said) -
     assert "v/each/item-1, step 0, halve: ValueError: 4 is bad" in said("show", "v", "--errors")
 
 
+def test_errors_that_are_not_all_listed_are_not_counted_as_all(said: Said) -> None:
+    BAD.update(range(25))
+    said("run", SHOP_HERE, f"n={list(range(20))}", "--id", "v")
+    said("run", SHOP_HERE, f"n={list(range(25))}", "--id", "w")
+    assert "Workflow: v | 20 errors\n" in said("show", "v", "--errors")
+    assert "Workflow: w | the first 20 errors\n" in said("show", "w", "--errors")
+
+
 def test_errors_count_steps_and_group_messages_that_differ_in_numbers(said: Said) -> None:
     BAD.update((4, 6))
     said("run", SHOP_HERE, "n=[2, 4, 6]", "--id", "w")
     once = said("errors")
     assert "2 failed steps | 1 group" in once
     assert "(and 1 variant)" in once
+    assert once.rstrip().endswith("show w --errors")  # which has the message of each item
     said("resume", "w", SHOP_HERE, "--restart", "node")
     again = said("errors")
     assert "2 failed steps in 4 attempts | 1 group" in again

@@ -73,8 +73,12 @@ def _others(group: ErrorGroup) -> str:
 
 def _next(page: ErrorPage, wf: str | None, resolved: bool) -> list[str]:
     if page["items"]:
-        where = page["items"][0]["workflows"][0]
-        return [suggested("show", where, options=["--errors"] if where == wf else [])]
+        first = page["items"][0]
+        where = first["workflows"][0]
+        following = [suggested("show", where, options=["--errors"] if where == wf else [])]
+        if first["variants"] > 1:  # the messages that the group leaves out
+            following.append(suggested("show", first["roots"][0], options=["--errors"]))
+        return list(dict.fromkeys(following))
     if wf is None:
         return ["hypergraph ls"]
     return [suggested("show", wf) if resolved else suggested("errors", wf, options=["--all"])]

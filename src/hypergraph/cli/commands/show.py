@@ -261,7 +261,8 @@ def _failures(found: FailurePage) -> Reply:
         if not found["complete"]:
             yield "... and more"
 
-    header = [f"Workflow: {found['workflow']}", plural(len(found["items"]), "error")]
+    listed = plural(len(found["items"]), "error")
+    header = [f"Workflow: {found['workflow']}", listed if found["complete"] else f"the first {listed}"]
     if found["reasons"]:
         header.append(plural(len(found["reasons"]), "run") + " that failed between steps")
     if found["unresolved"]:
