@@ -246,10 +246,11 @@ class MapRecorder:
             failed = self._failed(map_run, items)
             left = {item.id for item in failed}
             items = [item for item in items if item.id not in left]
+        unlike: Sequence[Workflow] = items  # those that may have begun with what could not be stored
         if self.options.key is None or parent is not None:
-            self._refuse_changes(map_run, items)
+            unlike = self._refuse_changes(map_run, items)
         if parent is None:
-            self._refuse_replaced(map_run, stored, items)
+            self._refuse_replaced(map_run, stored, unlike)
         self.tell_missing(map_run, items)
         return items, failed
 
@@ -418,14 +419,20 @@ class MapRecorder:
         keys = self.keys.get(run.map_run)
         return keys[run.item_index or 0] if keys is not None else None
 
-    def _refuse_changes(self, map_run: MapRun, items: Sequence[Workflow]) -> None:
-        """Raise ItemChangedError for an item that was recorded with other values; nothing is written yet."""
+    def _refuse_changes(self, map_run: MapRun, items: Sequence[Workflow]) -> list[Workflow]:
+        """Return the items of whose inputs some could not be stored.
+
+        Raises ItemChangedError for one that was recorded with other values; nothing is written yet.
+        """
+        incomplete = []
         for item in items:
             if item.item is None or item.item >= len(map_run.items):
                 continue
             known = map_run.admission.given  # without bound values, which may differ
             given = {name: value for name, value in map_run.items[item.item].items() if name in known}
             stored = inputs_in(self.store, item, given)
+            if any(isinstance(value, Undecodable) for _, value in stored.inputs.values()):
+                incomplete.append(item)
             changed = stored.news(given)
             self._refuse_unknown(map_run, item, stored, given)
             if map_run.parent is not None:  # an item that was corrected by itself keeps its inputs, too
@@ -440,6 +447,7 @@ class MapRecorder:
                     f"{', '.join(map(repr, changed))}. {_remedy(map_run, item)}",
                     workflow_id=item.id,
                 )
+        return incomplete
 
     def _refuse_replaced(self, map_run: MapRun, stored: Workflow | None, items: Sequence[Workflow]) -> None:
         """Refuse another value of what was not stored, where a completed item would return its old result.
