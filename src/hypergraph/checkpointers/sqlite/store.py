@@ -17,10 +17,11 @@ from hypergraph.checkpointers.encoding import Encoding, Redact
 from hypergraph.checkpointers.errors import translated
 from hypergraph.checkpointers.policy import CheckpointPolicy, Durability, Retention
 from hypergraph.checkpointers.records import NOTHING_ELSE, Commit, EncodedStep, Ownership
+from hypergraph.checkpointers.sql import writes
 from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.columns import EPOCH, MICROSECOND, NONSENSE, Row, corrupt
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
-from hypergraph.checkpointers.sql.writes import copy_artifacts, text, versions_text, write_unit
+from hypergraph.checkpointers.sql.writes import copy_artifacts, text, versions_text
 from hypergraph.checkpointers.sqlite import usual
 from hypergraph.checkpointers.sqlite.database import Database, Locked, database_at
 from hypergraph.checkpointers.sqlite.migrations import MIGRATIONS, number
@@ -200,9 +201,9 @@ class SqliteBackend(SqlBackend):
 
     def _commit(self, connection: Any, commit: Commit) -> None:
         if not self._write_usual_steps(connection, commit):
-            super()._commit(connection, commit)
+            writes.commit(connection, commit, self.database)
         elif commit[2:] != NOTHING_ELSE:
-            write_unit(connection, commit._replace(steps=()), self.database)
+            writes.write_unit(connection, commit._replace(steps=()), self.database)
 
     def _write_usual_steps(self, connection: Connection, commit: Commit) -> bool:
         """Write the steps of a commit if all are usual and its claim counts; return whether that is done."""
