@@ -688,7 +688,7 @@ def test_the_graph_of_today_says_what_an_open_question_asks_for(
     today = graph(Discount, "2")
     if is_moved:
         assert migrate(store, today).ok
-    with pytest.raises(InvalidAnswerError, match=r"must be an object, not 0\.1"):
+    with pytest.raises(InvalidAnswerError, match=r"must be an object with percent, not 0\.1"):
         store.answer("w", key, 0.1, graph=today)
     with pytest.raises(InvalidAnswerError, match="percent"):
         store.answer("w", key, {"percent": "many"}, graph=today)
