@@ -36,11 +36,11 @@ types: .venv/.dev
 	@echo "==> types: mypy"
 	@$(RUN) -m mypy
 
-# Tests start many processes, which would compile the package again and again without its bytecode. Four workers
+# Tests start many processes, which would compile the package again and again without its bytecode. Three workers
 # keep two cores busy: many tests wait for a process, a browser or a timer.
 tests: .venv/.dev browser lint collected
 	@echo "==> tests: pytest"
-	@CHROMIUM="$(CHROMIUM)" PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -n 4 --dist worksteal -q
+	@CHROMIUM="$(CHROMIUM)" PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -n 3 --dist worksteal -q
 
 # Every worker collects all tests. One process does so first: it compiles their modules for all workers.
 collected: .venv/.dev

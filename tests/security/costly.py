@@ -42,11 +42,16 @@ class Peak:
         gc.collect()
         if self.is_known:
             Path("/proc/self/clear_refs").write_text("5")  # the most that was in use is counted anew
-            self._before = _memory("VmRSS")
+            self._before, self._files = _memory("VmRSS"), _memory("RssFile")
 
     def taken(self) -> int:
-        """Return the bytes so far, zero where they are not known."""
-        return _memory("VmHWM") - self._before if self.is_known else 0
+        """Return the bytes so far, zero where they are not known.
+
+        A process that was just forked has the code of libraries in use only once it runs it: that is no cost.
+        """
+        if not self.is_known:
+            return 0
+        return _memory("VmHWM") - self._before - max(0, _memory("RssFile") - self._files)
 
 
 def cost_of(work: Callable[[], Any]) -> Cost:

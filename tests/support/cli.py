@@ -1,4 +1,4 @@
-"""The real command in a process of its own, and what it must print.
+"""The real command in a process of its own, forked from one that has loaded it, and what it must print.
 
 `cli(...)` runs it and returns what it printed; `cli.golden(name, ...)` compares a screen with the text in
 goldens/cli, which `HYPERGRAPH_REGOLD=1` writes anew; `cli.json(...)` holds the document to its schema.
@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -20,6 +18,7 @@ from jsonschema import Draft202012Validator
 
 from hypergraph.cli import main
 from hypergraph.views.schemas import json_schema
+from support.forked import Loaded
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "cli"
 ENVIRONMENT = {  # nothing of whoever runs the tests counts
@@ -28,6 +27,9 @@ ENVIRONMENT = {  # nothing of whoever runs the tests counts
     "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2] / "src"), str(Path(__file__).parents[1])]),
     "PYTHONWARNINGS": "error",
 }
+
+
+LOADED = Loaded(ENVIRONMENT)
 
 
 class Said(NamedTuple):
@@ -47,18 +49,11 @@ class Cli:
 
     def __call__(self, *words: object, code: int = 0, **environment: str) -> Said:
         """Run the command, which must end with that code."""
-        command = [sys.executable, "-m", "hypergraph", "--db", self.database, *map(str, words)]
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            check=False,
-            cwd=self.folder,
-            encoding="utf-8",
-            env=ENVIRONMENT | environment,
-        )
-        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-        assert "Traceback (most recent call last)" not in done.stderr
-        return Said(done.returncode, done.stdout, done.stderr)
+        given = ["--db", self.database, *map(str, words)]
+        said = Said(*LOADED.run(given, self.folder, ENVIRONMENT | environment))
+        assert said.code == code, said
+        assert "Traceback (most recent call last)" not in said.err
+        return said
 
     def json(self, *words: object, code: int = 0) -> Any:
         """Return the document of a command, which keeps to its schema."""
