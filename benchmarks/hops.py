@@ -80,10 +80,13 @@ class Transactions:
         return connection
 
     def _counter(self) -> Callable[[str], None]:
-        is_open = False
+        is_open, last = False, ""
 
         def count(sql: str) -> None:
-            nonlocal is_open
+            nonlocal is_open, last
+            if sql == last and sql.startswith(("INSERT", "UPDATE")):  # again for each part of a trigger
+                return
+            last = sql
             words = sql.split(None, 2)
             verb = words[0].upper().rstrip(";") if words else "--"
             if verb.startswith("--"):  # a statement of a trigger

@@ -125,6 +125,14 @@ def test_what_comes_after_a_loop_runs_for_all_of_its_rounds() -> None:
     assert "'after_a' and 'after_b' could both run" in refused([*nodes, tail, b, *after][::-1], start="s")
 
 
+def test_what_waits_for_a_loop_runs_whatever_its_last_choice_was() -> None:
+    begin = node(output_name="b", emit="begun")(lambda: 1).with_name("begin")
+    gate = route(targets=["begin", "chosen", END], name="gate")(lambda b: "chosen")
+    chosen = node(output_name="a")(lambda b: "chosen").with_name("chosen")
+    after = node(output_name="a", wait_for="begun")(lambda b: "after").with_name("after")
+    assert "'chosen' and 'after' could both run" in refused([after, gate, begin, chosen])
+
+
 def test_a_loop_in_a_branch_makes_what_the_other_branch_makes() -> None:
     @route(targets=["quick", "research"])
     def how(question: str) -> str:

@@ -322,7 +322,8 @@ def standing_still(net: Net, run: Interpreter, anew: set[str], latest: dict[str,
             parts.append(still)
             continue
         writes = {x: latest[x] for x in p.outputs if x in latest}
-        made = {x: v for x, (n, v) in writes.items() if n == p.name and x not in p.append}
+        rewritten = anew if p.name in run.last else set()  # for sure
+        made = {x: v for x, (n, v) in writes.items() if n in {p.name, *rewritten} and x not in p.append}
         made |= {x: [] for x in p.append} if p.name in run.last else {}
         values = tuple(made.values())
         kind = "gate" if p.kind == "gate" else "node"

@@ -101,7 +101,8 @@ class Interpreter:
         self.changed: dict[tuple[str, str], int] = {}  # when a write of (node, name) changed anything last
         self.decided: dict[str, Any] = {}  # gate -> its last decision, which stands
         self.opens: dict[tuple[str, str], int] = {}  # (gate, node) -> when a decision opened the node
-        self.beside: dict[str, set[str]] = {}  # head -> what was chosen with it, until that began a round
+        # (gate, head) -> what it chose with the head, until that began a round
+        self.beside: dict[tuple[str, str], set[str]] = {}
         self.loops: dict[frozenset[str], Standing] = {}  # loops that were entered
         self.asked: dict[str, Any] = {}  # open questions; for inner graphs their interpreters
         self.asked_at: dict[str, int] = {}  # the superstep in which each was asked, or the graph began
@@ -380,7 +381,7 @@ class Interpreter:
             return self._fed(level, loop) & due - loop.places
         if not level.gated:
             return {n for n in due & level.heads if n not in loop.places and self._has_run(n)}
-        beside = {t for t, others in self.beside.items() if others & level.heads}
+        beside = {t for (_, t), others in self.beside.items() if others & level.heads}
         heads = level.heads | beside & self._round_heads()
         heads = {t for g, t in self.opens if g in level.members and t in heads}
         return heads & due & level.members - loop.places
@@ -388,7 +389,7 @@ class Interpreter:
     def _late(self, level: Level, due: set[str]) -> set[str]:
         """D12: what was chosen with the head of a loop around this one, and waits for the round of that."""
         around = [x for x in self.levels if x.members > level.members]
-        chosen = {t for t, others in self.beside.items() if any(others & x.heads for x in around)}
+        chosen = {t for (_, t), others in self.beside.items() if any(others & x.heads for x in around)}
         return chosen & due & level.members & self._round_heads()
 
     def _round_heads(self) -> set[str]:
@@ -412,7 +413,7 @@ class Interpreter:
             at_rest = due & level.members <= pending | late and not self._is_led_to(level, due)
             if pending and at_rest and not level.members & set(self.asked):
                 loop = self.loops[level.members]
-                self.beside = {t: others for t, others in self.beside.items() if not others & level.heads}
+                self.beside = {k: others for k, others in self.beside.items() if not others & level.heads}
                 loop.places = self._fed(level, loop) if level.at_begin else pending
                 loop.rounds, loop.since = loop.rounds + 1, self.clock
                 found.append(level.members)
@@ -517,10 +518,11 @@ class Interpreter:
         begun = {n for loop in self.loops.values() for n in loop.places}  # they run in this round
         self.opens = {(g, t): s for (g, t), s in self.opens.items() if g != gate or t in begun}
         around = {n for level in self.levels if gate in level.members for n in level.heads}
+        self.beside = {(g, t): others for (g, t), others in self.beside.items() if g != gate}
         for t in choice if choice != END else ():
             self.opens[gate, t] = self.clock
             if t in self.heads:
-                self.beside[t] = around.intersection(choice) - {t} - begun
+                self.beside[gate, t] = around.intersection(choice) - {t} - begun
 
     def _close(self, gate: str) -> None:
         """R5: a decision opens a head for one run, any other node until the gate loses it."""

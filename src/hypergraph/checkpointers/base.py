@@ -249,19 +249,17 @@ class Checkpointer:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
         superstep = checked_superstep(superstep)
+        value, found = self.encoding.value, self.backend.read_outputs(workflow_id, upto=superstep)
+        values = {each.name: value(workflow_id, each) for each in found if each.data is not None}
+        if values:
+            return values
 
-        def read(view: Self, each: str, *, of_item: bool = False) -> dict[str, Any]:
-            found: Sequence[Payload] = view.backend.read_outputs(each, upto=superstep)
-            if of_item:  # its row stands beside its newest inputs
-                found = checkpointers.Turns.without_left(view, each, found, superstep)
-            return {
-                payload.name: view.encoding.value(each, payload)
-                for payload in found
-                if payload.data is not None
-            }
+        def of_item(view: Self, item: str) -> dict[str, Any]:
+            found: Sequence[Payload] = view.backend.read_outputs(item, upto=superstep)
+            newest = checkpointers.Turns.without_left(view, item, found, superstep)  # a row beside its inputs
+            return {each.name: view.encoding.value(item, each) for each in newest if each.data is not None}
 
-        values = read(self, workflow_id) or self._of_items(workflow_id, partial(read, of_item=True))
-        return self._known(workflow_id, values)
+        return self._known(workflow_id, self._of_items(workflow_id, of_item))
 
     @awaited(dict)
     async def get_state(self, workflow_id: str, *, superstep: int | None = None) -> dict[str, Any]:

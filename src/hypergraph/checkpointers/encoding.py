@@ -37,6 +37,7 @@ from hypergraph.checkpointers.records import (
     Signal,
     StepRecord,
     gap,
+    new_payload,
     owned,
 )
 from hypergraph.checkpointers.references import REFERENCE, Found, Reference
@@ -72,7 +73,6 @@ Gaps = dict[tuple[str, str | None, str, str], dict[str, None]]
 THRESHOLD = 128 * 1024  # bytes above which a value goes to the artifact store, if there is one
 _PAUSE_FIELDS = tuple(field.name for field in fields(PauseInfo))
 _new_step: Callable[[tuple[Any, ...]], EncodedStep] = partial(tuple.__new__, EncodedStep)
-_new_payload: Callable[[tuple[Any, ...]], Payload] = partial(tuple.__new__, Payload)  # in half the time
 _SIGNAL_PARTS = ("value", "by", "at")
 _NO_CODECS = CodecChain()
 _SEALED = b"\n"  # in a reference, before its seal
@@ -305,7 +305,7 @@ class Encoding:
             if len(raw) > self.threshold:
                 return None
             facts = (name, versions.get(name, 0), self.format, crc32(raw), raw, superstep, index, None, ())
-            payloads.append(_new_payload(facts))
+            payloads.append(new_payload(facts))
         return payloads
 
     def payload(

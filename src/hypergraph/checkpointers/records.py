@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from functools import wraps
+from functools import partial, wraps
 from itertools import islice
 from operator import attrgetter
 from types import MappingProxyType
@@ -399,6 +399,9 @@ class Payload(NamedTuple):
     def is_added(self) -> bool:
         """Whether the data is what a step added to a list."""
         return self.base is not None and stands(self.format) is not None
+
+
+new_payload: Callable[[tuple[Any, ...]], Payload] = partial(tuple.__new__, Payload)  # in half the time
 
 
 def latest(payloads: Iterable[Payload]) -> list[Payload]:

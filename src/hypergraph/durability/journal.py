@@ -686,9 +686,11 @@ class Journal:
         self.running.discard(step.index)
         if self.live is not None and step.name != self._transacted:
             self.live.ended(step.name)
-        grows = past is not None or (not run.fixed and self._may_repeat(step))
+        grows = record.visit > 1 or (not run.fixed and self._may_repeat(step))
         growth, artifact = self.growth if grows else None, step.node.artifact
-        is_usual = not facts and kept is not None and not grows  # else the visit may be a later one
+        if past is not None and not grows:
+            self.growth.last |= dict.fromkeys(made)  # a node that extends them has to begin with the whole
+        is_usual = not facts and kept is not None and not grows
         try:
             encoded = self.encode(record, growth, artifact, is_usual, step.node.on_ambiguous)
         except CheckpointError as error:

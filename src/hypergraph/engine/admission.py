@@ -529,9 +529,8 @@ def _admit(
     base = {**lent, **bound}
     named = (*(graph.entrypoints_config or ()), *(() if entrypoint is None else (entrypoint,)))
     stand_ins = [name for name in base if name not in answers]
-    parts = [plan.part(step, stand_ins) for step in plan.steps]
     uncertain = sum(1 << index for index in plan.uncertain)
-    layout = compile_layout(parts, active, plain, named, uncertain, wiring.explicit)
+    layout = compile_layout(plan.parts(stand_ins), active, plain, named, uncertain, wiring.explicit)
     check_waits(layout)
     check_order(wiring, layout, {*plain, *base})
     check_inside(graph, plan, layout, answers)

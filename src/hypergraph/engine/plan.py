@@ -476,8 +476,11 @@ class Plan:
         """Say whether there is anything to wait for, so that something else could run meanwhile."""
         return len(self.steps) > 1 and (offloaded or self.suspends)
 
-    def part(self, step: Step, stand_ins: Collection[str]) -> Part:
-        """Return a step as the scheduler sees it; `stand_ins` are names that something is bound to."""
+    def parts(self, stand_ins: Collection[str]) -> list[Part]:
+        """Return the steps as the scheduler sees them; `stand_ins` are names that something is bound to."""
+        return [self._part(step, stand_ins) for step in self.steps]
+
+    def _part(self, step: Step, stand_ins: Collection[str]) -> Part:
         node, wiring = step.node, self.wiring
         return Part(
             name=step.name,

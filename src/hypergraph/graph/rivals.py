@@ -154,8 +154,9 @@ class _Branches:
         is_open = name in self.unaided and gate not in self.loop_of.get(name, ())
         if self.gates[name] and gates.isdisjoint(free) and not is_open:
             return False
-        awaited = self.awaited[name]
-        if any(emitters and emitters.isdisjoint(free) for emitters in awaited):
+        awaited, is_after = self.awaited[name], target in loop and name not in loop
+        heard = free | loop if is_after else free  # what comes after a loop hears of all its rounds
+        if any(emitters and emitters.isdisjoint(heard) for emitters in awaited):
             return False
         node, feeders = self.wiring.nodes[name], self.wiring.feeders
         if target not in loop:
@@ -168,7 +169,7 @@ class _Branches:
                 or not sources[param].isdisjoint(free)
                 for param in node.inputs
             )
-        if name not in loop:  # runs after the loop, whichever rounds that had
+        if is_after:  # whichever rounds the loop had
             return True
         # A node of the loop runs on values of earlier rounds as soon as one of them is new.
         coming = {f for param in node.inputs for f in feeders(name, param) if f != name}.union(*awaited)

@@ -106,14 +106,18 @@ class CallableNode(Frozen, HyperNode, Generic[P, R_co]):
     @property
     def code_parts(self) -> tuple[str, ...]:
         """The part of the definition that is the same in every process: code, and which outputs append."""
-        appended = [str(number) for number, name in enumerate(self.data_outputs) if name in self.append]
-        code = code_identity(self.func)
-        return (code, f"append {' '.join(appended)}") if appended else (code,)
+        return (code_identity(self.func), *self._appending)
 
     @property
     def code_shape(self) -> tuple[str, ...]:
         """The same as `code_parts`, in a form that a rename does not change."""
-        return (code_form(self.func, self._known_targets), *self.code_parts[1:])
+        return (code_form(self.func, self._known_targets), *self._appending)
+
+    @property
+    def _appending(self) -> tuple[str, ...]:
+        """Which outputs append, as a text; empty if none does."""
+        numbers = [str(number) for number, name in enumerate(self.data_outputs) if name in self.append]
+        return (f"append {' '.join(numbers)}",) if numbers else ()
 
     @property
     def _known_targets(self) -> tuple[str, ...]:

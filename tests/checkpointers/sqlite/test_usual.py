@@ -1,6 +1,7 @@
 """The usual commit leaves the rows of the long way, and refuses what that refuses."""
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from hypergraph import Graph, NodeContext, SyncRunner, node
 from hypergraph.checkpointers import SqliteCheckpointer
-from hypergraph.checkpointers.records import Commit, EncodedStep
+from hypergraph.checkpointers.records import Commit, EncodedStep, Ownership
 from hypergraph.checkpointers.sqlite.database import Database
 from hypergraph.checkpointers.sqlite.store import SqliteBackend, usual_row
 from hypergraph.exceptions import OwnershipLostError
@@ -115,9 +116,9 @@ def test_so_does_the_commit_of_siblings(tmp_path: Path, monkeypatch: pytest.Monk
     written: list[int] = []
     write = SqliteBackend._write_usual_steps
 
-    def counted(self: SqliteBackend, connection: sqlite3.Connection, commit: Commit) -> bool:
-        done = write(self, connection, commit)
-        written.append(len(commit.steps) if done else 0)
+    def counted(self: SqliteBackend, connection: Any, claim: Ownership, rows: Sequence[Any]) -> bool:
+        done = write(self, connection, claim, rows)
+        written.append(len(rows) if done else 0)
         return done
 
     monkeypatch.setattr(SqliteBackend, "_write_usual_steps", counted)

@@ -11,14 +11,14 @@ from typing import Any
 from hypergraph.checkpointers.postgres.driver import psycopg
 from hypergraph.checkpointers.postgres.migrations import PLAIN_TAGS
 from hypergraph.checkpointers.query import Query
-from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD, Dialect
+from hypergraph.checkpointers.sql.dialect import NAMES, PAYLOAD, WHOLE, Dialect
 from hypergraph.checkpointers.sqlite.migrations import OUTPUT
 
 # A text, a cast, or a placeholder.
 _TOKEN = re.compile(r"('(?:[^']|'')*')|(::\w+)|(\?)|:([a-z_]+)")
 
-_LAST = f"""
-SELECT low.name, w.scrambled, {PAYLOAD} FROM workflows AS w
+_ONLY = f"""
+SELECT v.base IS NULL AND w.scrambled = 0 AND v.name = low.name, {WHOLE} FROM workflows AS w
 LEFT JOIN LATERAL (
     SELECT name FROM vals WHERE workflow = w.key AND kind = {OUTPUT} ORDER BY name LIMIT 1) AS low ON TRUE
 LEFT JOIN LATERAL (
@@ -56,8 +56,8 @@ POSTGRES = Dialect(
     FROM {found} GROUP BY node
     """,
     # Each of these is one seek, which needs LATERAL here.
-    last=_LAST.format(upto=""),
-    last_before=_LAST.format(upto="AND superstep <= ?"),
+    only=_ONLY.format(upto=""),
+    only_before=_ONLY.format(upto="AND superstep <= ?"),
     state=f"""{NAMES}
     SELECT {PAYLOAD} FROM names CROSS JOIN LATERAL (
         SELECT * FROM vals WHERE workflow = :key AND kind = :kind AND name = names.name AND superstep <= :upto

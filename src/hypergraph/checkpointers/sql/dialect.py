@@ -14,7 +14,8 @@ WITH RECURSIVE names (name) AS (
             ORDER BY name LIMIT 1)
     FROM names WHERE names.name IS NOT NULL)
 """
-PAYLOAD = "v.name, v.version, v.format, v.checksum, v.data, v.superstep, v.idx, v.base"
+WHOLE = "v.name, v.version, v.format, v.checksum, v.data, v.superstep, v.idx"  # of a payload without base
+PAYLOAD = f"{WHOLE}, v.base"
 
 
 class Dialect(NamedTuple):
@@ -35,6 +36,6 @@ class Dialect(NamedTuple):
     lock_structures: str | None  # let no structure be added before the transaction ends
     has_long_tag: str  # a condition on workflows with two parameters, the key and the value of a tag
     survey: str | None  # over the steps {found}: node, count, failed, cached, total, p50, p95; None: by hand
-    last: str  # (id) -> the first name of an output, the last one with its newest payload, and scrambled
-    last_before: str  # (upto, id) -> the same, as of a superstep
+    only: str  # (id) -> whether the newest payload is all there is of outputs, and that without its base
+    only_before: str  # (upto, id) -> the same, as of a superstep
     state: str  # (key, kind, upto) -> the newest payload of each name, maybe with others of its superstep

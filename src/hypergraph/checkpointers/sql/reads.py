@@ -36,6 +36,7 @@ from hypergraph.checkpointers.records import (
     Usage,
     Workflow,
     fast_constructor,
+    new_payload,
     since_whole,
     turns_of,
 )
@@ -400,17 +401,12 @@ def only_output(connection: Connection, workflow_id: str, upto: int | None) -> l
     """Return what `payloads` returns of outputs, None where one statement is not enough for it."""
     given, dialect = findable(workflow_id), connection.dialect
     if upto is None:
-        found = connection.execute(dialect.last, (given,)).fetchone()
+        found = connection.execute(dialect.only, (given,)).fetchone()
     else:
-        found = connection.execute(dialect.last_before, (upto, given)).fetchone()
-    if found is None or found[0] is None:
-        return []
-    first, is_scrambled, *last = found
-    if last[0] != first or is_scrambled:
+        found = connection.execute(dialect.only_before, (upto, given)).fetchone()
+    if not found or not found[0]:
         return None
-    payload = _payload(last)
-    if payload.base is not None:
-        return None
+    payload = _payload((*found[1:], None))
     return [payload] if payload.name else []
 
 
@@ -431,7 +427,7 @@ def _payload(row: Sequence[Any]) -> Payload:
     """Return the payload of a row; raises TypeError if it cannot be told whose value it is."""
     found = tuple(map(type, row))
     if found in _right:
-        return Payload(*row)
+        return new_payload((*row, ()))
     wrong = [
         place for place, kinds in enumerate(_PAYLOAD_KINDS) if found[place] not in kinds and place != _BASE
     ]

@@ -583,9 +583,10 @@ def set_status(  # noqa: PLR0917 - the columns that go with a status
 ) -> None:
     """Change the status; a workflow that completed has its crashes reset."""
     ended = micros(clock()) if status in FINISHED else None
-    changes = {"status": status.value, "ended": ended, "duration": duration, "due": micros(due), "key": key}
+    changes = {"status": status.value, "ended": ended, "duration": duration, "due": None, "key": key}
     changes |= {"awaits": awaits_text(awaits), "reason": reason}
     if due is not None:
+        changes["due"] = micros(due)
         connection.make("workflows_by_due")
     connection.execute(STATUS, changes)
     if status is WorkflowStatus.COMPLETED and connection.has("intents"):

@@ -21,7 +21,7 @@ from hypergraph.checkpointers.sql import writes
 from hypergraph.checkpointers.sql.backend import SqlBackend
 from hypergraph.checkpointers.sql.columns import EPOCH, MICROSECOND, NONSENSE, Row, corrupt
 from hypergraph.checkpointers.sql.store import SqlCheckpointer
-from hypergraph.checkpointers.sql.writes import copy_artifacts, text, versions_text
+from hypergraph.checkpointers.sql.writes import copy_artifacts, versions_text
 from hypergraph.checkpointers.sqlite import usual
 from hypergraph.checkpointers.sqlite.database import Database, Locked, database_at
 from hypergraph.checkpointers.sqlite.migrations import MIGRATIONS, number
@@ -135,12 +135,20 @@ def artifacts_beside(path: str) -> FileArtifactStore:
     return FileArtifactStore(path + "-artifacts", link=False)
 
 
+def usual_rows(commit: Commit) -> list[Row]:
+    """Return the parameters of `usual.WRITE` for the steps of a commit, none if one of them is not usual."""
+    rows = [usual_row(commit.claim, step) for step in commit.steps]
+    return [] if None in rows else rows  # type: ignore[return-value]  # as just checked
+
+
 def usual_row(claim: Ownership, step: EncodedStep) -> Row | None:
     """Return the parameters of `usual.WRITE` for a step, None if that does not write all of it."""
     record, payloads, seal, is_usual = step
     if not is_usual or len(payloads) != 1 or seal is not None:
         return None
     name, version, kept, checksum, data, superstep, index, base, _ = payloads[0]
+    if kept is None or not kept.isascii():
+        return None
     began, ended, duration = record.created_at, record.completed_at, record.duration_ms
     return (
         claim.key,
@@ -154,7 +162,7 @@ def usual_row(claim: Ownership, step: EncodedStep) -> Row | None:
         versions_text(True, record.input_versions, record.output_versions),
         name,
         version,
-        text(kept),
+        kept,
         checksum,
         data,
         base,
@@ -185,13 +193,14 @@ class SqliteBackend(SqlBackend):
         return True
 
     def _write(self, commit: Commit, *, wait: bool) -> None:
-        claim, steps, database = commit.claim, commit.steps, self.database
-        if len(steps) == 1 and commit[2:] == NOTHING_ELSE:
-            row = usual_row(claim, steps[0])
-            if row is not None and database.write_usual((claim.key, claim.fence), row):
-                return
+        claim, database, rows = commit.claim, self.database, usual_rows(commit)
+        is_alone = len(rows) == 1 and commit[2:] == NOTHING_ELSE
+        if is_alone and database.write_usual((claim.key, claim.fence), rows[0]):
+            return
         database.write(
-            partial(self._commit, commit=commit),
+            partial(self._commit, commit=commit, rows=rows)
+            if rows
+            else partial(writes.commit, unit=commit, database=database),
             full=commit.full,
             wait=wait,
             look=commit.full or commit.status is not None,
@@ -199,23 +208,18 @@ class SqliteBackend(SqlBackend):
         if commit.status is not None:
             self._settle(commit)
 
-    def _commit(self, connection: Any, commit: Commit) -> None:
-        if not self._write_usual_steps(connection, commit):
+    def _commit(self, connection: Any, commit: Commit, rows: Sequence[Row] | None = None) -> None:
+        rows = usual_rows(commit) if rows is None else rows
+        if not rows or not self._write_usual_steps(connection, commit.claim, rows):
             writes.commit(connection, commit, self.database)
         elif commit[2:] != NOTHING_ELSE:
             writes.write_unit(connection, commit._replace(steps=()), self.database)
 
-    def _write_usual_steps(self, connection: Connection, commit: Commit) -> bool:
-        """Write the steps of a commit if all are usual and its claim counts; return whether that is done."""
-        claim, rows = commit.claim, []
-        for step in commit.steps:
-            row = usual_row(claim, step)
-            if row is None:
-                return False
-            rows.append(row)
-        if not rows or (claim.key, claim.fence) not in self.database.locks.held:
+    def _write_usual_steps(self, connection: Connection, claim: Ownership, rows: Sequence[Row]) -> bool:
+        """Write usual steps if their claim counts, and say whether that is done."""
+        if (claim.key, claim.fence) not in self.database.locks.held:
             return False
-        several = len(rows) > 1  # one that fails undoes itself
+        is_done, several = True, len(rows) > 1  # one that fails undoes itself
         if several:
             connection.execute("SAVEPOINT steps")
         try:
@@ -223,12 +227,12 @@ class SqliteBackend(SqlBackend):
         except sqlite3.Error as error:  # the long way says what is wrong
             if connection.interrupted(error) or not connection.in_transaction:
                 raise
+            is_done = False
             if several:
                 connection.execute("ROLLBACK TO steps")
-            rows.clear()
         if several:
             connection.execute("RELEASE steps")
-        return bool(rows)
+        return is_done
 
     def _transacted(self, work: Callable[[Connection], None], found: Sequence[tuple[Commit, Any]]) -> None:
         self.database.write(work, look=False)
