@@ -769,7 +769,10 @@ class _Places:
     def _in_series(self, heads: set[int], begins: set[int]) -> bool:
         """Say whether a head, or a choice of one, waits for another head in the same round."""
         behind = self._behind(heads - begins, begins)
-        if any((i, j) in self.choices for i in behind for j in self.links[i] & heads):
+        several = (
+            len({i for _, i in self.choices}) > 1
+        )  # else a choice begins the next round, as it did this one
+        if several and any((i, j) in self.choices for i in behind for j in self.links[i] & heads):
             return True
         signalled = self.layout.signalled
         for head in heads:

@@ -20,7 +20,8 @@ D2  A loop is cut where its rounds begin: not at all heads (`plan -> decide -> t
     would be at its end before what was chosen with `weather` is done. Then rounds begin at the place itself:
     the ways from choices into it are cut and, where a cycle with a last choice is left, what that choice
     brings to gates that follow the place before any choice, and if that is not enough what any choice brings
-    to them. Not if a gate controls the place, or if such a cycle is left even so.
+    to them. Not if a gate controls the place, or if such a cycle is left even so, and not where the gates can
+    choose one node only: chosen again, that begins the next round.
     A loop that begins nowhere by itself, because only gates outside of it open it, is cut at all heads.
 D3  Cut are the gates' edges into these heads and, where a cycle is left, the other edges of that cycle into
     them. A gate that chooses [a, b] where a feeds b: a, then b, in one round.
@@ -279,7 +280,9 @@ class Shape:
     def _in_series(self, begin: frozenset[str], heads: set[str], edges: set[Edge]) -> bool:
         """D2: does a head, or a choice of one, wait for another before the loop is where it began?"""
         ways = linked(e for e in edges if e.target not in begin)
-        waits = [e for e in edges if e.kind != "data" and e.target in heads]
+        several = len({e.target for e in edges if e.kind == "control"}) > 1
+        kinds = {"order", "control"} if several else {"order"}
+        waits = [e for e in edges if e.kind in kinds and e.target in heads]
         own = {e: {e.target} if e.kind == "order" else set() for e in waits}  # it awaits its last round
         return any(e.source in reach(heads - begin - own[e], ways, own[e]) for e in waits)
 

@@ -206,7 +206,7 @@ class Interpreter:
                     return
                 due = {n for n in self.scope if self._due(n)}
             able = [n for n in self.scope if n in due and not self._waits(n, due)]
-            ready = [n for n in able if not self._is_late(n, due)] or able
+            ready = [n for n in able if not self._is_late(n, due, able)] or able
             if not ready:
                 break
             out.supersteps.append(ready)
@@ -440,10 +440,10 @@ class Interpreter:
                 return True
         return False
 
-    def _is_late(self, n: str, due: set[str]) -> bool:
+    def _is_late(self, n: str, due: set[str], able: Sequence[str]) -> bool:
         """D12: does a node follow an open head that has not run since its loop began, and is led to?"""
         for level in (level for level in self.path[n][1:] if level.gated):
-            loop, here = self.loops.get(level.members), (due | set(self.asked)) & level.members - {n}
+            loop, here = self.loops.get(level.members), {*able, *self.asked} & level.members - {n}
             for e in (e for e in level.cut if e.kind != "control" and n in level.ahead[e.target]):
                 has_run = loop is not None and self.last.get(e.target, -1) >= loop.entered
                 if has_run or e.target in {*due, *self.asked} or not self._open(e.target):

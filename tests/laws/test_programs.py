@@ -1903,6 +1903,44 @@ def test_a_choice_of_a_gate_that_has_decided_end_is_a_warning(call: Call) -> Non
     assert course(result) == ["outer", "more", "work", "outer"]
 
 
+def test_what_follows_the_one_choice_of_a_loop_runs_in_its_order_in_each_round(call: Call) -> None:
+    """All nodes work on `text`, so the gate takes what `rewrite` made as well as what `polish` makes."""
+    taken: list[tuple[str, str]] = []
+
+    @node(output_name="text")
+    def begin() -> str:
+        return "begun"
+
+    @node(output_name="note")
+    def brief() -> str:
+        return "brief"
+
+    @node(output_name="text")
+    def polish(text: str = "") -> str:
+        return f"{text} polished"
+
+    @node(output_name="note")
+    def remark(text: str) -> str:
+        taken.append(("remark", text))
+        return f"on {len(text)}"
+
+    @route(targets=["rewrite", END])
+    def good(text: str) -> Any:
+        taken.append(("good", text))
+        return END if len(taken) > 4 else "rewrite"
+
+    @node(output_name="text")
+    def rewrite(note: str) -> str:
+        return f"rewritten {note}"
+
+    nodes = [begin, brief, polish, remark, good, rewrite]
+    for listed in (nodes, nodes[::-1]):
+        taken.clear()
+        call(Graph(listed, name="desk"), max_iterations=10)
+        texts = ["begun polished", "rewritten on 14 polished", "rewritten on 24 polished"]
+        assert sorted(taken) == sorted((name, text) for text in texts for name in ("good", "remark"))
+
+
 def test_two_makers_of_a_name_that_may_run_side_by_side_are_refused(call: Call) -> None:
     """`think` begins the loop, `note` follows it; `other` is chosen beside `note`, and both make `b`."""
 
