@@ -55,6 +55,34 @@ def ids(store: Checkpointer) -> set[str]:
     return {item.id for item in store.workflows(parent="prices", limit=None)}
 
 
+def by_path(inputs: dict[str, Any]) -> str:
+    found: str = inputs["path"]
+    return found
+
+
+@pytest.mark.parametrize("key", ["path", ["path", "size"], by_path], ids=["name", "names", "function"])
+@pytest.mark.parametrize("was_keyed", [True, False])
+def test_a_key_may_be_the_name_of_a_file_that_is_not_utf8(
+    durable: On, bodies: Bodies, key: Any, was_keyed: bool
+) -> None:
+    @node(output_name="text")
+    def read(path: str, size: int) -> str:
+        bodies.enter(ascii(path))
+        return path
+
+    graph, paths = Graph([read], name="reading"), ["a.csv", "caf\udce9.csv", "caf\udce8.csv"]
+    options: dict[str, Any] = {"map_over": "path", "size": 1, "workflow_id": "files"}
+    durable.map(graph, path=paths, key=key if was_keyed else None, **options)
+    assert len(bodies.take()) == 3
+    found = durable.map(graph, path=["new.csv", *reversed(paths)], key=key, **options)
+    assert (found["text"], bodies.take()) == (["new.csv", *reversed(paths)], ["'new.csv'"])
+
+
+def test_a_key_of_no_names_is_refused(durable: On, pricing: Graph) -> None:
+    with pytest.raises(ValueError, match=r"key=\.\.\. names no input"):
+        price(durable, pricing, rows(2), key=[])
+
+
 def test_the_list_of_a_map_lacks_what_an_item_made_from_earlier_inputs(
     durable: On, store: Checkpointer, pricing: Graph
 ) -> None:

@@ -178,6 +178,8 @@ def test_map_over_checks_its_parameters(inner: Graph) -> None:
     for params, options, complaint in [
         ((), {}, "at least one parameter"),
         (("nope",), {}, "not an input"),
+        ((["query", "limit"],), {}, r"one by one, not a list: map_over\('query', 'limit'\)"),
+        (([],), {}, r"one by one, not a list: map_over\(\"name\"\)"),
         (("query",), {"clone": ["query"]}, "Cannot clone mapped parameter"),
         (("query",), {"clone": ["nope"]}, "not an input"),
         (("query",), {"mode": "both"}, "mode must be"),

@@ -882,7 +882,9 @@ def test_the_error_for_a_locked_map_does_not_name_an_option_that_it_lacks() -> N
     runner = SyncRunner(checkpointer=MemoryCheckpointer())
     items = runner.map_iter(LINE, a=[1, 2], map_over="a", workflow_id="m")
     next(items)
-    with pytest.raises(WorkflowLockedError, match=re.escape("with run(..., wait=True), stop it")):
+    with pytest.raises(
+        WorkflowLockedError, match=r"with run\(\.\.\., wait=True\), or call map\(\) again when"
+    ):
         runner.map(LINE, a=[1, 2], map_over="a", workflow_id="m")
 
 

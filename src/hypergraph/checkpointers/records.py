@@ -708,7 +708,8 @@ def locked(workflow_id: str, pid: int, host: str, since: datetime, *, own: bool)
     )
     return WorkflowLockedError(
         f"Workflow {workflow_id!r} is being run by process {pid} on {host} since {since:%Y-%m-%d %H:%M:%S} "
-        "UTC. Wait for its result with run(..., wait=True), stop it, or take it over with force=True." + left,
+        "UTC. Wait for its result with run(..., wait=True), or call map() again when it has ended; "
+        "stop it, or take it over with force=True." + left,
         workflow_id=workflow_id,
         pid=pid,
         host=host,

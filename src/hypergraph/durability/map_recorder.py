@@ -642,7 +642,7 @@ class MapRecorder:
         except Exception as error:  # of the function, which expects all that an item was given
             found, why, cause = None, public_text(error), error
         if isinstance(found, (str, int)):
-            return str(found)
+            return _key_text(found)
         if lost:
             name, value = next(iter(lost.items()))
             why = f"its {name!r} is {value.reason}"
@@ -747,7 +747,10 @@ def _names_of(key: Any) -> list[str]:
 
 
 def _key(key: Any, index: int, item: dict[str, Any]) -> str:
-    for name in () if callable(key) else _names_of(key):
+    names = None if callable(key) else _names_of(key)
+    if names == []:
+        raise ValueError("key=... names no input; give at least one, or leave it out.")
+    for name in names or ():
         if name not in item:
             hint = did_you_mean(name, item) or f"The inputs are {', '.join(map(repr, item))}."
             raise ValueError(f"key={key!r} names no input of item {index}. {hint}")
@@ -755,7 +758,16 @@ def _key(key: Any, index: int, item: dict[str, Any]) -> str:
     if not isinstance(found, (str, int)):
         what = "each must" if isinstance(found, list) and not callable(key) else "it must"
         raise ValueError(f"key=... gives {found!r} for item {index}; {what} be a text or an int.")
-    return str(found)
+    return _key_text(found)
+
+
+def _key_text(found: str | int) -> str:
+    """Return a key as it is stored: as JSON if it has half of a surrogate pair, for which no store has bytes.
+
+    Such are the names of files that are not UTF-8.
+    """
+    text = str(found)
+    return json.dumps(text) if any("\ud800" <= sign <= "\udfff" for sign in text) else text
 
 
 def _status(map_run: MapRun, others: Collection[WorkflowStatus]) -> WorkflowStatus:

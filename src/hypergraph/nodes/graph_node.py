@@ -177,6 +177,9 @@ class GraphNode(Frozen, HyperNode):
         if not params:
             raise ValueError(f"map_over on {self.name!r} needs at least one parameter.")
         for param in params:
+            if isinstance(param, list | tuple):  # as runner.map takes them
+                names = ", ".join(map(repr, param)) or '"name"'
+                raise ValueError(f"map_over takes names one by one, not a list: map_over({names}).")
             if param not in self.inputs:
                 hint = did_you_mean(param, self.inputs) or f"Inputs: {self.inputs}"
                 raise ValueError(f"{param!r} is not an input of {self.name!r}. {hint}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import sys
 from datetime import UTC
-from decimal import Decimal
+from decimal import Decimal, getcontext
 from typing import Any
 
 from hypergraph.values.libraries import installed
@@ -109,11 +109,14 @@ def _about(column: Any) -> tuple[str, str]:
             ignored = ', na_action="ignore"' if "NoneType" in types else ""
             return "has objects of Decimal of several scales", f"store column.map({cell}{ignored})"
         what = f"has objects of {', '.join(types[:_TYPES])}{', ...' if len(types) > _TYPES else ''}"
-        return what, next((do for known, do in _INSTEAD_OF_OBJECTS if known.issuperset(types)), _AS_LIST)
+        kinds = {_kind_of_cell(cell) for cell in column}
+        return what, next((do for known, do in _INSTEAD_OF_OBJECTS if known >= kinds), _AS_LIST)
     if "Sparse" in str(kind):
         return "is sparse", "store column.sparse.to_dense()"
     if type(kind).__name__ == "ArrowDtype":  # pandas does not find every one of them by its name
         return "of ArrowDtype cannot be stored", "store the table of Arrow: pyarrow.Table.from_pandas(frame)"
+    if getattr(kind, "byteorder", "=") in ("<", ">"):  # that of this machine is "="
+        return "has another byte order", 'store column.astype(column.dtype.newbyteorder("="))'
     parts = getattr(kind, "categories", None)
     inner = "" if parts is None else f" with {type(parts.dtype).__name__}"
     return f"of {type(kind).__name__}{inner} cannot be stored", "store column.astype(str)"
@@ -125,16 +128,29 @@ def _decimal_places(column: Any) -> int | None:
     if not all(type(cell) is Decimal and cell.is_finite() for cell in cells):
         return None
     scales = {int(cell.as_tuple().exponent) for cell in cells}
-    return max(0, -min(scales)) if len(scales) > 1 else None
+    places = max(0, -min(scales, default=0))
+    has_room = all(cell.adjusted() + places < getcontext().prec for cell in cells)  # else quantize() raises
+    return places if len(scales) > 1 and has_room else None
+
+
+def _kind_of_cell(cell: Any) -> str:
+    """Return the name of the type of a cell; NaN is no number here, and what has over 64 bits has no type."""
+    if type(cell) is float and cell != cell:  # noqa: PLR0124 - NaN differs from itself
+        return "NaN"
+    return "" if type(cell) is int and cell.bit_length() > _BITS else type(cell).__name__
 
 
 _TYPES = 4  # that a message names
-_EMPTY = frozenset({"NoneType", "float", "NAType", "NaTType"})  # float is for NaN
+_BITS = 63  # without the sign
+_EMPTY = frozenset({"NoneType", "NaN", "NAType", "NaTType"})
 _AS_LIST = "store its values as a list: column.tolist(), or column.astype(str)"
 _INSTEAD_OF_OBJECTS = (  # what a column of these types is stored as
     (_EMPTY | {"str"}, 'store column.astype("string")'),
     (_EMPTY | {"bool"}, 'store column.astype("boolean")'),
-    (_EMPTY | {"int"}, 'store column.astype("Int64")'),
+    (_EMPTY - {"NaTType"} | {"int"}, 'store column.astype("Int64")'),
+    (_EMPTY - {"NaTType"} | {"int", "float"}, 'store column.astype("Float64")'),
+    (_EMPTY | {"Timestamp"}, "store pandas.to_datetime(column)"),
+    (_EMPTY | {"Timedelta"}, "store pandas.to_timedelta(column)"),
     (_EMPTY | {"Decimal"}, "store column.map(str), or its values as a list: column.tolist()"),
     (_EMPTY | {"list", "tuple", "dict", "set"}, "store its values as a list: column.tolist()"),
 )
@@ -369,6 +385,7 @@ def _is_same(kind: str, value: Any, copy: Any, data: memoryview | None = None) -
     if kind == "polars":
         return bool(value.schema == copy.schema and value.equals(copy, null_equal=True))
     pandas = sys.modules["pandas"]
+    value, copy = _with_plain_levels(value), _with_plain_levels(copy)
     try:
         pandas.testing.assert_frame_equal(
             value, copy, check_exact=True, check_freq=True, check_index_type=True, check_column_type=True
@@ -380,6 +397,24 @@ def _is_same(kind: str, value: Any, copy: Any, data: memoryview | None = None) -
         for ours, theirs in zip(_objects_of(value), _objects_of(copy), strict=True)
         for a, b in zip(ours, theirs, strict=True)
     )
+
+
+def _with_plain_levels(frame: Any) -> Any:
+    """Return the data frame with numbers in place of the ranges among the levels of its axes.
+
+    pandas keeps counted rows as a range, such as those that concat(keys=...) and stack() put below another
+    level. Arrow writes the numbers. Nothing that is asked of a level tells one from the other.
+    """
+    index = sys.modules["pandas"].Index
+    for name in ("index", "columns"):
+        axis = getattr(frame, name)
+        levels = getattr(axis, "levels", ())
+        ranges = [place for place, level in enumerate(levels) if type(level).__name__ == "RangeIndex"]
+        if ranges:
+            plain = [index(levels[place].to_numpy()) for place in ranges]
+            frame = frame.copy(deep=False)
+            setattr(frame, name, axis.set_levels(plain, level=ranges, verify_integrity=False))
+    return frame
 
 
 def _objects_of(frame: Any) -> list[Any]:
