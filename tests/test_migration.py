@@ -293,6 +293,7 @@ def test_new_nodes_run_after_the_move(store: Any) -> None:
 
 def test_values_of_older_versions_move_or_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(REGISTERED, "_named", dict(REGISTERED._named))
+    monkeypatch.setattr(REGISTERED, "_former", dict(REGISTERED._former))
 
     def made(**fields: Any) -> Any:
         cls = make_dataclass("Price", fields.items())
@@ -522,6 +523,7 @@ def test_the_command_says_what_it_would_do_and_does_it(cli: Cli) -> None:
 
 def test_a_dry_run_tells_of_the_completed_items_of_an_unfinished_map(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(REGISTERED, "_named", dict(REGISTERED._named))
+    monkeypatch.setattr(REGISTERED, "_former", dict(REGISTERED._former))
     calls: list[str] = []
     made: list[Any] = []
 
