@@ -380,7 +380,7 @@ class Walk:
         found = list(self._deviations(admission, stored, path, in_open_map))
         coming = self.known.pop("next", ())
         inside = list(self._inside(graph, workflow_id, path, about))
-        asks, answered = _asking(self.store, stored, path, inside)
+        asks, answered = _asking(self.store, admission.graph, stored, path, inside)
         own = Replayed(
             about.workflow_id,
             about.status,
@@ -618,13 +618,15 @@ def _place(found: Deviation) -> tuple[int, int]:
 
 
 def _asking(
-    store: Checkpointer, stored: Stored, path: str, inside: Sequence[Replayed]
+    store: Checkpointer, graph: Graph, stored: Stored, path: str, inside: Sequence[Replayed]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the nodes that wait, and those that run: their answer or signal is there, or their time came."""
     asks, answered = [], []
     waiting = [name for each in inside for name in each.asks]
     going = [name for each in inside for name in each.runs_next]
     for record in stored.waiting:
+        if record.node_name not in graph.nodes:
+            continue
         name = path + record.node_name
         waits, goes = (any(other.startswith(f"{name}/") for other in names) for names in (waiting, going))
         if record.answer is not None or (not waits and _is_due(store, record)):
