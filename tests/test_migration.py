@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import make_dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from support.cli import Cli
 from support.running import OnAsync, OnSync
 
-from hypergraph import FunctionNode, Graph, InterruptNode, SyncRunner, node
+from hypergraph import FunctionNode, Graph, InterruptNode, SyncRunner, node, pause_for, receive
 from hypergraph.checkpointers import (
     AesGcmCodec,
     CheckpointPolicy,
@@ -26,8 +27,14 @@ from hypergraph.checkpointers import (
     register,
 )
 from hypergraph.cli.targets import graph_at
-from hypergraph.exceptions import GraphVersionError, SchemaTooNewError, WorkflowNotFoundError
+from hypergraph.exceptions import (
+    GraphVersionError,
+    InvalidAnswerError,
+    SchemaTooNewError,
+    WorkflowNotFoundError,
+)
 from hypergraph.migration import Migrated, MigrationReport, migrate
+from hypergraph.testing import FakeClock, replay
 from hypergraph.values.classes import REGISTERED
 
 
@@ -293,6 +300,7 @@ def test_new_nodes_run_after_the_move(store: Any) -> None:
 
 def test_values_of_older_versions_move_or_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(REGISTERED, "_named", dict(REGISTERED._named))
+    monkeypatch.setattr(REGISTERED, "_former", dict(REGISTERED._former))
 
     def made(**fields: Any) -> Any:
         cls = make_dataclass("Price", fields.items())
@@ -522,6 +530,7 @@ def test_the_command_says_what_it_would_do_and_does_it(cli: Cli) -> None:
 
 def test_a_dry_run_tells_of_the_completed_items_of_an_unfinished_map(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(REGISTERED, "_named", dict(REGISTERED._named))
+    monkeypatch.setattr(REGISTERED, "_former", dict(REGISTERED._former))
     calls: list[str] = []
     made: list[Any] = []
 
@@ -638,7 +647,7 @@ def test_results_of_completed_items_are_compared_with_types_of_today(is_inside: 
     else:
         runner.map(program("1", price), order=["a", "b"], map_over="order", **call)
     (refused,) = migrate(store, program("2", price_today), accept=True).refused
-    assert "the stored value cents is 7, of type int" in (refused.reason or "")
+    assert "the stored value cents is of type int" in (refused.reason or "")
 
 
 def failing_once() -> Callable[..., int]:
@@ -731,3 +740,124 @@ def test_every_new_node_that_a_run_comes_to_is_named() -> None:
     store = MemoryCheckpointer()
     SyncRunner(checkpointer=store).run(program("1"), topic="tea", workflow_id="w")
     assert only(migrate(store, program("2"))).added == ("clean", "count")
+
+
+def test_what_is_due_runs_on_and_does_not_wait() -> None:
+    """An answer, a signal or a time that has come: the report says what a resume runs."""
+
+    def graph(version: str) -> Graph:
+        nodes = [
+            receive("payment", str, timeout=timedelta(days=3), default="card on file"),
+            pause_for("later", timedelta(days=3), wait_for="payment"),
+            FunctionNode(lambda payment, later: payment, "charge", "receipt"),
+        ]
+        return Graph([Graph(nodes, name="inner").as_node()], name="paying", version=version)
+
+    def flat(version: str) -> Graph:
+        return Graph(list(graph(version).nodes["inner"].graph.iter_nodes()), name="paying", version=version)
+
+    for made, path in ((graph, "inner/"), (flat, "")):
+        store = MemoryCheckpointer()
+        runner = SyncRunner(checkpointer=store)
+
+        def said(workflow_id: str, store: Any = store, made: Any = made) -> tuple[Any, Any, str]:
+            (run,) = migrate(store, made("2"), [workflow_id], dry_run=True).runs
+            (walked,) = replay(store, made("1"), [workflow_id]).runs
+            assert (run.asks, run.runs_next) == (walked.asks, walked.runs_next)
+            return run.asks, run.runs_next, run.text.partition(";")[0]
+
+        with FakeClock() as clock:
+            for name in ("waits", "sent", "late"):
+                runner.run(made("1"), workflow_id=name)
+            store.send("sent", "payment", "card 1")
+            waits = {f"{path}payment", *(["inner"] if path else [])}
+            assert (set(said("waits")[0]), said("waits")[1]) == (waits, ())
+            assert not said("sent")[0]
+            assert f"{path}payment" in said("sent")[1]
+            runner.run(made("1"), workflow_id="sent")
+            assert f"{path}later" in said("sent")[0]
+            clock.jump(timedelta(days=4))
+            assert not said("late")[0]
+            assert f"{path}payment" in said("late")[1]
+            assert said("late")[2].startswith("runs ")
+            assert not said("sent")[0]
+            assert f"{path}later" in said("sent")[1]
+
+
+def test_refusals_of_answers_and_signals_have_the_names_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(REGISTERED, "_named", dict(REGISTERED._named))
+    monkeypatch.setattr(REGISTERED, "_former", dict(REGISTERED._former))
+
+    def of(**fields: Any) -> Any:
+        cls = make_dataclass("Rate", fields.items())
+        cls.__module__ = __name__
+        return cls
+
+    def shop(rate: Any, asks: str, pays: str, **options: Any) -> Graph:
+        inside = {"formerly": {"rate": asks}} if options else {}
+        nodes = [
+            InterruptNode(lambda n: None, "ask", asks, answer=rate),
+            FunctionNode(measure_rate, "cost", "cost"),
+        ]
+        nodes[1] = nodes[1].with_inputs(rate=asks)
+        one = (
+            Graph(nodes, name="one", **inside).as_node(name="each" if not options else "every").map_over("n")
+        )
+        last = FunctionNode(lambda cost, pay: "done", "done", "done").with_inputs(pay=pays)
+        return Graph([one, receive(pays, rate, wait_for="cost"), last], name="shop", **options)
+
+    def measure_rate(rate: Any) -> int:
+        return 1
+
+    old, new = of(euros=float), of(cents=int)
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    for name in ("answered", "sent"):
+        runner.run(shop(old, "rate", "pay"), n=[1], workflow_id=name)
+    store.answer("answered", "each.item-0.rate", {"euros": 5})
+    store.send("sent", "pay", {"euros": 7})
+    today = shop(new, "tariff", "payment", version="2", formerly={"each": "every", "pay": "payment"})
+    answered, sent = migrate(store, today).runs
+    assert answered.reason is not None
+    assert sent.outcome == "moves"
+    assert "'every.item-0.tariff.cents' is missing; given: 'euros'" in answered.reason
+    assert "node 'every/item-0/ask' asks for Rate now" in answered.reason
+    with pytest.raises(
+        InvalidAnswerError, match=r"^'payment.cents' is missing.*run\(graph, payment=\.\.\.\)"
+    ):
+        runner.run(today, {"every.item-0.tariff": new(5)}, workflow_id="sent")
+    assert runner.run(today, payment=new(9), workflow_id="sent")["done"] == "done"
+
+
+def test_values_of_another_type_are_one_row_whatever_they_are() -> None:
+    def of(price: Any, version: str) -> Graph:
+        ask_for = InterruptNode(lambda price: None, "ask", "ok", answer=bool)
+        send = FunctionNode(lambda price, ok: "sent", "send", "sent")
+        return Graph([FunctionNode(price, "price", "price"), ask_for, send], name="shop", version=version)
+
+    def price(n: int) -> float:
+        return n / 4
+
+    def exact_price(n: int) -> str:
+        return str(n / 4)
+
+    store = MemoryCheckpointer()
+    for n in range(5):
+        SyncRunner(checkpointer=store).run(of(price, "1"), n=n, workflow_id=f"w{n}")
+    report = migrate(store, of(exact_price, "2"), dry_run=True, accept=True)
+    assert {run.text for run in report.runs} == {
+        "the workflow: the stored value price is of type float; node 'price' now declares str."
+    }
+    assert str(report).count("refused  ") == 1
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_a_question_that_is_gone_is_not_among_what_runs_or_waits(is_answered: bool) -> None:
+    store = MemoryCheckpointer()
+    SyncRunner(checkpointer=store).run(essay(), topic="tea", workflow_id="w")
+    if is_answered:
+        store.answer("w", "approved", False)
+    nodes = [each for each in essay().iter_nodes() if each.name != "ask"]
+    nodes[-1] = FunctionNode(lambda draft, approved=True: "out", "publish", "page")
+    (run,) = migrate(store, Graph(nodes, name="essay", version="2"), dry_run=True, accept=True).runs
+    assert (run.outcome, run.asks, run.runs_next) == ("moves", (), ("publish",))

@@ -333,10 +333,10 @@ class _Move:
             raise _Refusal(f"{found.first.cause}{hint}", found.first.node)
         if found.changed and self.code_change == "error":
             raise _Refusal("its code has changed, and its results are recorded", ", ".join(found.changed))
-        refuse_outworn(self.store, named, workflow.id, self.store.questions(workflow.id))
         with noticing_upgrades() as upgraded:
             try:
                 with names_of_today(named):
+                    refuse_outworn(self.store, named, workflow.id, self.store.questions(workflow.id))
                     remade = self._restore(named, workflow)
             except _Refusal as refusal:
                 reason = refusal.reason if named.renaming is None else named.renaming.text(refusal.reason)

@@ -776,6 +776,58 @@ def test_a_removed_node_with_an_effect_is_named_as_removed() -> None:
         today(formerly={"send": None})
 
 
+@POLICIES
+@pytest.mark.parametrize("where", ["beside", "in a graph", "with its graph", "in items", "in a step"])
+def test_a_call_that_was_cut_off_is_not_left_open_by_removing_its_node(policy: Any, where: str) -> None:
+    charged: list[str] = []
+
+    def take(amount: int, by: str = "step") -> str:
+        charged.append(by)
+        if len(charged) == 1:
+            raise KeyboardInterrupt
+        return by
+
+    @node(output_name="amount")
+    def look_up(n: Any) -> Any:
+        return n
+
+    @node(output_name="receipt", repeatable=False)
+    def charge(amount: int) -> str:
+        return take(amount, "charge")
+
+    @node(output_name="receipt")
+    def step(amount: int, ctx: NodeContext) -> str:
+        return ctx.step("take", take, amount, repeatable=False)
+
+    @node(output_name="receipt", repeatable=False)
+    def pay(amount: int) -> str:
+        return take(amount, "pay")
+
+    def shop(paying: Any, **options: Any) -> Graph:
+        if where in ("beside", "in a step"):
+            return Graph([look_up, paying], name="shop", **options)
+        if where == "with its graph":
+            nested = Graph([paying], name=f"till_{paying.name}").as_node()
+            return Graph([look_up, nested], name="shop", **options)
+        nested = Graph([paying], name="till", **options).as_node()
+        inside = nested.map_over("amount") if where == "in items" else nested
+        return Graph([look_up, inside], name="shop")
+
+    begun = step if where == "in a step" else charge
+    gone = f"till_{begun.name}" if where == "with its graph" else begun.name
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    with suppress(KeyboardInterrupt):
+        runner.run(shop(begun), n=[5] if where == "in items" else 5, workflow_id="w")
+    today = shop(pay, formerly={gone: None})
+    with pytest.raises(AmbiguousStepError, match=r"this graph says that it was removed"):
+        runner.run(today, workflow_id="w", code_change=policy)
+    (run,) = migrate(runner.checkpointer, today, dry_run=True, accept=True).refused
+    assert "this graph says that it was removed" in (run.reason or "")
+    with pytest.raises(AmbiguousStepError):
+        runner.run(today, workflow_id="f", fork_from=("w", None))
+    assert len(charged) == 1
+
+
 @pytest.mark.parametrize("output", ["receipt", "payment"])
 @pytest.mark.parametrize("is_cut_off", [True, False], ids=["cut off", "completed"])
 def test_an_inner_step_with_an_effect_is_not_made_in_another_node(output: str, is_cut_off: bool) -> None:

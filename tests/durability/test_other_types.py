@@ -47,11 +47,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*has changed since it was recor
 @pytest.mark.parametrize(
     ("before", "made", "now", "place"),
     [
-        (int, 1, str, "value is 1, of type int; node 'make' now declares str"),
-        (list[int], [1, 2], list[str], r"value\[0\] is 1, of type int"),
-        (dict[str, int], {"a": 1}, dict[str, list[int]], r"value\['a'\] is 1"),
+        (int, 1, str, "value is of type int; node 'make' now declares str"),
+        (list[int], [1, 2], list[str], r"value\[0\] is of type int"),
+        (dict[str, int], {"a": 1}, dict[str, list[int]], r"value\['a'\] is of type int"),
         (tuple[int, int], (1, 2), tuple[int, int, int], "value is"),
-        (int | None, None, int, "value is None, of type NoneType"),
+        (int | None, None, int, "value is of type NoneType"),
     ],
     ids=str,
 )
@@ -134,7 +134,7 @@ def as_model(hint: Any, lines: Any) -> Any:
 @pytest.mark.parametrize("kind", [as_dataclass, as_struct, as_model], ids=lambda kind: kind.__name__)
 def test_a_field_whose_type_has_changed_is_named(kind: Any) -> None:
     before, now = kind(int, list[int]), kind(list[int], list[int])
-    with pytest.raises(ValueUnreadableError, match=r"value\.amount is 5|value does not fit .*amount"):
+    with pytest.raises(ValueUnreadableError, match=r"value\.amount is of type|value does not fit .*amount"):
         resumed(before, before(amount=5, lines=[1]), now)
     wider = kind(int | str, list[int])
     assert resumed(before, before(amount=5, lines=[1]), wider).amount == 5
@@ -171,7 +171,7 @@ def test_an_upgrade_that_gives_a_field_another_type_is_named() -> None:
         runner.run(graph_of(before(5, [1]), before, works=False), x=1, workflow_id="w")
     now = as_dataclass(int, list[int])
     register(now, version=2, upgrade={1: lambda fields: {**fields, "amount": "5"}})
-    with pytest.raises(ValueUnreadableError, match=r"value\.amount is '5', of type str; .* declares int"):
+    with pytest.raises(ValueUnreadableError, match=r"value\.amount is of type str; .*int.\nIt is '5'"):
         runner.run(graph_of(None, now, works=True), workflow_id="w")
     register(now, version=2, upgrade={1: lambda fields: {**fields, "amount": 6}})
     assert runner.run(graph_of(None, now, works=True), workflow_id="w")["out"].amount == 6
@@ -201,7 +201,7 @@ calls: list[str] = []
 
 @pytest.mark.parametrize(
     ("now", "reason"),
-    [((str,), "found.cost is 0, of type int"), ((int, "price"), r"add: register\(Found, version=2")],
+    [((str,), "found.cost is of type int"), ((int, "price"), r"add: register\(Found, version=2")],
 )
 @pytest.mark.parametrize("shape", ["mapped", "nested", "nested map", "map"])
 def test_what_does_not_fit_inside_is_refused_before_anything_is_written(
@@ -280,9 +280,9 @@ class Box(Generic[T]):
             NewType("Money", int),
             5,
             NewType("Money", Decimal),
-            "value is 5, of type int.*now declares Decimal",
+            "value is of type int.*now declares Decimal",
         ),
-        (Box[int], Box(5), Box[Decimal], r"value\.value is 5, of type int"),
+        (Box[int], Box(5), Box[Decimal], r"value\.value is of type int"),
     ],
     ids=["NewType", "generic class"],
 )
@@ -359,7 +359,7 @@ FormAsModel.__qualname__ = "Form"
 
 @pytest.mark.parametrize("now", [FormAsObject, FormAsModel], ids=["dataclass", "pydantic"])
 def test_a_dict_is_not_taken_for_an_object_of_the_class_that_has_its_name_now(now: Any) -> None:
-    with pytest.raises(ValueUnreadableError, match=r"value is \{'x': 1\}, of type dict; .* declares Form"):
+    with pytest.raises(ValueUnreadableError, match=r"value is of type dict; .*Form.\nIt is \{'x': 1\}"):
         resumed(Form, {"x": 1}, now)
 
 
@@ -367,7 +367,7 @@ def test_a_key_that_is_required_by_now_is_missed() -> None:
     some = TypedDict("Some", {"x": int}, total=False)  # noqa: UP013 - of one name
     every = TypedDict("Some", {"x": int})  # noqa: UP013 - of one name
     some.__qualname__ = every.__qualname__ = "Some"
-    with pytest.raises(ValueUnreadableError, match=r"value is \{\}, of type dict"):
+    with pytest.raises(ValueUnreadableError, match=r"value is of type dict"):
         resumed(some, {}, every)
     assert resumed(some, {"x": 1}, every) == {"x": 1}
 

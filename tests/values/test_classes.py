@@ -121,6 +121,7 @@ def back(serializer: Serializer, value: Any) -> Any:
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch):
     monkeypatch.setattr(REGISTERED, "_named", {})
+    monkeypatch.setattr(REGISTERED, "_former", {})
 
 
 # --- with permission -----------------------------------------------------------------------------

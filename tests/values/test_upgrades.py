@@ -1,8 +1,11 @@
 """Versions of registered classes: old stored objects brought to the class of today when they are read."""
 
 import enum
+import importlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, make_dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,6 +16,7 @@ from hypergraph import Graph, SyncRunner, node
 from hypergraph.checkpointers import JsonSerializer, MemoryCheckpointer, SqliteCheckpointer, register
 from hypergraph.checkpointers import Undecodable as Unreadable
 from hypergraph.exceptions import ValueUnreadableError
+from hypergraph.migration import migrate
 from hypergraph.testing import replay
 from hypergraph.values.classes import REGISTERED
 
@@ -22,6 +26,7 @@ JSON = JsonSerializer()
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(REGISTERED, "_named", dict(REGISTERED._named))
+    monkeypatch.setattr(REGISTERED, "_former", dict(REGISTERED._former))
 
 
 def made(name: str, **fields: Any) -> type[Any]:
@@ -213,3 +218,96 @@ def test_a_resume_reads_upgraded_values_and_refuses_what_it_cannot_read(kind: st
     assert runner.run(release(new, False), workflow_id="good")["text"] == "Price(cents=150)"
     assert runner.run(release(new, False), workflow_id="bad")["text"] == "Price(cents=150)"
     assert replay(store, release(new, False)).ok
+
+
+# --- two releases in one process -----------------------------------------------------------------
+
+OCTOBER = """
+from dataclasses import dataclass
+from typing import Any
+from hypergraph import Graph, interrupt, node
+
+@dataclass
+class Fare:
+    amount: float  # euros
+
+@node(output_name="price")
+def look_up(item: str) -> Any:
+    return Fare(3.0)
+
+@interrupt("ok")
+def ask(item: str) -> bool | None:
+    return None
+
+@node(output_name="paid")
+def pay(price: Any, ok: bool) -> str:
+    return f"{price.amount} euros"
+
+shop = Graph([look_up, ask, pay], name="shop", version="10")
+"""
+NOVEMBER = """
+import october
+from dataclasses import dataclass
+from typing import Any
+from hypergraph import Graph, interrupt, node
+from hypergraph.checkpointers import register
+
+@dataclass
+class Fare:
+    amount: float  # cents
+
+register(Fare, version=2, formerly=["october:Fare"], upgrade={1: lambda old: {"amount": 100 * old["amount"]}})
+
+@node(output_name="paid")
+def pay(price: Any, ok: bool) -> str:
+    return f"{price.amount} cents"
+
+shop = Graph([october.look_up, october.ask, pay], name="shop", version="11")
+"""
+
+
+@pytest.fixture
+def releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    """Return the modules of two releases, which a worker may have at the same time."""
+    for name, code in (("october", OCTOBER), ("november", NOVEMBER)):
+        (tmp_path / f"{name}.py").write_text(code)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    return importlib.import_module("october"), importlib.import_module("november")
+
+
+@pytest.mark.filterwarnings("ignore:.*has changed since")
+def test_each_release_reads_objects_as_its_own_class(releases: tuple[Any, Any]) -> None:
+    october, november = releases
+    runner = SyncRunner(checkpointer=MemoryCheckpointer())
+    for name in ("stays", "moves"):
+        runner.run(october.shop, item="tea", workflow_id=name)
+    assert migrate(runner.checkpointer, november.shop, ["moves"]).ok
+    assert runner.run(october.shop, ok=True, workflow_id="stays")["paid"] == "3.0 euros"
+    assert runner.run(november.shop, ok=True, workflow_id="moves")["paid"] == "300.0 cents"
+
+
+@pytest.mark.parametrize("is_registered", [False, True], ids=["found", "registered"])
+@pytest.mark.parametrize("stored_as", ["october", "__main__"])
+def test_the_class_that_the_code_names_comes_before_the_one_that_followed_it(
+    releases: tuple[Any, Any], is_registered: bool, stored_as: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    october, november = releases
+    if is_registered:
+        register(october.Fare)
+    monkeypatch.setattr(october.Fare, "__module__", stored_as)
+    data = stored([october.Fare(3.0)])
+    monkeypatch.setattr(october.Fare, "__module__", "october")
+    old, new, both = [october.Fare(3.0)], [november.Fare(300.0)], [october.Fare, november.Fare]
+    for annotations, functions, expected in (
+        ([october.Fare], [], old),
+        ([list[october.Fare]], [november.pay.func], old),
+        ([], [october.pay.func], old),
+        ([november.Fare], [], new),
+        ([november.Fare], [october.pay.func], new),
+        ([], [november.pay.func], new),
+        (both, [], new),
+        ([], [], new),
+    ):
+        found = JSON.with_types(annotations, functions).deserialize(data)
+        assert found == expected, (annotations, functions)

@@ -739,11 +739,12 @@ def refuse_other_version_of_fields(workflow: Workflow, key: str, value: Any, dec
 
 
 def _of_other_type(workflow: Workflow, node_name: str, name: str, found: Misfit) -> ValueUnreadableError:
+    """Return the error for a value that does not fit; its first line is the same for many runs."""
     if found.reason:
         problem = f"does not fit {type(found.value).__qualname__} of node {node_name!r}: {found.reason}"
     else:
-        was = f"{preview(found.value)}, of type {type(found.value).__name__}"
-        problem = f"is {was}; node {node_name!r} now declares {type_text(found.declared)}"
+        was = f"is of type {type(found.value).__name__}"
+        problem = f"{was}; node {node_name!r} now declares {type_text(found.declared)}"
     nodes = (workflow.graph or {}).get("nodes", ())
     is_made = any(name in node["outputs"] for node in nodes)
     has_class = found.reason or "." in found.place or type(found.value).__module__ != "builtins"
@@ -752,6 +753,7 @@ def _of_other_type(workflow: Workflow, node_name: str, name: str, found: Misfit)
     ways += ['make it again with code_change="rerun"'] if is_made else []
     return ValueUnreadableError(
         f"Workflow {workflow.id!r}: the stored value {name + found.place} {problem}.\n"
+        f"{'' if found.reason else f'It is {preview(found.value)}. '}"
         f"How to fix: {', '.join(ways[:-1])}, or {ways[-1]}.",
         workflow_id=workflow.id,
         name=name,

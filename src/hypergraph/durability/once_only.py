@@ -240,8 +240,9 @@ def refuse_repetition(
     """Refuse a graph that may have an effect again, at another place than the one that a history names.
 
     Its node was renamed, in most cases, was moved into or out of a nested graph, or became one. New nodes
-    that new values run `anew` do not repeat it. Nested graphs that run `again` are looked into although they
-    have a result. A fork repeats what has begun after the superstep that it starts from.
+    that new values run `anew` do not repeat it. A node that the graph says was removed must not have left a
+    call open: that would stay so. Nested graphs that run `again` are looked into although they have a result.
+    A fork repeats what has begun after the superstep that it starts from.
 
     Raises:
         AmbiguousStepError: it has begun, and has left no result.
@@ -259,6 +260,9 @@ def refuse_repetition(
         rivals = [each for each in makers if each.name != name and each.makes.intersection(_outputs(known))]
         others = [each for each in makers if each.name != name]
         is_turned = node is not None and has_turned(node, known, before[name])
+        if name in graph.removed and upto is None:  # of a fork, `refuse_open` knows what it copies
+            for effect in open_effects_in(store, workflow, [name]):
+                raise _without(graph, workflow, effect, "this graph says that it was removed")
         is_left_out = name in graph.removed or (begun is not None and name not in begun)
         may_move = node is not None and not is_turned and _may_move(node, name in once)
         if is_left_out or not (node is None or is_turned or others or may_move):

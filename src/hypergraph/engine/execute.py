@@ -557,7 +557,7 @@ async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> An
         answers = tuple(map(run.take_answer, outputs))
         if not given or run.journal is None or run.journal.asks_the_same(step):
             outcome.given = given
-            answers = _typed(step, answers)
+            answers = _typed(run, step, answers)
             return answers[0] if step.output is not None else answers
     before = _asked_before(run, step)
     if isinstance(step.node, TimerNode):
@@ -567,7 +567,7 @@ async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> An
         sent = await run.context.kernel.settle(take)
         if sent is not None:
             outcome.given, outcome.answered_by = True, sent.by
-            return _typed(step, (sent.value,))[0]
+            return _typed(run, step, (sent.value,))[0]
     if before is not None and before.due is not None and before.due <= now():
         answers = await _after_deadline(run, step, outcome, before)
         return answers[0] if step.output is not None else answers
@@ -578,7 +578,7 @@ async def _ask(run: Run, step: Step, superstep: int, outcome: StepOutcome) -> An
     raise PauseExecution(_question(run, step, before))
 
 
-def _typed(step: Step, given: tuple[Any, ...]) -> tuple[Any, ...]:
+def _typed(run: Run, step: Step, given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return answers as their declared types; what a call gives was compared with them before.
 
     Raises InvalidAnswerError for one that is stored, and was given when the code asked for another type.
@@ -586,11 +586,12 @@ def _typed(step: Step, given: tuple[Any, ...]) -> tuple[Any, ...]:
     try:
         return step.node.as_answers(given)  # type: ignore[no-any-return]  # of an InterruptNode
     except InvalidAnswerError as error:
-        text = (
-            f"{error}. It is stored, and was given for another type than node {step.name!r} asks for now. "
-            f"Pass one of that type: run(graph, {error.key}=...)."
-        )
-        raise InvalidAnswerError(text, key=error.key, field=error.field) from None
+        text = f"{error}. It is stored, and was given for another type than node {step.name!r} asks for now."
+        key, names = error.key, run.admission.graph.renaming
+        if names is not None:
+            text, key = names.text(text), names.value(key)
+        text += f" Pass one of that type: run(graph, {key}=...)."
+        raise InvalidAnswerError(text, key=key, field=error.field) from None
 
 
 def _asked_before(run: Run, step: Step) -> PauseInfo | None:

@@ -209,10 +209,17 @@ class Renaming:
             name = quoted[2]
             if quoted[1] or name in here:
                 return quoted[0]
-            other = self.value(name)
+            other = self._value_or_field(name)
             return f"'{self.node(name) if other == name else other}'"
 
         return _QUOTED.sub(today, text)
+
+    def _value_or_field(self, name: str) -> str:
+        """Return today's name of a value, or of a field of one, such as "order.amount"."""
+        parts = name.split(".")
+        cuts = range(len(parts), 0, -1)
+        found = [[*self.value(".".join(parts[:cut])).split("."), *parts[cut:]] for cut in cuts]
+        return ".".join(max(found, key=lambda other: sum(map(str.__ne__, parts, other))))
 
     def _walked(self, path: Iterable[str]) -> tuple[list[str], Renaming]:
         """Return a path of nodes under the other names, and the renaming at its end."""

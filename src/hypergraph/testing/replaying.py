@@ -15,6 +15,7 @@ from typing import Any, Literal
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer
 from hypergraph.checkpointers.analysis import same
 from hypergraph.checkpointers.history import History
+from hypergraph.checkpointers.questions import has_signal, is_due
 from hypergraph.checkpointers.records import StepRecord, Workflow
 from hypergraph.checkpointers.sql.columns import NONSENSE, corrupt
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
@@ -379,7 +380,7 @@ class Walk:
         found = list(self._deviations(admission, stored, path, in_open_map))
         coming = self.known.pop("next", ())
         inside = list(self._inside(graph, workflow_id, path, about))
-        asks, answered = _asking(stored, path, inside)
+        asks, answered = _asking(self.store, admission.graph, stored, path, inside)
         own = Replayed(
             about.workflow_id,
             about.status,
@@ -616,19 +617,27 @@ def _place(found: Deviation) -> tuple[int, int]:
     return (-1 if found.superstep is None else found.superstep, kinds.index(found.kind))
 
 
-def _asking(stored: Stored, path: str, inside: Sequence[Replayed]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the nodes that wait for an answer, and those that run because theirs is stored."""
+def _asking(
+    store: Checkpointer, graph: Graph, stored: Stored, path: str, inside: Sequence[Replayed]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the nodes that wait, and those that run: their answer or signal is there, or their time came."""
     asks, answered = [], []
     waiting = [name for each in inside for name in each.asks]
     going = [name for each in inside for name in each.runs_next]
     for record in stored.waiting:
+        if record.node_name not in graph.nodes:
+            continue
         name = path + record.node_name
         waits, goes = (any(other.startswith(f"{name}/") for other in names) for names in (waiting, going))
-        if record.answer is not None:
+        if record.answer is not None or (not waits and _is_due(store, record)):
             answered.append(name)
         elif waits or not goes:  # a nested graph continues once nothing in it waits
             asks.append(name)
     return tuple(asks), tuple(answered)
+
+
+def _is_due(store: Checkpointer, record: StepRecord) -> bool:
+    return has_signal(store, record) or (record.pause is not None and is_due(record.pause))
 
 
 def _first_of(found: Sequence[Replayed], about: Replayed) -> Replayed:

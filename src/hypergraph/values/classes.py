@@ -405,6 +405,17 @@ class Scope:
                     return value
         return None
 
+    def holds(self, cls: type[Any]) -> bool:
+        """Say whether a module or a closure of the functions has a class; their packages do not count."""
+        if self._packages is None:
+            self._packages = self._read()
+        if cls in self._held.values():
+            return True
+        first = cls.__qualname__.partition(".")[0]
+        here = (one for names in self._modules.values() for one in list(names.values()))
+        outer = getattr(sys.modules.get(cls.__module__), first, None)
+        return any(one is cls or (isinstance(one, type) and one is outer) for one in here)
+
     def names_for(self, qualname: str) -> set[str]:
         """Return the names of classes with this qualified name, in closures and modules of the functions."""
         if self._packages is None:
@@ -504,16 +515,38 @@ def find_class(classes: Iterable[Classes], name: str) -> type[Any] | None:
     found under the name of the other, if a single known class has its qualified name.
     """
     known = tuple(classes)
-    if exact := next(filter(None, (some.find(name) for some in known)), None):
+    if exact := _named_so(known, name):
         return exact
     module, _, qualname = name.partition(":")
     if "<" in qualname or not (module == _MAIN or _is_script(module)):
         return None
-    found = {cls for some in known for other in some.names_for(qualname) if (cls := some.find(other))}
+    names = {other for some in known for other in some.names_for(qualname)}
+    found = {cls for other in names if (cls := _named_so(known, other))}
+    read = {name_of(cls) for cls in found}  # what has come after one of these is not what is stored
+    found = {cls for cls in found if not read & REGISTERED.former_names_of(cls) - {name_of(cls)}}
     if len(found) != 1:
         return None
     (only,) = found
     return only if _MAIN in (module, only.__module__) else None
+
+
+def _named_so(known: Iterable[Classes], name: str) -> type[Any] | None:
+    """Return the class of exactly this name, or the one that has followed it.
+
+    Two releases may be loaded at once, of which the newer one has a class that was called like one of the
+    older one. The code that reads an object decides: it gets its own class if that is nearer to it.
+    """
+    later = REGISTERED.follower(name)
+    if later is None:
+        return REGISTERED.versioned(name) or next(filter(None, (some.find(name) for some in known)), None)
+    for some in known:
+        if some is not REGISTERED:
+            own = some.find(name)
+            if own is not None and some.nearness(own) > some.nearness(later):
+                return own
+            if some.nearness(later):
+                break
+    return later
 
 
 class Classes:
@@ -521,6 +554,7 @@ class Classes:
 
     def __init__(self, annotations: Iterable[Any] = (), functions: Iterable[Any] = ()) -> None:
         self._named: dict[str, type[Any]] = {}
+        self._former: dict[str, type[Any]] = {}  # by names that they had before
         self._known: set[type[Any]] = set()  # classes that `find` returns
         self._scope = Scope(functions)
         for annotation in annotations:
@@ -528,9 +562,9 @@ class Classes:
                 self.add(cls)
 
     def add(self, cls: type[Any], names: Iterable[str] = ()) -> None:
-        """Make a class known under its name and further names."""
-        for name in (name_of(cls), *names):
-            self._named[name] = cls
+        """Make a class known under its name and former ones."""
+        self._named[name_of(cls)] = cls
+        self._former.update(dict.fromkeys(names, cls))
 
     def knows(self, cls: type[Any]) -> bool:
         """Return whether objects of this class can be read back; of two with one name, the newer counts."""
@@ -557,13 +591,29 @@ class Classes:
                     seen.update(fresh)
                     for cls in fresh:
                         self._named.setdefault(name_of(cls), cls)
-        return self._named.get(name) or self._scope.find(name) or self._subclass(name)
+        found = self._named.get(name) or self._former.get(name)
+        return found or self._scope.find(name) or self._subclass(name)
 
     def names_for(self, qualname: str) -> set[str]:
         """Return the names of the known classes with this qualified name, whatever their module."""
         below = {name_of(cls) for cls in self._subclasses() if cls.__qualname__ == qualname and kind_of(cls)}
-        named = {name for name in self._named if name.partition(":")[2] == qualname}
+        named = {name for name in (*self._named, *self._former) if name.partition(":")[2] == qualname}
         return below | named | self._scope.names_for(qualname)
+
+    def follower(self, name: str) -> type[Any] | None:
+        """Return the class that had this name before, None if no other one had it."""
+        found = self._former.get(name)
+        return None if found is None or name_of(found) == name else found
+
+    def former_names_of(self, cls: type[Any]) -> set[str]:
+        """Return the names that a class had before."""
+        return {name for name, found in self._former.items() if found is cls}
+
+    def nearness(self, cls: type[Any]) -> int:
+        """Say how near a class is: 2 if annotations name it, 1 if a module of the functions does, else 0."""
+        if self.find(name_of(cls)) is not cls:
+            return 0
+        return 2 if self._named.get(name_of(cls)) is cls else int(self._scope.holds(cls))
 
     def versioned(self, name: str) -> type[Any] | None:
         """Return the class of this name if it was registered with a version, which says how to read it."""

@@ -19,7 +19,6 @@ from typing import Any, cast
 from hypergraph.exceptions import safe_text
 from hypergraph.values import arrays, frames, tags
 from hypergraph.values.classes import (
-    REGISTERED,
     Classes,
     OtherFieldsError,
     find_class,
@@ -372,7 +371,7 @@ class Reader:
         if self._classes is None:
             raise ValueError(f"an object of {name}; objects are not built for viewing")
         if name not in self._found:
-            self._found[name] = REGISTERED.versioned(name) or find_class(self._classes, name)
+            self._found[name] = find_class(self._classes, name)
         cls = self._found[name]
         kind = kind_of(cls) if cls else None
         if kind is None:
