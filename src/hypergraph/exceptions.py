@@ -15,7 +15,7 @@
     ├── CancellationError         run that was asked to stop         .node_name .values .cause .was_executing
     │   └── RunTimeoutError       run beyond its timeout             .timeout
     ├── RemoteError               failure in a worker                .type_name .text .traceback
-    ├── WorkerLostError           worker that died during a call     .node_name .is_final
+    ├── WorkerLostError           worker that died during a call     .node_name .is_final .had_begun
     ├── NotPicklableError         value that cannot be sent          .node_name .name
     └── CheckpointError           failure of a store
         ├── StoreError            .location
@@ -387,7 +387,7 @@ class RemoteError(HypergraphError):
 
 
 class WorkerLostError(HypergraphError):
-    """A worker died during the call of a node; the outcome of the call is unknown."""
+    """A worker died during the call of a node, whose outcome is unknown, or before the call began."""
 
     def __init__(
         self,
@@ -396,11 +396,13 @@ class WorkerLostError(HypergraphError):
         node_name: str = "",
         is_final: bool = False,
         is_broken: bool = False,
+        had_begun: bool = True,
     ) -> None:
         super().__init__(message)
         self.node_name = node_name  # the node
         self.is_final = is_final  # whether the executor would lose another call too
         self.is_broken = is_broken  # whether the executor takes no more calls of any node
+        self.had_begun = had_begun  # False if the function was not called, as far as the executor tells
 
 
 class NotPicklableError(HypergraphError, TypeError):

@@ -65,6 +65,22 @@ def test_what_was_finished_before_the_pool_broke_is_kept(kind, notes):
     assert notes.read_text() == "xx"
 
 
+def test_of_all_items_that_a_broken_pool_fails_the_error_tells_which_was_called(kind, notes):
+    graph = Graph([away.die_always], name="one")
+    paths = [str(notes.with_name(f"notes{number}")) for number in range(8)]
+    with forked(1) as executor:
+        results = kind(executor=executor).map(graph, notes=paths, map_over="notes", error_handling="continue")
+    errors = [result.error for result in results]
+    assert all(isinstance(error, WorkerLostError) for error in errors)
+    assert (
+        [error.had_begun for error in errors]
+        == [Path(path).exists() for path in paths]
+        == [True] + 7 * [False]
+    )
+    assert "The worker that called node 'die' died" in str(errors[0])
+    assert "Node 'die' was not called" in str(errors[1])
+
+
 def test_a_pool_that_breaks_fails_a_mapped_graph_that_goes_on_after_failed_items(kind, notes):
     store = MemoryCheckpointer()
     one = Graph([away.die_at_first], name="one").as_node(name="each").with_inputs(notes="paths")

@@ -58,7 +58,9 @@ _LOST_WORKER_ERRORS = {
 }
 
 
-def lost_worker_of(error: Exception, executor: Executor, path: str) -> WorkerLostError | None:
+def lost_worker_of(
+    error: Exception, executor: Executor, path: str, *, had_begun: bool
+) -> WorkerLostError | None:
     """Return the error to raise if an executor's error means that a worker died, else None."""
     names = {kind.__name__ for kind in type(error).__mro__}
     if not (isinstance(error, BrokenExecutor | CancelledError) or _LOST_WORKER_ERRORS & names):
@@ -73,13 +75,17 @@ def lost_worker_of(error: Exception, executor: Executor, path: str) -> WorkerLos
         )
     # Dask raises KilledWorker only after several retries of its own.
     is_final = stays_broken or "KilledWorker" in names
-    return worker_lost(path, reason, is_final=is_final, is_broken=stays_broken)
+    return worker_lost(path, reason, is_final=is_final, is_broken=stays_broken, had_begun=had_begun)
 
 
-def worker_lost(path: str, reason: str, *, is_final: bool, is_broken: bool = False) -> WorkerLostError:
-    """Return the error for a call whose worker died."""
-    text = f"The worker that called node {path!r} died: {reason}"
-    return WorkerLostError(text, node_name=path, is_final=is_final, is_broken=is_broken)
+def worker_lost(
+    path: str, reason: str, *, is_final: bool, is_broken: bool = False, had_begun: bool = True
+) -> WorkerLostError:
+    """Return the error for a call whose worker died, or that was lost with the executor before it began."""
+    what = f"The worker that called node {path!r} died" if had_begun else f"Node {path!r} was not called"
+    return WorkerLostError(
+        f"{what}: {reason}", node_name=path, is_final=is_final, is_broken=is_broken, had_begun=had_begun
+    )
 
 
 def usable_executor(executor: Executor) -> Executor:
@@ -273,7 +279,8 @@ class NodeExecutors:
                 watch.spent, reply = found
                 return reply
             except Exception as error:
-                lost = lost_worker_of(error, executor, path)
+                had_begun = mark is None or not mark.give_up()
+                lost = lost_worker_of(error, executor, path, had_begun=had_begun)
                 if lost is None:
                     raise
                 raise lost from error
