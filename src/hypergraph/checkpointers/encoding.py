@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from types import MappingProxyType
@@ -68,8 +69,32 @@ if TYPE_CHECKING:
     from hypergraph.checkpointers.recognised import Recognised
     from hypergraph.values.serializers import Serializer
 
-# By name, node, effect and reason: the workflows that lack the value, in the order of their steps.
-Gaps = dict[tuple[str, str | None, str, str], dict[str, None]]
+
+@dataclass
+class Gaps:
+    """What the items of a map could not store so far, and where the caller has called it."""
+
+    line: tuple[str, int]
+    # By name, node, effect and reason: the workflows that lack the value, in the order of their steps.
+    found: dict[tuple[str, str | None, str, str], dict[str, None]] = field(default_factory=dict)
+
+    def add(self, facts: tuple[str, str | None, str, str], workflow_id: str) -> None:
+        """Note a value that is not stored, and warn of the first of its kind: a map may take hours."""
+        workflows = self.found.setdefault(facts, {})
+        workflows[workflow_id] = None
+        if len(workflows) == 1:
+            self._warn(_text_of_gap(*facts, repr(workflow_id)))
+
+    def end(self) -> None:
+        """Warn once of all that lack what the first one lacks."""
+        for facts, (first, *others) in self.found.items():
+            if others:
+                self._warn(_text_of_gap(*facts, f"{first!r} and {plural(len(others), 'other')}"))
+
+    def _warn(self, text: str) -> None:
+        warnings.warn_explicit(text, UserWarning, *self.line)
+
+
 THRESHOLD = 128 * 1024  # bytes above which a value goes to the artifact store, if there is one
 _PAUSE_FIELDS = tuple(field.name for field in fields(PauseInfo))
 _new_step: Callable[[tuple[Any, ...]], EncodedStep] = partial(tuple.__new__, EncodedStep)
@@ -136,7 +161,7 @@ class Encoding:
         self.look_up: Callable[[str, Payload], Found] | None = None  # what references mean
         self.verifies = False  # whether steps that are read are checked against their seals
         self.recognised: Recognised | None = None  # what the call of this encoding is given again
-        self.gaps: Gaps | None = None  # what its map could not store so far, told when it ends
+        self.gaps: Gaps | None = None  # of the map of this call
         if serializer is not None:
             self._use(serializer)
 
@@ -367,21 +392,11 @@ class Encoding:
         return payload if is_small else self._placed(payload, place)
 
     def _warn_of_gap(self, name: str, place: Place, effect: str, reason: str) -> None:
-        """Warn of a value that is not stored; in a map, when it ends: other items may lack the same."""
+        """Warn of a value that is not stored; in a map also when it ends, if other items lack the same."""
         if self.gaps is None:
             warn_caller(_text_of_gap(name, place.node, effect, reason, repr(place.workflow_id)))
         else:
-            self.gaps.setdefault((name, place.node, effect, reason), {})[place.workflow_id] = None
-
-    def told_gaps(self) -> list[str]:
-        """Return a warning for each kind of value that the map of this call could not store; forget them."""
-        gaps, self.gaps = self.gaps or {}, None
-        found = []
-        for facts, workflows in gaps.items():
-            first, *others = workflows
-            more = f" and {plural(len(others), 'other')}" if others else ""
-            found.append(_text_of_gap(*facts, f"{first!r}{more}"))
-        return found
+            self.gaps.add((name, place.node, effect, reason), place.workflow_id)
 
     def _redacted(self, redact: Redact, name: str, value: Any, place: Place) -> tuple[Any, str]:
         """Return what is stored of a value, and of a changed input the mark that later calls compare."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
+from hypergraph.checkpointers.encoding import Gaps
 from hypergraph.checkpointers.names import check_workflow_id
 from hypergraph.checkpointers.questions import (
     Question,
@@ -103,13 +103,12 @@ class MapRecorder:
         self.kept: set[str] = set()
         self.complete: dict[MapRun, list[Workflow]] = {}  # maps that had nothing to do: their items
         self.opened: set[MapRun] = set()  # maps that have not ended
-        self.line = ("", 0)  # where the caller has called the first of them
 
     def open(self, map_run: MapRun) -> None:
         """Start or resume the history of a map; items of one that completed are looked up, not run."""
         parent = map_run.parent
         if not self.opened:
-            self.line, self.store.encoding.gaps = calling_line(), {}
+            self.store.encoding.gaps = Gaps(calling_line())
         self.opened.add(map_run)
         if parent is not None and not keeps_inside(self.store, parent, map_run.step_name):
             return
@@ -407,12 +406,13 @@ class MapRecorder:
             self.store.backend.release(claim)
 
     def tell_gaps(self, map_run: MapRun) -> None:
-        """Warn of what items could not store, once for all that lack the same, when the last map ends."""
+        """Warn of what other items than the first could not store, when the last map ends."""
         was_open = map_run in self.opened
         self.opened.discard(map_run)
-        if was_open and not self.opened:
-            for text in self.store.encoding.told_gaps():
-                warnings.warn_explicit(text, UserWarning, *self.line)
+        gaps = self.store.encoding.gaps
+        if was_open and not self.opened and gaps is not None:
+            self.store.encoding.gaps = None
+            gaps.end()
 
     def key_of(self, run: Run) -> str | None:
         """Return the key by which an item is matched, None where its position counts."""
