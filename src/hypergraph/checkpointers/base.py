@@ -249,8 +249,10 @@ class Checkpointer:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
         """
         superstep = checked_superstep(superstep)
-        value, found = self.encoding.value, self.backend.read_outputs(workflow_id, upto=superstep)
-        values = {each.name: value(workflow_id, each) for each in found if each.data is not None}
+        values: dict[str, Any] = {}
+        for each in self.backend.read_outputs(workflow_id, upto=superstep):
+            if each.data is not None:
+                values[each.name] = self.encoding.value(workflow_id, each)
         if values:
             return values
 

@@ -405,14 +405,14 @@ def checked_superstep(superstep: Any) -> int | None:
     """
     if superstep is None:
         return None
-    if not isinstance(superstep, int) or isinstance(superstep, bool):
+    if type(superstep) is not int and (not isinstance(superstep, int) or isinstance(superstep, bool)):
         raise TypeError(f"superstep must be an int or None, not {superstep!r}")
     return bounded(superstep)
 
 
 def bounded(number: int) -> int:
     """Return a number that a database takes: this one, or one as far beyond all that are stored."""
-    return max(-_FAR, min(number, _FAR))
+    return number if -_FAR < number < _FAR else max(-_FAR, min(number, _FAR))  # calls cost more
 
 
 def _statuses(given: Status | Iterable[Status] | None) -> frozenset[WorkflowStatus]:
