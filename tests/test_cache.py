@@ -225,6 +225,22 @@ def test_equal_tables_share_a_key_however_they_lie_in_memory(kind: str) -> None:
     assert key_of(frame.index) == key_of(frame.copy().index) != key_of(frame)
 
 
+@pytest.mark.parametrize("order", [["b", "a"], ["b", None, "a"], ["b", "c", "a"]], ids=str)
+def test_the_order_of_a_level_counts(order: list[Any]) -> None:
+    rows = pd.DataFrame({"k": [*"yyxx"], "j": [*"baba"], "v": range(4)})
+    rows = pd.concat([pd.DataFrame({"k": "y", "j": order, "v": 9}), rows])
+    frame = rows.groupby(["k", "j"], sort=False, dropna=False).sum()
+    frame = frame[[label != "c" for label in frame.index.get_level_values("j")]]  # its place is empty
+    by_name = frame.reset_index().set_index(["k", "j"])
+    pd.testing.assert_frame_equal(frame, by_name)
+    assert [*frame.unstack().columns] != [*by_name.unstack().columns]
+    assert key_of(frame) != key_of(by_name)
+    assert key_of(frame.index) != key_of(by_name.index)
+    assert key_of(frame.T) != key_of(by_name.T)
+    for serializer in (JsonSerializer(), MsgpackSerializer()):
+        assert key_of(serializer.deserialize(serializer.serialize(frame))) == key_of(frame)
+
+
 def test_what_stands_under_a_missing_value_does_not_count() -> None:
     mask = np.array([False, True])
     one, two = (pd.arrays.IntegerArray(np.array([1, hidden]), mask) for hidden in (5, 6))

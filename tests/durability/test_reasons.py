@@ -144,6 +144,67 @@ def test_a_run_that_ctrl_c_has_ended_says_so(durable: On, store: Checkpointer) -
     assert store.workflow("w").reason == "KeyboardInterrupt"
 
 
+def test_a_map_that_ctrl_c_has_ended_says_so_until_it_is_resumed(durable: On, store: Checkpointer) -> None:
+    interrupts: list[int] = []
+
+    def interrupted(x: int) -> int:
+        if interrupts and x == 2:
+            interrupts.clear()
+            raise KeyboardInterrupt
+        return x
+
+    graph = Graph([node(output_name="y")(interrupted)], name="g")
+    outer = Graph([graph.as_node(name="each").map_over("x")], name="outer")
+    for call, one in ((durable.map, graph), (durable.run, outer)):
+        interrupts.append(2)
+        options: dict[str, Any] = {"map_over": "x"} if one is graph else {}
+        with pytest.raises(KeyboardInterrupt):
+            call(one, x=[1, 2, 3], workflow_id=one.name, **options)
+        assert store.workflow(str(one.name)).status is WorkflowStatus.STOPPED
+        assert store.workflow(str(one.name)).reason == "KeyboardInterrupt"
+        assert store.workflow("g/item-1").reason is None
+        assert call(one, x=[1, 2, 3], workflow_id=one.name, **options)["y"] == [1, 2, 3]
+        assert store.workflow(str(one.name)).reason is None
+    assert store.workflow("outer/each").reason is None
+
+
+def test_a_map_in_which_an_item_failed_has_no_reason_of_its_own(durable: On, store: Checkpointer) -> None:
+    def fails(x: int) -> int:
+        raise ValueError(x)
+
+    graph = Graph([node(output_name="y")(fails)], name="g")
+    with pytest.raises(ValueError, match="1"):
+        durable.map(graph, x=[1, 2], map_over="x", workflow_id="w")
+    assert (store.workflow("w").status, store.workflow("w").reason) == (WorkflowStatus.FAILED, None)
+
+
+def test_a_map_whose_task_was_cancelled_says_so(tmp_path: Path) -> None:
+    cli, waits = Cli(tmp_path / "w.db"), [True]
+
+    @node(output_name="reply")
+    async def reply(said: str) -> str:
+        if waits:
+            await asyncio.Event().wait()
+        return said.upper()
+
+    store, graph = SqliteCheckpointer(cli.database), Graph([reply], name="chat")
+
+    async def begin() -> None:
+        handle = AsyncRunner(checkpointer=store).start_map(
+            graph, said=["tea", "milk"], map_over="said", workflow_id="w"
+        )
+        await handle.started()
+
+    asyncio.run(begin())
+    assert store.workflow("w").reason == "CancelledError: the task of the run was cancelled"
+    assert "reason: CancelledError: the task of the run was cancelled" in cli("show", "w").out
+    waits.clear()
+    runner = AsyncRunner(checkpointer=store)
+    found = asyncio.run(runner.map(graph, said=["tea", "milk"], map_over="said", workflow_id="w"))
+    assert found["reply"] == ["TEA", "MILK"]
+    assert store.workflow("w").reason is None
+
+
 def test_a_stopped_run_without_a_reason_is_resumed_next(tmp_path: Path) -> None:
     cli = Cli(tmp_path / "w.db")
     store = SqliteCheckpointer(cli.database)

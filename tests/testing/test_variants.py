@@ -1,9 +1,13 @@
 """Variants of stored runs, and recorded runs as fixtures: nothing before the step is called."""
 
 import asyncio
+import warnings
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from hypergraph import (
@@ -325,6 +329,97 @@ def test_a_score_that_is_not_a_number_does_not_count() -> None:
         found.of("goood")
     with pytest.raises(ValueError, match=r"No variant has the name 'x'\. Its variants: lost, good"):
         found.mean("x")
+
+
+@pytest.mark.parametrize("kind", [numpy.float32, numpy.int64, numpy.bool_, numpy.array, Decimal, Fraction])
+def test_a_score_may_be_any_kind_of_number(kind: Any) -> None:
+    variants = {"low": {"length": 1}, "high": {}}
+    found = compare_variants(
+        stored(1),
+        ["w0"],
+        "summarize",
+        variants,
+        lambda result: kind(int(len(result["summary"]) > 2)),
+        graph=GRAPH,
+    )
+    assert (found.mean("low"), found.mean("high"), found.best) == (0.0, 1.0, "high")
+
+
+@pytest.mark.parametrize("score", ["good", numpy.str_("1"), numpy.array([1.0]), numpy.complex128(1), None])
+def test_other_scores_are_shown_and_do_not_count(score: Any) -> None:
+    found = compare_variants(stored(1), ["w0"], "summarize", {"x": {}}, lambda result: score, graph=GRAPH)
+    assert (found.runs[0].problem, found.mean("x")) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("start", "change", "named"),
+    [
+        ("grade", {"length": 1}, "length"),
+        ("summarize", {"url": "other"}, "url"),
+        (2, {"url": "other", "length": 1}, "url"),
+        ("grade", {"summarize": shouted}, "summarize"),
+    ],
+)
+def test_a_variant_that_changes_what_nothing_uses_is_not_scored(
+    start: str | int, change: dict[str, Any], named: str
+) -> None:
+    found = compare_variants(stored(1), "w0", start, {"as it was": {}, "x": change}, graded, graph=GRAPH)
+    assert found.best == "as it was"
+    assert found.of("x")[0].problem == f"the variant changes {named}, which nothing uses from this step on"
+    assert "shouted" not in called
+
+
+def test_a_value_that_is_only_looked_at_by_the_score_may_change() -> None:
+    found = compare_variants(
+        stored(1), "w0", "grade", {"x": {"size": 99}}, lambda result: result["size"], graph=GRAPH
+    )
+    assert (found.runs[0].problem, found.mean("x")) == (None, 99)
+
+
+RENAMED = Graph(
+    [
+        fetch,
+        split,
+        measure,
+        summarize.with_name("shorten").with_inputs(length="limit").with_outputs(summary="short"),
+        grade.with_inputs(summary="short"),
+    ],
+    name="news",
+    formerly={"summarize": "shorten", "length": "limit", "summary": "short"},
+)
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_a_run_under_former_names_is_continued_under_the_names_of_today(turns: int) -> None:
+    store = stored(1)
+    for length in range(4, 3 + turns):  # a run of several turns is copied with its inputs
+        SyncRunner(checkpointer=store).run(GRAPH, length=length, workflow_id="w0")
+    called.clear()
+    variants = {
+        "as it was": {},
+        "limit": {"limit": 1},
+        "words": {"words": ["a", "b", "c"]},
+        "function": {"shorten": shouted},
+    }
+    was = [
+        compare_variants(store, "w0", step, changes, lambda result: result["summary"], graph=GRAPH).runs[0]
+        for step, changes in [
+            ("summarize", {"x": {}}),
+            ("summarize", {"x": {"length": 1}}),
+            ("summarize", {"x": {"words": ["a", "b", "c"]}}),
+            ("summarize", {"x": {"summarize": shouted}}),
+        ]
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a rename is not a change of code
+        found = compare_variants(store, "w0", "shorten", variants, lambda r: r["short"], graph=RENAMED)
+    assert [run.problem for run in found.runs] == [None] * 4
+    assert [run.score for run in found.runs] == [run.score for run in was]
+    later = compare_variants(store, "w0", "grade", {"x": {"short": "12345678"}}, graded, graph=RENAMED)
+    assert later.runs[0].score == 8 + len("page u0")
+    unused = compare_variants(store, "w0", "grade", {"x": {"limit": 1}}, graded, graph=RENAMED)
+    assert unused.runs[0].problem == "the variant changes limit, which nothing uses from this step on"
+    assert set(called) <= {"summarize", "shouted", "grade"}
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,31 @@ from hypergraph.values.undecodable import public_text
 
 TIMES = pandas.date_range("2026-01-01", periods=3, tz="Europe/Berlin")
 SCALES = pandas.Index([Decimal("1.1"), Decimal("1.20")])
+SALES = pandas.DataFrame(
+    {"size": ["S", "M", "L", "S"], "month": ["may", "june", "may", "june"], "sold": [1, 2, 3, 4]}
+)
+MONTHS = SALES.assign(month=pandas.Categorical(SALES["month"], ["june", "may", "july"]))
+SPANS = pandas.IntervalIndex.from_tuples([(1, 4), (0, 3), (1, 4), (0, 3)])  # they overlap
+LEVELS = {
+    "appearance": SALES.groupby(["month", "size"], sort=False).sum(),
+    "what was computed": SALES.groupby("month").agg({"sold": ["sum", "mean"]}),
+    "what is left": SALES.groupby(["size", "month"], sort=False).sum().loc[["M", "S"]],
+    "rows and columns": SALES.pivot_table(
+        index=["month", "sold"], columns="size", values="sold", aggfunc=["sum", "mean"], sort=False
+    ),
+    "categories": MONTHS.groupby(["month", "size"], observed=True, sort=False).sum(),
+    "all categories": MONTHS.groupby(["month", "size"], observed=False).sum(),
+    "what is missing": SALES.replace({"size": {"M": None}})
+    .groupby(["month", "size"], sort=False, dropna=False)
+    .sum(),
+    "what is missing, last": SALES.replace({"size": {"M": None}})
+    .groupby(["month", "size"], dropna=False)
+    .sum(),
+    "moments": SALES.assign(size=pandas.to_datetime(["2027", "2026", None, "2027"]))
+    .groupby(["month", "size"], sort=False, dropna=False)
+    .sum(),
+    "spans": SALES.set_index([SPANS, "size"]).groupby(level=[0, 1], sort=False).sum(),
+}
 GOOD = {
     "numbers": pandas.DataFrame({"a": [1, 2, 3], "b": [0.5, float("nan"), float("inf")]}),
     "text": pandas.DataFrame({"s": ["x", "ä\U0001f600", ""]}),
@@ -38,6 +63,7 @@ GOOD = {
     ),
     "counted rows below a level": pandas.concat([pandas.DataFrame({"a": [1, 2]})] * 2, keys=["x", "y"]),
     "counted rows above a level": pandas.DataFrame({"a": [1, 2], "b": [3, 4]}).stack().to_frame(),
+    **{f"levels in the order of {name}": frame for name, frame in LEVELS.items()},
     "empty": pandas.DataFrame({"a": pandas.Series([], dtype="int16")}),
     "a frequency": pandas.DataFrame({"a": [1, 2]}, index=pandas.date_range("2026", periods=2, freq="B")),
     "a frequency of columns": pandas.DataFrame(
@@ -246,6 +272,11 @@ def test_a_resumed_run_gets_its_table_back(tmp_path: Any) -> None:
         {"range": [0, 2, 0]},
         {"utc": [7]},
         {"utc": [2]},
+        {"levels": [[[0, 1]], []]},
+        {"levels": [[], [[1, 0], [0]]]},
+        {"levels": [[[True]], []]},
+        {"levels": [[]]},
+        {"levels": 1},
         {"other": 1},
         [],
     ],
@@ -256,6 +287,48 @@ def test_details_that_do_not_fit_are_not_applied(serializer: Any, details: Any) 
     tag, parts = frames.to_parts(frame) or ("", {})
     with pytest.raises((ValueError, AttributeError, TypeError)):
         frames.from_parts(tag, parts["of"], bytes(parts["v"].view), details)
+
+
+@serializers
+@pytest.mark.parametrize(
+    "orders",
+    [
+        [[1, 0, -1]],
+        [[1, 1, -1], [0, 1, -1]],
+        [[0, 2, -1], [0, 1, -1]],
+        [[-1, 0, 1], [0, 1, -1]],
+        [[0, 1], [0, 1]],
+        [[], []],
+        [[0, 1, -1], [0, 1, -1], [-1]],
+    ],
+    ids=str,
+)
+def test_orders_of_other_levels_are_not_applied(serializer: Any, orders: Any) -> None:
+    frame = pandas.DataFrame({"v": [1, 2]}, index=pandas.MultiIndex.from_tuples([("a", 1), ("b", 2)]))
+    tag, parts = frames.to_parts(frame) or ("", {})
+    data = bytes(parts["v"].view)
+    assert "details" not in parts
+    with pytest.raises(ValueError, match="order of other levels"):
+        frames.from_parts(tag, parts["of"], data, {"levels": [orders, []]})
+
+
+@serializers
+@pytest.mark.parametrize("name", LEVELS)
+def test_what_is_computed_from_the_levels_of_a_table_does_not_change(serializer: Any, name: str) -> None:
+    frame = LEVELS[name]
+    found = serializer.deserialize(serializer.serialize(frame))
+    for level in range(frame.index.nlevels if frame.index.nlevels > 1 else 0):
+        pandas.testing.assert_frame_equal(found.unstack(level), frame.unstack(level))
+    for level in range(frame.columns.nlevels if frame.columns.nlevels > 1 else 0):
+        pandas.testing.assert_frame_equal(found.T.unstack(level), frame.T.unstack(level))
+
+
+def test_tables_with_other_orders_of_levels_are_not_alike() -> None:
+    frame = LEVELS["appearance"]
+    sorted_levels = frame.reset_index().set_index(["month", "size"])
+    pandas.testing.assert_frame_equal(frame, sorted_levels)
+    assert frames.same(frame, sorted_levels) is False
+    assert frames.same(LEVELS["what is left"], LEVELS["what is left"].copy()) is True
 
 
 @serializers
@@ -365,6 +438,10 @@ COLUMNS: dict[str, tuple[Any, str]] = {
     "small and large": (
         pandas.Series([Decimal("1E-20"), Decimal("1E+20")]),
         "has objects of Decimal; store column.map(str)",
+    ),
+    "counts and gaps": (
+        pandas.Series([1, float("nan")], dtype=object),
+        'has objects of float, int; store column.astype("Int64")',
     ),
     "prices": (
         pandas.Series([Decimal("1.20"), Decimal(3)]),

@@ -400,6 +400,7 @@ class MapRecorder:
                     full=outermost,
                     due=next_due(map_run.pauses),
                     awaits=awaited(map_run.pauses),
+                    reason=map_run.reason,
                 )
             )
         finally:

@@ -128,10 +128,10 @@ async def _closing(run: Run, recorder: WorkflowRecorder) -> None:
 def _note_reason(run: Run, error: BaseException) -> None:
     """Note why the outermost run ends, unless a step of it has failed."""
     if run.failure is None and run.parent is None and run.map_run is None:
-        run.reason = _cut_off_by(error)
+        run.reason = cut_off_by(error)
 
 
-def _cut_off_by(error: BaseException) -> str:
+def cut_off_by(error: BaseException) -> str:
     """Return why a run was stopped that has not failed: a server that starts again looks for such runs."""
     if is_cancellation(error):
         return "CancelledError: the task of the run was cancelled"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hypergraph.engine.admission import Admission, admit, answers_inside, split_answers
 from hypergraph.engine.execute import (
     ENDED_EARLY,
+    cut_off_by,
     execute,
     producers,
     repeated_answers,
@@ -76,6 +77,7 @@ class MapRun:
             None  # the numbers of stored items, if they differ from their positions
         )
         self.refusal: Exception | None = None  # the reason why no item can start
+        self.reason: str | None = None  # why it was cut off
         self.answers: dict[int, dict[str, Any]] = {}  # to questions of items, by the numbers of the items
         self.publish: Callable[[int, Run], Awaitable[None]] | None = None  # called for each run that ends
         self._run_id: str | None = None
@@ -125,6 +127,9 @@ class MapRun:
             if observer is not None:
                 await observer.map_started(self)
             await self._run_items()
+        except BaseException as error:
+            self._note_reason(error)
+            raise
         finally:
             self.stopped_at = clock()
             if recorder is not None:
@@ -136,9 +141,15 @@ class MapRun:
         """Open the history of the map; one that is cancelled meanwhile gives it back."""
         try:
             await stored(self, partial(recorder.open_map, self))
-        except BaseException:
+        except BaseException as error:
+            self._note_reason(error)
             recorder.close_map(self)  # the thread that opens it outlives a cancelled caller
             raise
+
+    def _note_reason(self, error: BaseException) -> None:
+        """Note why an outermost map ends, unless an item has failed."""
+        if self.parent is None and self.failure is None:
+            self.reason = cut_off_by(error)
 
     @property
     def pauses(self) -> tuple[PauseInfo, ...]:

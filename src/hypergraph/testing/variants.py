@@ -7,8 +7,10 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from html import escape as escape_html
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,8 @@ from hypergraph.display import Block, Table, as_html, as_text, did_you_mean, fir
 from hypergraph.durability.code_hashes import node_hashes
 from hypergraph.engine.kernel import HALTED, NOT_KNOWN
 from hypergraph.engine.options import RunOptions
-from hypergraph.exceptions import GraphConfigError, WorkflowNotFoundError
+from hypergraph.exceptions import GraphChangedError, GraphConfigError, WorkflowNotFoundError
+from hypergraph.graph.formerly import Renaming
 from hypergraph.graph.graph import Graph
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.names import got
@@ -130,8 +133,16 @@ class VariantComparison:
 
 def _numbers(runs: Iterable[VariantRun]) -> list[float]:
     """Return the scores that count: nothing compares with one that is not a number."""
-    scores = [float(run.score) for run in runs if isinstance(run.score, (int, float))]
+    scores = [float(run.score) for run in runs if _is_number(run.score)]
     return [score for score in scores if not math.isnan(score)]
+
+
+def _is_number(score: Any) -> bool:
+    """Say whether a score counts. Numbers of numpy do: few of their types are also Python's."""
+    if isinstance(score, Real | Decimal):
+        return True
+    kind = getattr(getattr(score, "dtype", None), "kind", None)
+    return kind in ("b", "i", "u", "f") and getattr(score, "shape", None) == ()
 
 
 def _cell(run: VariantRun) -> str:
@@ -201,8 +212,16 @@ def compare_variants(
             raise WorkflowNotFoundError(f"Workflow {workflow_id!r} is not in {store!r}")
     runs: list[VariantRun] = []
     for workflow_id in wanted:
-        past = _Past.of(view, graph, workflow_id, from_step)
-        runs += [_played(past, plan, score, services) for plan in plans]
+        structure = view.workflow(workflow_id).graph
+        try:  # a run that was recorded under former names is continued under them, as by a runner
+            named = graph.recorded_as(structure)
+            ours = [plan.recorded_as(structure) for plan in plans]
+        except (GraphChangedError, ValueError) as error:  # a name that could mean two recorded ones
+            why = f"{type(error).__name__}: {first_line(error)}"
+            runs += [VariantRun(workflow_id, plan.name, problem=why) for plan in plans]
+            continue
+        past = _Past.of(view, named, workflow_id, from_step)
+        runs += [_played(past, plan, score, services) for plan in ours]
     return VariantComparison(from_step, tuple(runs), tuple(plan.name for plan in plans))
 
 
@@ -213,6 +232,15 @@ class _Plan:
     name: str
     graph: Graph
     values: dict[str, Any]
+    replaced: frozenset[str] = frozenset()  # nodes that have another function
+
+    def recorded_as(self, structure: Mapping[str, Any] | None) -> _Plan:
+        """Return the variant under the names of a recorded run. Raises GraphChangedError or ValueError."""
+        graph = self.graph.recorded_as(structure)
+        if (names := graph.renaming) is None:
+            return self
+        replaced = frozenset(map(names.recorded_node, self.replaced))
+        return _Plan(self.name, graph, names.recorded_inputs(self.values), replaced)
 
 
 def _plans(graph: Graph, from_step: Any, variants: Any) -> list[_Plan]:
@@ -245,7 +273,8 @@ def _plans(graph: Graph, from_step: Any, variants: Any) -> list[_Plan]:
                 raise GraphConfigError(
                     f"variant {name!r} changes {key!r}, which is neither a value nor a node. {hint}".strip()
                 )
-        plans.append(_Plan(str(name), graph.replace(functions) if functions else graph, values))
+        changed = graph.replace(functions) if functions else graph
+        plans.append(_Plan(str(name), changed, values, frozenset(key.partition("/")[0] for key in functions)))
     return plans
 
 
@@ -258,19 +287,23 @@ class _Past:
     inputs: dict[str, Any]
     upstream: frozenset[str] = frozenset()  # nodes that must not be called
     first: frozenset[str] = frozenset()  # nodes of which one must be
+    after: frozenset[str] = frozenset()  # nodes that may be
     # Inputs by superstep, if it had several turns or has lists that nodes append to.
     turns: Sequence[tuple[int, dict[str, tuple[int, Any]]]] = ()
     lineage: Sequence[Workflow] = ()  # the workflow as it is stored, and those that it was forked from
     problem: str | None = None  # why the run cannot be continued there
+    names: Renaming = field(default_factory=Renaming)  # all names here are recorded ones
 
     @classmethod
     def of(cls, store: Checkpointer, graph: Graph, workflow_id: str, from_step: str | int) -> _Past:
-        """Read it from a store."""
+        """Read it from a store; the graph has the recorded names, the step that of today."""
+        names = graph.renaming or Renaming()
         records = [r for r in store.steps(workflow_id) if r.status is StepStatus.COMPLETED]
         if isinstance(from_step, str):
+            today, from_step = from_step, names.recorded_node(from_step)
             own = [record.superstep for record in records if record.node_name == from_step]
             if not own:
-                return cls(workflow_id, (), {}, problem=f"{from_step} did not run")
+                return cls(workflow_id, (), {}, problem=f"{today} did not run")
             start, beginning = max(own), frozenset((from_step,))
         else:
             start = from_step
@@ -293,7 +326,7 @@ class _Past:
         values = {name: value for _, given in turns for name, (_, value) in given.items()}
         lost = [name for name, value in values.items() if isinstance(value, Undecodable)]
         if lost:
-            return cls(workflow_id, (), {}, problem=f"its input {lost[0]} cannot be read")
+            return cls(workflow_id, (), {}, problem=f"its input {names.value(lost[0])} cannot be read")
         by_turns = len(turns) > 1 or any(node.append for node in graph.iter_nodes())
         kept = [_as_stored(store, graph, record) for record in kept]
         after = _after(graph, beginning)
@@ -309,9 +342,19 @@ class _Past:
             values,
             upstream,
             frozenset(first),
+            after,
             turns if by_turns else (),
             _lineage(store, workflow_id),
+            names=names,
         )
+
+    def unused(self, plan: _Plan) -> list[str]:
+        """Return what a variant changes and nothing that runs uses, under the names of today."""
+        running = [node for node in plan.graph.iter_nodes() if node.name in self.after]
+        # A value that a node makes is in the result, and a score may look at it there.
+        used = {*plan.graph.outputs, *(name for node in running for name in node.inputs)}
+        nodes = sorted(map(self.names.node, plan.replaced - self.after))
+        return [*nodes, *(self.names.value(name) for name in plan.values if name not in used)]
 
     def changed(self, values: Mapping[str, Any]) -> tuple[list[StepRecord], dict[str, Any]]:
         """Return steps and inputs as if these values had been made or given."""
@@ -411,6 +454,10 @@ def _played(
     """Continue one run with one variant."""
     if past.problem is not None:
         return VariantRun(past.workflow_id, plan.name, problem=past.problem)
+    if unused := past.unused(plan):
+        why = f"the variant changes {', '.join(unused)}, which nothing uses from this step on"
+        return VariantRun(past.workflow_id, plan.name, problem=why)
+    today = past.names.node
     gate = _UpstreamGate(past.upstream)
     records, inputs = past.changed(plan.values)
     given: dict[str, Any] = {"workflow_id": f"{past.workflow_id}-variant", "error_handling": "continue"}
@@ -424,12 +471,13 @@ def _played(
     try:
         result = _run(scratch, plan.graph, inputs, RunOptions(**given), gate)
     except Exception as error:  # what the run refuses, such as an input that is missing
-        return VariantRun(past.workflow_id, plan.name, problem=f"{type(error).__name__}: {first_line(error)}")
+        why = f"{type(error).__name__}: {past.names.text(first_line(error))}"
+        return VariantRun(past.workflow_id, plan.name, problem=why)
     if gate.refused is not None:
-        why = f"{gate.refused} would be called again: its result is not stored, or out of date"
+        why = f"{today(gate.refused)} would be called again: its result is not stored, or out of date"
         return VariantRun(past.workflow_id, plan.name, result, problem=why)
     if gate.called.isdisjoint(past.first):
-        why = f"{' and '.join(sorted(past.first))} did not run again"
+        why = f"{' and '.join(sorted(map(today, past.first)))} did not run again"
         return VariantRun(past.workflow_id, plan.name, result, problem=why)
     if result.status is not RunStatus.COMPLETED:
         why = "" if result.error is None else f": {type(result.error).__name__}: {first_line(result.error)}"

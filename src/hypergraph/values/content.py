@@ -103,7 +103,9 @@ def _index(index: Any) -> Parts:
     if kind == "RangeIndex":
         return kind, names, index.start, index.stop, index.step
     if kind == "MultiIndex":
-        return kind, names, [_column(index.get_level_values(n).array) for n in range(index.nlevels)]
+        rows = [_column(index.get_level_values(n).array) for n in range(index.nlevels)]
+        # Where each row is in its level: `unstack` goes by the order of the levels.
+        return kind, names, rows, [_memory(places) for places in index.remove_unused_levels().codes]
     return kind, names, getattr(index, "freqstr", None), _column(index.array)
 
 

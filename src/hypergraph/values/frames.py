@@ -50,9 +50,9 @@ def to_parts(value: Any) -> tuple[str, Parts] | None:
         parts: Parts = {"of": kind, "v": Blob(data)}
         if extensions := _extensions(table.schema):
             parts["extensions"] = extensions  # a process that does not know them would read what they hold
-        if kind == "pandas" and (details := _details(value)):
-            parts["details"] = details
         copy = _from_arrow(kind, data, extensions)
+        if kind == "pandas" and (details := _details(value, copy)):
+            parts["details"] = details
         is_exact = _is_same(kind, value, _with_details(copy, parts.get("details")), data)
     except ImportError:
         raise
@@ -94,7 +94,7 @@ def _comes_back(frame: Any) -> bool:
     try:
         data = _to_stream(_table("pandas", frame))
         copy = _from_arrow("pandas", data, _extensions(_table("pandas", frame).schema))
-        return _is_same("pandas", frame, _with_details(copy, _details(frame) or None), data)
+        return _is_same("pandas", frame, _with_details(copy, _details(frame, copy) or None), data)
     except Exception:  # Arrow cannot store it at all
         return False
 
@@ -177,8 +177,11 @@ def from_parts(tag: str, of: object, v: object, details: object = None, extensio
     return _with_details(_from_arrow(kind, checked(v, bytes), named), details)
 
 
-def _details(frame: Any) -> Parts:
-    """Return what Arrow does not keep of a pandas data frame: frequencies, a range of columns, UTC."""
+def _details(frame: Any, copy: Any) -> Parts:
+    """Return what Arrow does not keep of a pandas data frame: frequencies, a range of columns, UTC, levels.
+
+    `copy` is what Arrow makes of it.
+    """
     axes = (frame.index, frame.columns)
     details: Parts = {}
     freqs = [getattr(getattr(axis, "freq", None), "freqstr", None) for axis in axes]
@@ -190,7 +193,66 @@ def _details(frame: Any) -> Parts:
     utc = [number for number, zone in enumerate(zones) if zone is UTC]
     if utc:
         details["utc"] = utc  # 0 is the index, 1 the columns, the others are columns one by one
+    orders = [_orders(*both) for both in zip(axes, (copy.index, copy.columns), strict=True)]
+    if any(orders):
+        details["levels"] = orders
     return details
+
+
+def _orders(axis: Any, copy: Any) -> list[list[int]]:
+    """Return where each value of the levels of a copied axis, and NaN, was in the axis; [] if just there.
+
+    The order of a level is part of a table: `unstack` makes its columns in this order. Arrow keeps the labels
+    of the rows, and pandas sorts the values of a level when it reads them. `groupby(dropna=False)` puts NaN
+    among the values; where it is not, its place is -1. Values that no row has are not kept: only the level
+    itself shows them.
+    """
+    if axis.nlevels != copy.nlevels:
+        return []
+    levels = [*zip(_levels(axis), _levels(copy), strict=True)]
+    if all(ours.equals(theirs) for ours, theirs in levels):
+        return []
+    places = []
+    for ours, theirs in levels:
+        known = {value: place for place, value in enumerate(ours)}
+        missing = next((place for place, is_missing in enumerate(ours.isna()) if is_missing), -1)
+        places.append([*(known.get(value, -1) for value in theirs), missing])
+        if not _is_order(places[-1]) or len(theirs) + (missing >= 0) != len(ours):
+            return []  # the comparison with the copy finds it
+    return places
+
+
+def _is_order(places: list[int]) -> bool:
+    """Say whether these are places of values, each another one, and of NaN, or -1 without it."""
+    filled = places[:-1] if places[-1:] == [-1] else places
+    return bool(places) and sorted(filled) == list(range(len(filled)))
+
+
+def _levels(axis: Any) -> list[Any]:
+    """Return the values of each level of an axis that some row has, in the order of the level."""
+    return list(axis.remove_unused_levels().levels) if axis.nlevels > 1 else []
+
+
+def _reorder(frame: Any, orders: object) -> None:
+    """Give the levels of index and columns another order. Raises ValueError for orders that do not fit."""
+    for name, order in zip(("index", "columns"), checked(orders, list), strict=True):
+        if checked(order, list):
+            setattr(frame, name, _reordered(getattr(frame, name), order))
+
+
+def _reordered(axis: Any, order: list[Any]) -> Any:
+    places = [[checked(place, int) for place in checked(each, list)] for each in order]
+    levels = _levels(axis)
+    if not all(map(_is_order, places)) or [len(e) - 1 for e in places] != [len(level) for level in levels]:
+        raise ValueError("an order of other levels")
+    numpy = installed("numpy")
+    moved, codes = [], []
+    for level, place, code in zip(levels, places, axis.remove_unused_levels().codes, strict=True):
+        ordered = level.take(numpy.argsort(place[:-1]))
+        moved.append(ordered if place[-1] < 0 else ordered.insert(place[-1], None))
+        codes.append(numpy.array(place)[code])  # the code of a missing label is -1
+    # Otherwise pandas would take NaN out of its place.
+    return type(axis)(levels=moved, codes=codes, names=axis.names, verify_integrity=False)
 
 
 def _with_details(frame: Any, details: object) -> Any:
@@ -198,7 +260,7 @@ def _with_details(frame: Any, details: object) -> Any:
     if details is None:
         return frame
     found = checked(details, dict)
-    if not found.keys() <= {"freq", "range", "utc"}:
+    if not found.keys() <= {"freq", "range", "utc", "levels"}:
         raise ValueError("unknown details of a data frame")
     for number in checked(found.get("utc", []), list):
         if not 0 <= checked(number, int) < 2 + len(frame.columns):
@@ -215,6 +277,7 @@ def _with_details(frame: Any, details: object) -> Any:
         if len(range(start, stop, step)) != len(frame.columns):
             raise ValueError("a range of other columns")
         frame.columns = pandas.RangeIndex(start, stop, step, name=frame.columns.name)
+    _reorder(frame, found.get("levels", [[], []]))
     freqs = checked(found.get("freq", [None, None]), list)
     for axis, text in zip((frame.index, frame.columns), freqs, strict=True):
         if text is not None:
@@ -391,6 +454,9 @@ def _is_same(kind: str, value: Any, copy: Any, data: memoryview | None = None) -
             value, copy, check_exact=True, check_freq=True, check_index_type=True, check_column_type=True
         )
     except AssertionError:
+        return False
+    ours, theirs = ([*map(_levels, (frame.index, frame.columns))] for frame in (value, copy))
+    if not all(a.equals(b) for both in zip(ours, theirs, strict=True) for a, b in zip(*both, strict=True)):
         return False
     return _axes_of(value) == _axes_of(copy) and all(
         _is_same_cell(a, b)
