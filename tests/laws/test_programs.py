@@ -2643,3 +2643,30 @@ def test_an_open_head_waits_for_a_gate_that_may_choose_it(store: Checkpointer, i
     assert course(found)[:6] == ["desk", "plan", "enough", "search", "enough", "draft"]
     assert [step.superstep for step in found.log.steps][:6] == [0, 1, 1, 2, 3, 4]  # as under SyncRunner
     assert found["text"] == "text with pages on none"
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_a_binding_stands_in_for_is_made_in_every_turn(call: Call) -> None:
+    """All that `send` takes is bound. What `desk` needs was given all the same, and is remembered."""
+
+    @route(targets=["praise", "blame"])
+    def judge(review: str, author: str) -> str:
+        return "blame" if review.startswith("bad") else "praise"
+
+    @node(output_name="thanks")
+    def praise(author: str) -> str:
+        return f"thanks to {author}"
+
+    @node(output_name="reply")
+    def blame(review: str) -> str:
+        return f"sorry for {review}"
+
+    @node(output_name="mail")
+    def send(thanks: str) -> str:
+        return f"mail: {thanks}"
+
+    desk = Graph([judge, praise, blame], name="desk").as_node()
+    graph = Graph([desk, send], name="reviews").bind(thanks="thanks to all")
+    mails = [call(graph, review="good", author="Ada", workflow_id="w")["mail"]]
+    mails += [call(graph, review=said, workflow_id="w")["mail"] for said in ("bad", "better", "very good")]
+    assert mails == ["mail: thanks to Ada", "mail: thanks to all", *["mail: thanks to Ada"] * 2]
