@@ -2645,6 +2645,29 @@ def test_an_open_head_waits_for_a_gate_that_may_choose_it(store: Checkpointer, i
     assert found["text"] == "text with pages on none"
 
 
+def test_what_a_gate_chose_with_the_head_of_a_loop_around_is_of_that_round(call: Call) -> None:
+    """`digest` takes what `research` makes, which was chosen with it; `write` follows both."""
+
+    @node(output_name="text")
+    def write(topic: str, notes: str = "nothing") -> str:
+        return f"{topic} with {notes}"
+
+    @route(targets=["research", "digest", END], multi_target=True)
+    def choose(text: str) -> list[Any]:
+        return ["research", "digest"] if "nothing" in text else [END]
+
+    @node(output_name="pages")
+    def research(notes: str = "no notes") -> str:
+        return f"pages after {notes}"
+
+    @node(output_name="notes")
+    def digest(pages: str) -> str:
+        return f"notes on {pages}"
+
+    found = call(Graph([write, choose, research, digest], name="report"), topic="tea")
+    assert course(found) == ["write", "choose", "research", "digest", "write", "choose"]
+
+
 @pytest.mark.filterwarnings("error")
 def test_what_a_binding_stands_in_for_is_made_in_every_turn(call: Call) -> None:
     """All that `send` takes is bound. What `desk` needs was given all the same, and is remembered."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from laws.checks import fresh_run
 from laws.model import END, Net, Part
 from laws.reference import Interpreter
 
@@ -290,3 +292,21 @@ def test_what_is_chosen_together_runs_in_one_round_where_one_of_them_awaits_the_
         ),
     )
     assert course(graph, s="s") == "pick look join pick look read join pick"
+
+
+def test_a_turn_begins_the_items_of_a_map_with_what_was_given() -> None:
+    """L5: the fresh run beside a turn is handed the last inputs, also where a map makes a list of them."""
+    inner = net(
+        fn("enough(text) => add", lambda v: END if len(v["text"]) > 3 else "add"),
+        fn("add(text, word) -> text", lambda v: v["text"] + v["word"]),
+    )
+    split = fn("split(said) -> word", lambda v: v["said"].split())
+    each = Part("each", ("word", "text"), ("text",), "graph", defaults={"text": ""}, inner=inner)
+    graph = net(split, replace(each, map_over=("word",), entries=("text",)))
+    run = Interpreter(graph, 20)
+    run.turn({"said": "ab c", "text": ">"})
+    given = {"said": "d ef"}
+    fresh = fresh_run(run, given)
+    out = run.turn(given, new_turn=True)
+    assert fresh.differs(out) is None
+    assert out.values["text"] == [">ddd", ">efef"]
