@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from laws.checks import fresh_run
+from laws.checks import fresh_run, whole_rounds
 from laws.model import END, Net, Part
 from laws.reference import Interpreter
 
@@ -310,3 +310,39 @@ def test_a_turn_begins_the_items_of_a_map_with_what_was_given() -> None:
     out = run.turn(given, new_turn=True)
     assert fresh.differs(out) is None
     assert out.values["text"] == [">ddd", ">efef"]
+
+
+def test_what_has_its_inputs_without_a_loop_runs_once_beside_its_round() -> None:
+    """D14: `outline` begins nothing, and runs on its default; what `publish` leads to makes it run again."""
+    graph = net(
+        fn("outline(topic, remarks='') -> plan", lambda v: v["topic"]),
+        fn("write(style, plan_of_it='') -> text", lambda v: v["style"]),
+        fn("adopt(plan) -> plan_of_it", lambda v: v["plan"]),
+        fn("choose(text) => adopt, publish", lambda v: "publish"),
+        fn("publish(text) -> page", lambda v: v["text"]),
+        fn("discussed(page) => remark", lambda v: "remark"),
+        fn("remark(page) -> remarks", lambda v: v["page"]),
+    )
+    given = {"topic": "tea", "style": "short"}
+    out = Interpreter(graph, 20).turn(given)
+    course = "outline write choose publish discussed remark outline"
+    assert (out.ended, " ".join(out.course)) == ("completed", course)
+    assert whole_rounds(graph, given, out) is None
+
+
+def test_a_loop_with_a_way_back_that_a_gate_outside_closes_has_rounds_of_its_own() -> None:
+    """No index is wanted, so `read` is not led to again, and `mark` runs once for each choice."""
+    graph = net(
+        fn("is_marked(book) => mark", lambda v: "mark"),
+        fn("is_listed(book) => index", lambda v: END),
+        fn("read(book, entries='') -> notes", lambda v: v["book"]),
+        fn("sum_up(notes) -> summary", lambda v: v["notes"]),
+        fn("mark(summary) -> marks", lambda v: v["summary"]),
+        fn("index(marks) -> entries", lambda v: v["marks"]),
+        fn("enough(notes) => mark", lambda v: "mark"),
+    )
+    given = {"book": "tea"}
+    out = Interpreter(graph, 20).turn(given)
+    assert out.ended == "completed", out
+    assert out.course.count("mark") == 2, out.course
+    assert whole_rounds(graph, given, out) is None
