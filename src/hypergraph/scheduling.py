@@ -23,7 +23,8 @@ Due. A node is due when it is open, has what it takes, has seen the signals it w
 
 Wait. A due node waits while a due or running node leads to it. Heads that a gate of their loop has chosen are
     *held* until the rest of the round is at rest, and the rest does not wait for them; then the next round
-    begins with all of them. An open question counts as running.
+    begins with all of them. A head that is open and has not run since its loop began waits for what is under
+    way on an edge back into it: that begins no other round then. An open question counts as running.
 
 Open. A decision opens a head for one run, and any other node until its gate decides anew or is given
     something new. A gate that decides anew also takes back a head whose round has not begun. One of several
@@ -97,6 +98,7 @@ class Loop:
     whole: bool = False  # whether they start where it begins, once all that a gate chose is done,
     back: frozenset[tuple[int, int]] = frozenset()  # and the edges that lead there
     fed: dict[int, int] = field(default_factory=dict)  # by head: what brings it values in the loop
+    returning: dict[int, int] = field(default_factory=dict)  # by head: what an edge back into it comes from
     gates: tuple[int, ...] = ()  # all gates inside
     around: int = 0  # controlled nodes of it that are open when a loop around it begins
     callers: tuple[int, ...] = ()  # gates outside with targets inside
@@ -300,9 +302,12 @@ class Layout:
         loop.around = members & _union(self.loops[k].opened for k in around)
         inner = self._sever(loop, component, links)
         self._order(component, inner, ahead, (*around, number))
-        for i in component if loop.gated else ():
+        for i in component:
             for head in links[i] - inner[i]:
-                if loop.cut >> head & 1 and self._carries(i, head):
+                if not loop.cut >> head & 1:
+                    continue
+                loop.returning[head] = loop.returning.get(head, 0) | 1 << i
+                if loop.gated and self._carries(i, head):
                     found = (1 << i | self.before[i]) & members & ~(1 << head)
                     loop.fed[head] = loop.fed.get(head, 0) | found
         loop.inner = tuple(k for k in range(number, len(self.loops)))
@@ -1339,9 +1344,21 @@ class Standing:
             for i in bits(self.due & ~held | self.pending)
             if not active & before[i] or self.pending >> i & 1
         ]
+        if self.running:
+            found = [i for i in found if not self.running & self.returning(i) or self.pending >> i & 1]
         if self.unrun and len(found) + self.running.bit_count() > 1:
             return self._without_late(found, active)
         return found
+
+    def returning(self, index: int) -> int:
+        """Return what edges back into a node come from, if its loop was entered and it has not run since.
+
+        They begin no other round then: what is under way there leads to the node.
+        """
+        layout = self.layout
+        return _union(
+            layout.loops[k].returning.get(index, 0) for k in layout.home[index] if self.unrun[k] >> index & 1
+        )
 
     def _without_late(self, found: list[int], active: int) -> list[int]:
         """Leave out the nodes after an open head that waits for values and has not run since its loop began.
@@ -1928,7 +1945,8 @@ class Supersteps(dict[int, int]):
         layout = standing.layout
         began = [self.rounds.get(k, 0) for k in layout.home[index] if layout.loops[k].cut >> index & 1]
         since = self.since.get(index, 0)
-        return max(first, since, self._next(layout.before[index] | 1 << index), *began)
+        ahead = layout.before[index] | standing.returning(index)
+        return max(first, since, self._next(ahead | 1 << index), *began)
 
     def landed(self, standing: Standing, index: int, before: int) -> None:
         """Note which nodes have something to take, now that a node has landed, that they did not have before.

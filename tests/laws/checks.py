@@ -206,7 +206,8 @@ def whole_rounds(net: Net, given: Iterable[str], out: Outcome) -> str | None:
     """L3, for loops all of whose cycles pass one node that no gate controls, and a choice.
 
     Between two runs of that node every other one runs at most once, and all that was chosen and could run is
-    done, by whatever choices it leads back.
+    done, by whatever choices it leads back. What has all it takes without the loop runs once beside that
+    (D14). Where a gate outside closes a way back, a choice may begin rounds that do not come to that node.
     """
     graph, parts = wiring(net), {p.name: p for p in net.parts}
     paths = Shape(net).paths(set(given))
@@ -217,12 +218,15 @@ def whole_rounds(net: Net, given: Iterable[str], out: Outcome) -> str | None:
         controlled = set().union(*gates_in(net, loop).values())
         free = graph.subgraph(loop - controlled)
         called = any(begin in p.targets for p in net.parts)
-        if begin is None or len(paths[begin][1].begin) > 1 or called or net.entrypoints:
+        outside = {t for p in net.parts if p.name not in loop for t in p.targets}
+        closed = loop & outside - controlled
+        if begin is None or len(paths[begin][1].begin) > 1 or called or closed or net.entrypoints:
             continue
         if not nx.is_directed_acyclic_graph(within) or not nx.is_directed_acyclic_graph(free):
             continue
         there = {*given, *Shape(net).stand_ins, *(x for p in net.parts for x in p.append)}
         ran: set[str] = set()
+        aside = set(paths[begin][1].aside)
         chosen: dict[str, int] = {}  # what was chosen and has not run, by when
         decisions = [(gate, choice) for gate, choice in out.decisions if "/" not in gate]
         for now, step in enumerate(out.supersteps):
@@ -235,7 +239,8 @@ def whole_rounds(net: Net, given: Iterable[str], out: Outcome) -> str | None:
             twice = ran & loop.intersection(step)
             if twice:
                 return f"{sorted(twice)} ran twice in a round of {sorted(loop)} in {out.supersteps}"
-            ran |= loop.intersection(step) - {begin}
+            ran |= loop.intersection(step) - {begin} - aside
+            aside.difference_update(step)
             for n in step:
                 chosen.pop(n, None)
                 if parts[n].kind == "gate":
@@ -414,8 +419,10 @@ def fresh_run(run: Interpreter, given: dict[str, Any]) -> Fresh:
     lists = {x for p in net.parts for x in p.append}
     handed = {
         x: v
-        for x, (_, v) in latest.items()
-        if x in lists or (x in kept and any(n in (*anew, GIVEN, KEPT) for n, _ in there[x]))
+        for x, (last, v) in latest.items()
+        if x in lists
+        or last == GIVEN  # the last inputs, also where what a map made of them is not remembered
+        or (x in kept and any(n in (*anew, GIVEN, KEPT) for n, _ in there[x]))
     }
     still = standing_still(net, run, anew, latest)
     again = Interpreter(still, run.max_rounds)

@@ -196,11 +196,9 @@ def compared(
         difference: tuple[str, Any, Any] | None = None
         if ended != out.ended:
             difference = ("ended", f"{out.ended} {out.places or out.loop or ''}", ended)
-        elif out.ended == "refused" or (
-            out.ended == "infinite" and (runner != "sync" or executor is not None or not out.loop)
-        ):  # where nodes overlap, what runs beside an endless loop, or other items of its map, is up to time
-            calls_of_it = _of_the_loop(case, result, calls, out)
-            return calls_of_it and Difference(case, runner, number, "calls", *calls_of_it, out)
+        elif _is_up_to_time(out, overlap=runner != "sync" or executor is not None):
+            surely = _sure_calls(case, result, calls, out)
+            return surely and Difference(case, runner, number, "calls", *surely, out)
         elif key(calls) != key(out.calls):
             missing, extra = key(out.calls), key(calls)
             for call in list(missing):
@@ -232,10 +230,36 @@ def compared(
     return None
 
 
-def _of_the_loop(
+def beside(some: list[Any], others: list[Any]) -> list[str]:
+    """Return the calls among some that are not among others."""
+    left, rest = key(some), key(others)
+    for call in rest:
+        if call in left:
+            left.remove(call)
+    return left
+
+
+def _is_up_to_time(out: Outcome, *, overlap: bool) -> bool:
+    """Say whether there is more than one set of calls that a run may have made, if nodes `overlap`.
+
+    What runs beside an endless loop, other items of its map, and what follows the siblings of a failing node
+    may begin before the end.
+    """
+    return out.ended == "refused" or (
+        out.ended in ("infinite", "failed") and (overlap or (out.ended == "infinite" and not out.loop))
+    )
+
+
+def _sure_calls(
     case: Case, result: Any, calls: list[Any], out: Outcome
 ) -> tuple[list[str], list[str]] | None:
-    """Compare the calls of an endless loop only, if it is the one at which the engine ended."""
+    """Compare the calls of an endless loop only, if it is the one at which the engine ended.
+
+    Of a failing run these are those of the graph itself: it may fail in several items of a map at a time.
+    """
+    if out.ended == "failed":
+        left = beside([call for call in out.calls if "/" not in call[0]], calls)
+        return (left, []) if left else None
     named = " → ".join(p.name for p in case.net.parts if p.name in out.loop)
     if not out.loop or result is None or f" {named} " not in str(result.error):
         return None
@@ -263,7 +287,7 @@ def _unfollowed(case: Case, result: Any) -> list[tuple[str, str]]:
     """L8 without the reference: what a gate chose that has not run since.
 
     Of earlier decisions, as the last one counts, only what lacks an input to the end, and what was chosen
-    together with a node that ran before the next decision.
+    together with a node that ran before the next decision, if that does not choose it again.
     """
     steps = result.log.steps
     ran = {step.node_name: step.superstep for step in sorted(steps, key=lambda step: step.superstep)}
@@ -271,20 +295,25 @@ def _unfollowed(case: Case, result: Any) -> list[tuple[str, str]]:
     there = {*result.values, *Shape(case.net).stand_ins, *(name for turn in case.turns for name in turn)}
     parts = {p.name: p for p in case.net.parts}
 
-    def is_half_done(step: Any) -> bool:
-        later = [s.superstep for s in steps if s.node_name == step.node_name and s.superstep > step.superstep]
-        between = {s.node_name for s in steps if step.superstep < s.superstep < min(later, default=-1)}
-        return isinstance(step.decision, list) and not between.isdisjoint(map(str, step.decision))
+    def named(step: Any) -> list[str]:
+        return [str(t) for t in ([step.decision] if isinstance(step.decision, str) else step.decision or ())]
+
+    def is_half_done(step: Any, target: str) -> bool:
+        later = [s for s in steps if s.node_name == step.node_name and s.superstep > step.superstep]
+        following = min(later, key=lambda s: s.superstep, default=None)
+        if following is None or target in named(following):  # chosen again: that decision counts
+            return False
+        between = {s.node_name for s in steps if step.superstep < s.superstep < following.superstep}
+        return isinstance(step.decision, list) and not between.isdisjoint(named(step))
 
     return [
-        (step.node_name, str(target))
+        (step.node_name, target)
         for step in steps
-        if step.decision is not None
-        for target in ([step.decision] if isinstance(step.decision, str) else step.decision)
-        if str(target) != "END" and ran.get(str(target), -1) <= step.superstep
+        for target in named(step)
+        if target != "END" and ran.get(target, -1) <= step.superstep
         if step.superstep == last[step.node_name]
-        or is_half_done(step)
-        or {*parts[str(target)].inputs} - {*parts[str(target)].defaults} - there
+        or is_half_done(step, target)
+        or {*parts[target].inputs} - {*parts[target].defaults} - there
     ]
 
 

@@ -12,8 +12,9 @@ D12 Heads that were chosen are pending until nothing else of their loop is due, 
     next round together. Where rounds begin at the place itself (D2), it is pending when something came back
     to it, and what came back to others is of that round, too, also if they wait for a signal in it. From then
     on they are nodes of this round: a join waits for each of them. So is a head that is open and has not run
-    since the loop began: what brings it its values leads on through it (L1). If a gate chooses the head of a
-    loop and one of a loop inside of it, the inner one waits for the outer round.
+    since the loop began: what brings it its values leads on through it, and what is under way on an edge back
+    into it is awaited, also an open question (L1). If a gate chooses the head of a loop and one of a loop
+    inside of it, the inner one waits for the outer round and is of it, also if what it takes comes later.
 D13 A beginning that a gate outside of the loop controls, too, is open when a gate outside has named any node
     of the loop (R6): `start -> head d gate` does not begin when start chooses otherwise, and a corrective
     loop that is entered at its repair goes on to its beginning. A gate that no gate of its loop controls has
@@ -413,8 +414,9 @@ class Interpreter:
             at_rest = due & level.members <= pending | late and not self._is_led_to(level, due)
             if pending and at_rest and not level.members & set(self.asked):
                 loop = self.loops[level.members]
+                beside = {t for (_, t), others in self.beside.items() if others & level.heads} - level.heads
                 self.beside = {k: others for k, others in self.beside.items() if not others & level.heads}
-                loop.places = self._fed(level, loop) if level.at_begin else pending
+                loop.places = self._fed(level, loop) if level.at_begin else pending | beside & level.members
                 loop.rounds, loop.since = loop.rounds + 1, self.clock
                 found.append(level.members)
         for loop in [self.loops[members] for members in found]:
@@ -437,6 +439,14 @@ class Interpreter:
             level = self._common(n, m)
             pending = self._pending(level, due) | self._late(level, due)
             if m not in pending and (n in pending or n in level.ahead[m]):
+                return True
+        return n not in self.asked and any(self._leads_back(m, n) for m in self.asked)
+
+    def _leads_back(self, m: str, n: str) -> bool:
+        """D12: does what is under way lead back to a head that has not run since its loop began?"""
+        for level in (level for level in self.path[n][1:] if any(e[:2] == (m, n) for e in level.cut)):
+            loop = self.loops.get(level.members)
+            if loop is None or self.last.get(n, -1) < loop.entered:
                 return True
         return False
 
@@ -610,7 +620,11 @@ class Interpreter:
             items = [{x: v[i] if x in part.map_over else v for x, v in known.items()} for i in range(count)]
             self.asked_at[n] = self.clock
             runs = [Interpreter(part.inner, self.max_rounds) for _ in items]
-            outcomes = [run.turn(item) for run, item in zip(runs, items, strict=True)]
+            outcomes = []
+            for run, item in zip(runs, items, strict=True):
+                outcomes.append(run.turn(item))
+                if outcomes[-1].ended not in ("completed", "paused"):
+                    break  # the first item that fails ends the map
         out.calls += [(f"{n}/{name}", inputs) for o in outcomes for name, inputs in o.calls]
         out.decisions += [(f"{n}/{name}", choice) for o in outcomes for name, choice in o.decisions]
         if outcomes and outcomes[0].ended == "paused" and not part.map_over:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from laws.checks import fresh_run, whole_rounds
 from laws.model import END, Net, Part
 from laws.reference import Interpreter
 
@@ -290,3 +292,57 @@ def test_what_is_chosen_together_runs_in_one_round_where_one_of_them_awaits_the_
         ),
     )
     assert course(graph, s="s") == "pick look join pick look read join pick"
+
+
+def test_a_turn_begins_the_items_of_a_map_with_what_was_given() -> None:
+    """L5: the fresh run beside a turn is handed the last inputs, also where a map makes a list of them."""
+    inner = net(
+        fn("enough(text) => add", lambda v: END if len(v["text"]) > 3 else "add"),
+        fn("add(text, word) -> text", lambda v: v["text"] + v["word"]),
+    )
+    split = fn("split(said) -> word", lambda v: v["said"].split())
+    each = Part("each", ("word", "text"), ("text",), "graph", defaults={"text": ""}, inner=inner)
+    graph = net(split, replace(each, map_over=("word",), entries=("text",)))
+    run = Interpreter(graph, 20)
+    run.turn({"said": "ab c", "text": ">"})
+    given = {"said": "d ef"}
+    fresh = fresh_run(run, given)
+    out = run.turn(given, new_turn=True)
+    assert fresh.differs(out) is None
+    assert out.values["text"] == [">ddd", ">efef"]
+
+
+def test_what_has_its_inputs_without_a_loop_runs_once_beside_its_round() -> None:
+    """D14: `outline` begins nothing, and runs on its default; what `publish` leads to makes it run again."""
+    graph = net(
+        fn("outline(topic, remarks='') -> plan", lambda v: v["topic"]),
+        fn("write(style, plan_of_it='') -> text", lambda v: v["style"]),
+        fn("adopt(plan) -> plan_of_it", lambda v: v["plan"]),
+        fn("choose(text) => adopt, publish", lambda v: "publish"),
+        fn("publish(text) -> page", lambda v: v["text"]),
+        fn("discussed(page) => remark", lambda v: "remark"),
+        fn("remark(page) -> remarks", lambda v: v["page"]),
+    )
+    given = {"topic": "tea", "style": "short"}
+    out = Interpreter(graph, 20).turn(given)
+    course = "outline write choose publish discussed remark outline"
+    assert (out.ended, " ".join(out.course)) == ("completed", course)
+    assert whole_rounds(graph, given, out) is None
+
+
+def test_a_loop_with_a_way_back_that_a_gate_outside_closes_has_rounds_of_its_own() -> None:
+    """No index is wanted, so `read` is not led to again, and `mark` runs once for each choice."""
+    graph = net(
+        fn("is_marked(book) => mark", lambda v: "mark"),
+        fn("is_listed(book) => index", lambda v: END),
+        fn("read(book, entries='') -> notes", lambda v: v["book"]),
+        fn("sum_up(notes) -> summary", lambda v: v["notes"]),
+        fn("mark(summary) -> marks", lambda v: v["summary"]),
+        fn("index(marks) -> entries", lambda v: v["marks"]),
+        fn("enough(notes) => mark", lambda v: "mark"),
+    )
+    given = {"book": "tea"}
+    out = Interpreter(graph, 20).turn(given)
+    assert out.ended == "completed", out
+    assert out.course.count("mark") == 2, out.course
+    assert whole_rounds(graph, given, out) is None

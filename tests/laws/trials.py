@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from random import Random
-from typing import Any
 
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer
 from laws import checks
@@ -17,6 +16,7 @@ from laws.compare import (
     Runs,
     Subject,
     Unfit,
+    beside,
     compared,
     fitted,
     key,
@@ -174,7 +174,7 @@ def _broken_at(  # noqa: PLR0917 - a case, and where it breaks
             if ended == "infinite":
                 return None
             if key(made) != key(out.calls):
-                more, less = _beside(made, out.calls), _beside(out.calls, made)
+                more, less = beside(made, out.calls)[:4], beside(out.calls, made)[:4]
                 return f"run {number + 1} called {more}, missed {less}"
             found = {x: v for x, v in result.values.items() if x in out.values}
             if found != out.values:
@@ -186,14 +186,6 @@ def _broken_at(  # noqa: PLR0917 - a case, and where it breaks
             elif was_broken:
                 break  # one more call after the one that failed has shown what was left behind
     return None
-
-
-def _beside(some: list[Any], others: list[Any]) -> list[str]:
-    left, rest = key(some), key(others)
-    for call in rest:
-        if call in left:
-            left.remove(call)
-    return left[:4]
 
 
 @contextmanager

@@ -519,7 +519,7 @@ def _admit(
     answers = frozenset(n for n in offered if n in known or ("." in n and is_answer(graph, n)))
     plain = names - answers
     request = Request(graph, spec, active, frozenset(active), names, plain.union(bound))  # A3
-    expected = {*spec.all, *cycle_values(wiring), *wiring.lists}
+    expected = {*spec.all, *_unmade(graph), *cycle_values(wiring), *wiring.lists}
     unexpected = [name for name in plain if name not in expected]
     internal = [n for n in unexpected if not request.scope.isdisjoint(wiring.data_producers.get(n, ()))]  # A4
     notices = check_overrides(request, internal, unexpected, policy)  # A5, A6
@@ -576,7 +576,10 @@ def admit_nothing(graph: Graph) -> Admission:
 
 
 def names_to_give(graph: Graph) -> frozenset[str]:
-    """Return the inputs of a graph, and the values with which a loop may begin that only choices close."""
+    """Return the inputs of a graph, and the values with which a loop may begin that only choices close.
+
+    What only bypassed nodes take is among them: they run where it is given.
+    """
     if "to_give" not in graph.memo:
         wiring = graph.wiring
         begins = {
@@ -586,8 +589,20 @@ def names_to_give(graph: Graph) -> frozenset[str]:
             if not cycle.isdisjoint(makers := wiring.feeders(name, param))
             and wiring.flow_cycle_of.get(name, set()).isdisjoint(makers)
         }
-        graph.memo["to_give"] = frozenset(graph.inputs.all) | begins - wiring.lists
+        graph.memo["to_give"] = frozenset(graph.inputs.all) | _unmade(graph) | begins - wiring.lists
     return graph.memo["to_give"]  # type: ignore[no-any-return]  # set above
+
+
+def _unmade(graph: Graph) -> set[str]:
+    """Return what nodes take and none makes."""
+    wiring = graph.wiring
+    scope = set(scope_of(wiring, graph.entrypoints_config, None))
+    return {
+        param
+        for name in scope
+        for param in wiring.nodes[name].inputs
+        if scope.isdisjoint(wiring.feeders(name, param))
+    }
 
 
 def cycle_values(wiring: Wiring) -> set[str]:
