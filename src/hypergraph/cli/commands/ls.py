@@ -21,9 +21,7 @@ _RECENT = 500  # workflows looked into for failures that their status does not s
 
 ls_options = (
     *(Option(f"--{each.name}", each.help, each.value, many=each.many) for each in FILTERS),
-    Option(
-        "--search", "list steps that mention these words in names, errors or values", "TEXT"
-    ),
+    Option("--search", "list steps that mention these words in names, errors or values", "TEXT"),
     Option("--sort", "sort by an amount that nodes record, greatest first: cost, input_tokens, ...", "NAME"),
     Option("--limit", "how many, default 20", "N", positive, 20),
     Option("--cursor", "continue after the previous page", "C"),
