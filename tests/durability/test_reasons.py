@@ -99,9 +99,8 @@ def test_show_and_errors_print_it(tmp_path: Path) -> None:
     assert "resume w" in cli("show", "w").out
 
 
-def test_a_run_whose_task_was_cancelled_says_so_until_it_is_resumed(tmp_path: Path) -> None:
-    """As the end of an event loop does: a server that starts again finds what it has to resume."""
-    cli, waits = Cli(tmp_path / "w.db"), [True]
+def chat(waits: list[bool]) -> Graph:
+    """A graph whose node waits without end until the list is empty."""
 
     @node(output_name="reply")
     async def reply(said: str) -> str:
@@ -109,7 +108,13 @@ def test_a_run_whose_task_was_cancelled_says_so_until_it_is_resumed(tmp_path: Pa
             await asyncio.Event().wait()
         return said.upper()
 
-    store, graph = SqliteCheckpointer(cli.database), Graph([reply], name="chat")
+    return Graph([reply], name="chat")
+
+
+def test_a_run_whose_task_was_cancelled_says_so_until_it_is_resumed(tmp_path: Path) -> None:
+    """As the end of an event loop does: a server that starts again finds what it has to resume."""
+    cli, waits = Cli(tmp_path / "w.db"), [True]
+    store, graph = SqliteCheckpointer(cli.database), chat(waits)
     outer = Graph([graph.as_node()], name="outer")
 
     async def begin() -> None:
@@ -180,14 +185,7 @@ def test_a_map_in_which_an_item_failed_has_no_reason_of_its_own(durable: On, sto
 
 def test_a_map_whose_task_was_cancelled_says_so(tmp_path: Path) -> None:
     cli, waits = Cli(tmp_path / "w.db"), [True]
-
-    @node(output_name="reply")
-    async def reply(said: str) -> str:
-        if waits:
-            await asyncio.Event().wait()
-        return said.upper()
-
-    store, graph = SqliteCheckpointer(cli.database), Graph([reply], name="chat")
+    store, graph = SqliteCheckpointer(cli.database), chat(waits)
 
     async def begin() -> None:
         handle = AsyncRunner(checkpointer=store).start_map(

@@ -519,7 +519,7 @@ def _admit(
     answers = frozenset(n for n in offered if n in known or ("." in n and is_answer(graph, n)))
     plain = names - answers
     request = Request(graph, spec, active, frozenset(active), names, plain.union(bound))  # A3
-    expected = {*spec.all, *_unmade(graph), *cycle_values(wiring), *wiring.lists}
+    expected = {*spec.all, *_unmade(wiring, request.scope), *cycle_values(wiring), *wiring.lists}
     unexpected = [name for name in plain if name not in expected]
     internal = [n for n in unexpected if not request.scope.isdisjoint(wiring.data_producers.get(n, ()))]  # A4
     notices = check_overrides(request, internal, unexpected, policy)  # A5, A6
@@ -589,14 +589,13 @@ def names_to_give(graph: Graph) -> frozenset[str]:
             if not cycle.isdisjoint(makers := wiring.feeders(name, param))
             and wiring.flow_cycle_of.get(name, set()).isdisjoint(makers)
         }
-        graph.memo["to_give"] = frozenset(graph.inputs.all) | _unmade(graph) | begins - wiring.lists
+        scope = frozenset(scope_of(wiring, graph.entrypoints_config, None))
+        graph.memo["to_give"] = frozenset(graph.inputs.all) | _unmade(wiring, scope) | begins - wiring.lists
     return graph.memo["to_give"]  # type: ignore[no-any-return]  # set above
 
 
-def _unmade(graph: Graph) -> set[str]:
+def _unmade(wiring: Wiring, scope: frozenset[str]) -> set[str]:
     """Return what nodes take and none makes."""
-    wiring = graph.wiring
-    scope = set(scope_of(wiring, graph.entrypoints_config, None))
     return {
         param
         for name in scope

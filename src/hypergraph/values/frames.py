@@ -134,7 +134,7 @@ def _decimal_places(column: Any) -> int | None:
 
 
 def _kind_of_cell(cell: Any) -> str:
-    """Return the name of the type of a cell; NaN is no number here, and what has over 64 bits has no type."""
+    """Return the type of a cell by name: "NaN" for NaN, and "" for an integer of more than 64 bits."""
     if type(cell) is float and cell != cell:  # noqa: PLR0124 - NaN differs from itself
         return "NaN"
     return "" if type(cell) is int and cell.bit_length() > _BITS else type(cell).__name__
