@@ -429,7 +429,9 @@ def stored_schema(found: Any) -> Schema | None:
     return _readable(found, _DEEPEST, [_MOST_PARTS]) if isinstance(found, dict) else None
 
 
-def _readable(found: Any, depth: int, room: list[int]) -> Schema:
+def _readable(  # noqa: PLR0912 - one branch for each kind of keyword
+    found: Any, depth: int, room: list[int]
+) -> Schema:
     room[0] -= 1
     if not isinstance(found, dict) or depth < 0 or room[0] < 0:
         return {}
@@ -451,6 +453,8 @@ def _readable(found: Any, depth: int, room: list[int]) -> Schema:
             is_right = type(part) is int or (name in _NUMBERS and type(part) is float)
         elif name in ("enum", "const"):
             is_right = name == "const" or isinstance(part, list)
+        elif name == "x-versions":
+            is_right = isinstance(part, dict) and _is_list([*part, *part.values()], str)
         else:  # a type, a format, a pattern, or words about it
             is_right = isinstance(part, str | bool)
         if is_right and isinstance(name, str):

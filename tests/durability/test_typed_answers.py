@@ -372,7 +372,9 @@ def test_an_answer_that_cannot_be_used_may_be_replaced(durable: On, store: Check
     )
     with pytest.raises(InvalidAnswerError, match="must be bytes in Base64, not 'x'"):
         store.answer("w", "answer", "x")
-    store.answer("w", "answer", "dGVh", by="bob")
+    with pytest.raises(WorkflowError, match="replace=True"):  # an answer is not overwritten in silence
+        store.answer("w", "answer", "dGVh", by="bob")
+    store.answer("w", "answer", "dGVh", by="bob", replace=True)
     assert store.questions("w")[0].step.answered_by == "bob"
     store.answer("w", "answer", "dGVh")
     with pytest.raises(WorkflowError, match="has been answered already, with another value"):
@@ -409,11 +411,12 @@ def test_a_validator_checks_an_answer_where_the_graph_is_known(durable: On, stor
         with pytest.raises(InvalidAnswerError, match=f"'{key}' does not fit.*tens only"):
             store.answer(workflow_id, key, {"percent": 5}, graph=graph)
         store.answer(workflow_id, key, {"percent": 5})  # without the code nothing tells
-        with pytest.raises(WorkflowError, match=r"If the run refuses that value.* answer\(\) with graph="):
-            store.answer(workflow_id, key, {"percent": 10})  # nor that this one is better
-        store.answer(workflow_id, key, {"percent": 10}, graph=graph)  # what cannot be used is replaced
-        with pytest.raises(WorkflowError, match="answered already"):
-            store.answer(workflow_id, key, {"percent": 20}, graph=graph)
+        for known in (None, graph):
+            with pytest.raises(WorkflowError, match="replace=True"):
+                store.answer(workflow_id, key, {"percent": 10}, graph=known)
+        for percent in (20, 10):
+            store.answer(workflow_id, key, {"percent": percent}, graph=graph, replace=True)
+        store.answer(workflow_id, key, {"percent": 10})  # the same again, as fields
     assert durable.run(outer, workflow_id="w")["share"] == [Share(percent=10)] * 2
     assert durable.map(inner, x=[1, 2], map_over="x", workflow_id="m")["share"] == [Share(percent=10)] * 2
 

@@ -70,10 +70,15 @@ def test_a_single_function_leads_to_the_version_and_steps_follow_each_other() ->
     assert JSON.deserialize(stored(third(1, "USD"))) == third(1, "USD")
 
 
-def test_a_version_without_a_step_takes_the_fields_as_they_are() -> None:
+@pytest.mark.parametrize(
+    ("upgrade", "before"), [({1: cents}, 2), ({2: cents}, 1), (None, 1)], ids=["last", "first", "all"]
+)
+def test_an_object_of_a_version_without_a_step_is_not_read(upgrade: Any, before: int) -> None:
     data = stored(register(made("Price", euros=float))(1.5))
-    new = made("Price", cents=int)
-    assert as_read(new, data, version=3, upgrade={1: cents}) == new(150)
+    found = as_read(made("Price", cents=int), data, version=3, upgrade=upgrade)
+    assert isinstance(found, Unreadable)
+    assert f"it is of version 1, and no upgrade leads from version {before} to {before + 1}" in found.reason
+    assert f"add upgrade={{{before}: ...}}" in found.reason
 
 
 def test_a_step_may_return_the_object_and_work_with_a_former_name() -> None:

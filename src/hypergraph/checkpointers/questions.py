@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from hypergraph.answers import check, checked_signal, converted, stored_schema
+from hypergraph.answers import check, checked_signal, converted, plain, stored_schema
 from hypergraph.checkpointers.history import added_by
 from hypergraph.checkpointers.names import moved
 from hypergraph.checkpointers.query import Query
@@ -304,6 +304,7 @@ def record_answers(
             _refuse_unasked(store, workflow_id, (key, answers[key]), open_questions(store, workflow_id))
     written = []
     for question in questions:
+        keys = question.pause.response_keys
         given = [key for key in question.keys if key in answers]
         if not given:
             continue
@@ -318,21 +319,19 @@ def record_answers(
                 "there is no step to keep the answer with. Pass it to run(), with all others of that graph.",
                 workflow_id=workflow_id,
             )
-        own, schemas = question.own(answers), {} if is_checked else question.pause.schemas or {}
-        types = {} if code is None else _types(question, *code)
-        is_unusable = not is_checked and _is_unusable(question, types)
-        is_replaced = is_unusable or (replaces and _has_other(store, question, own))
+        own = question.own(answers)
+        if not is_checked:
+            schemas = question.pause.schemas or {}
+            types = {} if code is None else _types(question, *code)
+            own = {n: _checked(own[n], key, schemas.get(n), types.get(n)) for n, key in keys.items()}
+        is_replaced = replaces and _has_other(store, question, own)
         if question.step.answer is None or is_replaced:
             _refuse_late(workflow_id, question, given[0])
-        for name, key in question.pause.response_keys.items():
-            _check_answer(key, answers[key], schemas.get(name), types.get(name))
-        if question.step.answer is None or is_replaced:
             answer = store.encoding.answer(question.step, own, by)
-            kept = answer.payload._replace(version=int(is_checked or is_unusable))
+            kept = answer.payload._replace(version=int(is_checked))
             written.append(answer._replace(payload=kept, replaces=is_replaced))
         elif _has_other(store, question, own):
-            is_unsure = code is None and not is_checked and any(_is_of_class(schemas.get(n)) for n in own)
-            raise answered(store, workflow_id, given[0], hint=_REFUSED if is_unsure else "")
+            raise answered(store, workflow_id, given[0])
     if written:
         store.backend.put_answers(written)
 
@@ -349,24 +348,15 @@ def _types(question: Question, graph: Any, path: Sequence[str]) -> Mapping[str, 
     return getattr(node, "answer_types", {})
 
 
-def _check_answer(key: str, value: Any, schema: Any, declared: Any) -> None:
-    """Raise InvalidAnswerError for an answer that does not fit the type of the code, or the one recorded."""
-    if declared is None:
-        check(key, value, schema)
-    else:  # the code may ask for another type than when the question was asked
-        converted(key, value, declared)
+def _checked(value: Any, key: str, schema: Any, declared: Any) -> Any:
+    """Return an answer as the type of the code, if that is known: an object keeps the version of its class.
 
-
-def _is_unusable(question: Question, types: Mapping[str, Any]) -> bool:
-    """Say whether a question has an answer of another type than it asks for: it was taken unchecked."""
-    given, schemas = question.step.answer or {}, question.pause.schemas or {}
-    try:
-        for name, value in given.items():
-            if not isinstance(value, Undecodable):  # which code that knows the class may read
-                _check_answer(name, value, schemas.get(name), types.get(name))
-    except InvalidAnswerError:
-        return True
-    return False
+    Raises InvalidAnswerError for one that does not fit that type, or the one recorded with the question.
+    """
+    if declared is not None:  # the code may ask for another type than when the question was asked
+        return converted(key, value, declared)
+    check(key, value, schema)
+    return value
 
 
 def _only(id: str, questions: list[Question], workflow_id: str, keys: Iterable[str]) -> list[Question]:
@@ -506,22 +496,12 @@ def _name(child: Workflow) -> str | None:
     return child.node_name if child.item is None else f"item-{child.item}"
 
 
-_REFUSED = "If the run refuses that value, pass a better one to run(), or to answer() with graph=... "
-
-
-def _is_of_class(schema: Mapping[str, Any] | None) -> bool:
-    """Say whether code, such as a validator, may refuse what a schema allows."""
-    return not schema or "title" in schema or "anyOf" in schema or "items" in schema
-
-
-def answered(
-    store: "Checkpointer", workflow_id: str, key: str, asked_by: str | None = None, hint: str = ""
-) -> WorkflowError:
+def answered(store: "Checkpointer", workflow_id: str, key: str, asked_by: str | None = None) -> WorkflowError:
     """Return the error for another answer to what has been answered; see `otherwise`."""
     asked_by = workflow_id if asked_by is None else asked_by
     return WorkflowError(
         f"{key!r} of workflow {asked_by!r} has been answered already, with another value. "
-        f"{hint}{otherwise(store, workflow_id, key, asked_by)}",
+        f"{otherwise(store, workflow_id, key, asked_by)}",
         workflow_id=asked_by,
     )
 
@@ -629,6 +609,7 @@ def _is_unlike(store: "Checkpointer", stored: Any, given: Any) -> bool:
         return not stored.is_form_of(given)
     serialize = store.encoding.serializer.serialize
     try:
-        return bool(stored != given) and serialize(stored) != serialize(given)
+        is_other = bool(stored != given) and serialize(stored) != serialize(given)
+        return is_other and plain(stored) != plain(given)  # an object, and its fields from a terminal
     except Exception:  # a comparison of the user's own may do anything, or it has no such form
         return True

@@ -31,7 +31,7 @@ from hypergraph.checkpointers.questions import (
 from hypergraph.checkpointers.records import StepRecord
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import plural
-from hypergraph.durability.code_changes import CHANGED_CODE, Changes
+from hypergraph.durability.code_changes import CHANGED_CODE, Changes, asked_schemas
 from hypergraph.durability.history import Stored, asks_for_others, is_other, made_in_loops
 from hypergraph.durability.resume import indexes_of, standing_of
 from hypergraph.durability.summaries import reached_at
@@ -615,7 +615,7 @@ def refuse_outworn(
                 continue
             if key not in given:
                 asked_for = (question.pause.schemas or {}).get(name)
-                is_changed = asked_for != stored_schema(node.answer_schemas.get(name))
+                is_changed = asked_for != stored_schema(asked_schemas(node).get(name))
                 raise _outworn(workflow_id, question, value, declared, wrong, is_changed=is_changed)
             if question.step.answer is not None:
                 found.update(question.keys)

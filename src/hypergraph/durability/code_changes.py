@@ -40,7 +40,7 @@ from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.interrupt import InterruptNode
 from hypergraph.scheduling import bits
 from hypergraph.structure import walk
-from hypergraph.values.classes import classes_in, fields_of, version_of
+from hypergraph.values.classes import fields_of
 from hypergraph.values.fitting import Misfit, misfit, namesake
 
 _SEVERAL, _AGAIN = "several", "again from "  # in place of the hash of what is inside a nested graph
@@ -718,24 +718,55 @@ def _refuse_namesakes(graph: Graph, workflow: Workflow, values: Mapping[str, Any
                 )
 
 
-def refuse_other_version_of_fields(workflow: Workflow, key: str, value: Any, declared: Any) -> None:
-    """Raise ValueUnreadableError for an answer or signal in the fields of an older version of its class.
+def asked_schemas(node: InterruptNode) -> dict[str, dict[str, Any]]:
+    """Return the types of the answers as they are stored with a question: with the versions of classes."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, schema in node.answer_schemas.items():
+        versions = _versions_in(node.answer_types[name])
+        found[name] = {**schema, "x-versions": versions} if versions else schema
+    return found
 
-    An object is stored with the version of its class; fields, as a terminal or a page sends them, are not.
-    """
+
+def _versions_in(declared: Any) -> dict[str, str]:
+    """Return the versions of the classes in a type, and of those of their fields; a class without has 1."""
+    classes = fields_of([declared], versions=True)
+    return {name: fields[""] for name, fields in classes.items() if "" in fields}
+
+
+def refuse_older_answer(workflow: Workflow, record: StepRecord, name: str, declared: Any) -> None:
+    """Raise ValueUnreadableError for a stored answer in the fields of an older version of its class."""
+    asked = ((record.pause and record.pause.schemas) or {}).get(name, {})
+    way = f"pass {name!r} to this call, with a value of today's type"
+    value, before = (record.answer or {})[name], asked.get("x-versions", {})
+    _refuse_older_fields(workflow, name, value, declared, before=before, way=way)
+
+
+def refuse_older_signal(workflow: Workflow, name: str, value: Any, declared: Any) -> None:
+    """Raise ValueUnreadableError for a signal in the fields of an older version of its class."""
     recorded = (workflow.graph or {}).get("classes")
     known = recorded if isinstance(recorded, dict) else {}
-    for cls in classes_in(declared):
-        before = known.get(cls.__qualname__, {}).get("", "1")
-        if str(version_of(cls)) != before and misfit(value, declared) is not None:
-            raise ValueUnreadableError(
-                f"Workflow {workflow.id!r}: {key!r} was given as the fields of {cls.__qualname__}, which was "
-                f"of version {before} then and is of version {version_of(cls)} now; only objects are "
-                "upgraded.\nHow to fix: finish the run with the code that recorded it, or run the graph "
-                "under another workflow_id, with all answers.",
-                workflow_id=workflow.id,
-                name=key,
-            )
+    before = {cls: fields[""] for cls, fields in known.items() if "" in fields}
+    way = "run the graph under another workflow_id, and send it again"
+    _refuse_older_fields(workflow, name, value, declared, before=before, way=way)
+
+
+def _refuse_older_fields(
+    workflow: Workflow, key: str, value: Any, declared: Any, *, before: Mapping[str, str], way: str
+) -> None:
+    """Raise ValueUnreadableError for fields of an older version, as a terminal or a page sends them.
+
+    An object is stored with the version of its class.
+    """
+    now = _versions_in(declared)
+    other = next((cls for cls in now if now[cls] != before.get(cls, "1")), None)
+    if other is not None and misfit(value, declared) is not None:
+        raise ValueUnreadableError(
+            f"Workflow {workflow.id!r}: {key!r} was given as the fields of {other}, which was of version "
+            f"{before.get(other, '1')} then and is of version {now[other]} now; only objects are upgraded.\n"
+            f"How to fix: {way}, or finish the run with the code that recorded it.",
+            workflow_id=workflow.id,
+            name=key,
+        )
 
 
 def _of_other_type(workflow: Workflow, node_name: str, name: str, found: Misfit) -> ValueUnreadableError:

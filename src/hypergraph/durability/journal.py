@@ -33,6 +33,7 @@ from hypergraph.checkpointers.records import (
     fast_constructor,
 )
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
+from hypergraph.durability.code_changes import asked_schemas
 from hypergraph.durability.history import ResumeState, is_about_others
 from hypergraph.durability.inner_steps import InnerJournal
 from hypergraph.durability.summaries import summaries_of, turns_of_nodes
@@ -52,6 +53,7 @@ from hypergraph.exceptions import (
     safe_text,
     warn_caller,
 )
+from hypergraph.nodes.interrupt import InterruptNode
 from hypergraph.nodes.options import Replace
 from hypergraph.records import PauseInfo
 from hypergraph.runs.build import decision_text
@@ -612,6 +614,8 @@ class Journal:
     def paused(self, step: Step, superstep: int, pause: PauseInfo, outcome: StepOutcome) -> None:
         """Write down that a step waits for an answer; of a nested graph, the first of its questions."""
         if not self.silent:
+            if isinstance(step.node, InterruptNode) and pause.schemas:
+                pause = replace(pause, schemas=asked_schemas(step.node))
             self._add(
                 step,
                 superstep,

@@ -61,11 +61,11 @@ from hypergraph.durability.code_changes import (
     has_grown,
     not_to_rerun,
     refuse_changes,
+    refuse_older_signal,
     refuse_other_graph,
     refuse_other_rules,
     refuse_other_types,
     refuse_other_version,
-    refuse_other_version_of_fields,
     refuse_rerun,
     refuse_unanswered,
     reopened_nodes,
@@ -1192,7 +1192,7 @@ class WorkflowRecorder:
             raise ValueUnreadableError(text + sent.value.reason, workflow_id=found[0])
         if (past := holder.resumed) is not None and past.stored is not None:
             declared = step.node.answer_types.get(step.outputs[0])
-            refuse_other_version_of_fields(past.stored.workflow, step.node.signal, sent.value, declared)
+            refuse_older_signal(past.stored.workflow, step.node.signal, sent.value, declared)
         return sent
 
     def stream(self, run: Run, name: str, chunk: Any) -> None:

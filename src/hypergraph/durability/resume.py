@@ -22,8 +22,8 @@ from hypergraph.checkpointers.records import DROPPED, NewWorkflow, Payload, Step
 from hypergraph.checkpointers.status import UNFINISHED, StepStatus, WorkflowStatus
 from hypergraph.durability.code_changes import (
     has_grown,
+    refuse_older_answer,
     refuse_other_types,
-    refuse_other_version_of_fields,
 )
 from hypergraph.durability.code_hashes import node_hashes, recorded_structure
 from hypergraph.durability.history import (
@@ -771,7 +771,7 @@ def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer, wo
             types = step.node.answer_types
             for name, value in (record.answer or {}).items():
                 if name in types and name not in run.answers:
-                    refuse_other_version_of_fields(workflow, name, value, types[name])
+                    refuse_older_answer(workflow, record, name, types[name])
                 elif name not in step.outputs or (
                     name in types and misfit_of(name, value, types[name]) is not None
                 ):

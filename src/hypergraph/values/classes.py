@@ -692,8 +692,11 @@ def rebuilt(cls: type[Any], kind: Kind, version: object = 1, **parts: Any) -> An
         noticed[f"{cls.__qualname__} from version {version} to {number}"] = None
     fields, last_step = parts["v"], None
     for before in range(version, number):
-        if before not in known.steps:
-            continue
+        if before not in known.steps:  # to leave it out could read euros as cents
+            raise ValueError(
+                f"it is of version {version}, and no upgrade leads from version {before} to {before + 1}: "
+                f"add upgrade={{{before}: ...}}; if nothing changed, lambda fields: fields"
+            )
         fields, last_step = _stepped(cls, before, known.steps[before], fields), before
         if isinstance(fields, cls):
             return fields
@@ -770,7 +773,8 @@ def register(
 
     A step gets the fields as a dict (of an Enum the name of the member), and returns those of the next
     version, or an object of the class. Where a step raises, loops or returns another type, the value is an
-    `Undecodable` that says so, and a run that needs it is refused with ValueUnreadableError.
+    `Undecodable` that says so, and a run that needs it is refused with ValueUnreadableError. The same holds
+    for an object of a version from which no step leads on.
 
     Args:
         cls: the class; leave it out to write `@register(version=2, upgrade=...)`
