@@ -8,6 +8,7 @@ import runpy
 import sqlite3
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import make_dataclass
 from datetime import timedelta
@@ -726,6 +727,36 @@ def test_calls_that_left_no_result_are_named(tmp_path: Path) -> None:
     found = only(migrate(SqliteCheckpointer(tmp_path / "runs.db"), graph, dry_run=True))
     assert found.unresolved == ("each/item-1/post",)
     assert "each/item-1/post began and left no result" in found.text
+    before = FunctionNode(lambda n: n, "look_up", "n_known")
+    post = graph.nodes["each"].graph.nodes["post"].with_inputs(n="n_known")
+    inner = Graph([before, post], name="one").as_node(name="each").map_over("n")
+    today = Graph([inner], name="all")
+    refused = only(migrate(SqliteCheckpointer(tmp_path / "runs.db"), today, dry_run=True))
+    assert (refused.outcome, refused.unresolved) == ("refused", ("each/item-1/post",))
+    assert "each/item-1/post began and left no result: first resume it" in refused.text
+
+
+@pytest.mark.parametrize("shows_more", [False, True])
+def test_an_answer_that_a_resume_gives_up_does_not_count_as_one(shows_more: bool) -> None:
+    ask_of = {1: lambda draft: None, 2: lambda draft, length: None}
+
+    def program(version: str, shown: int) -> Graph:
+        count = FunctionNode(lambda draft: 2 * len(draft), "count", "length")
+        asking = InterruptNode(ask_of[shown], "ask", "approved")
+        return Graph([FunctionNode(write, "write", "draft"), count, asking], name="essay", version=version)
+
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    runner.run(program("1", 1), topic="tea", workflow_id="w")
+    store.answer("w", "approved", True)
+    new = program("2", 2 if shows_more else 1)
+    found = only(migrate(store, new, accept=True))
+    assert found.asks == (("ask",) if shows_more else ())
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        result = runner.run(new, workflow_id="w")
+    assert result.paused is shows_more
+    assert any("was not used" in str(each.message) for each in said) is shows_more
 
 
 def test_every_new_node_that_a_run_comes_to_is_named() -> None:

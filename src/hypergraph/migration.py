@@ -72,7 +72,7 @@ class Migrated:
     upgraded: tuple[str, ...] = ()  # classes of values that were brought to today's version
     added: tuple[str, ...] = ()  # new nodes that it will run
     changed: tuple[str, ...] = ()  # nodes whose code has changed, and whose recorded results are kept
-    asks: tuple[str, ...] = ()  # the questions that are open
+    asks: tuple[str, ...] = ()  # the questions that are open, or are asked again because they show more
     runs_next: tuple[str, ...] = ()  # the nodes that a resume runs first
     unresolved: tuple[str, ...] = ()  # calls with repeatable=False that began and left no result
 
@@ -80,22 +80,31 @@ class Migrated:
     def text(self) -> str:
         """What happens to it, in a line that is the same for every run to which the same happens."""
         if self.outcome == "refused":
-            return f"{self.node}: {self.reason}" if self.node else self.reason or ""
+            reason = f"{self.node}: {self.reason}" if self.node else self.reason or ""
+            return (
+                f"{reason}; {self._begun}: first resume it with the code that began it"
+                if self._begun
+                else reason
+            )
         if self.status == WorkflowStatus.COMPLETED.value:
             return "has completed: any version reads its result and takes its next turn"
         parts = [f"waits for {', '.join(self.asks)}"] if self.asks else []
         parts += [f"runs {', '.join(self.runs_next)}"] if self.runs_next else []
         text = [" and ".join(parts) or "has nothing left to run"]
-        if self.unresolved:
-            first, more = self.unresolved[0], len(self.unresolved) - 1
-            others = f" and {plural(more, 'other call')}" if more else ""
-            what = f"{first}{others} began and left no result"
-            text += [f"{what}: on_ambiguous decides, else a resume is refused"]
+        text += [f"{self._begun}: on_ambiguous decides, else a resume is refused"] if self._begun else []
         text += [f"renamed {', '.join(self.renamed)}"] if self.renamed else []
         text += [f"upgrades {', '.join(self.upgraded)}"] if self.upgraded else []
         text += [f"adds {', '.join(self.added)}"] if self.added else []
         text += [f"keeps results of changed code: {', '.join(self.changed)}"] if self.changed else []
         return "; ".join(text)
+
+    @property
+    def _begun(self) -> str:
+        if not self.unresolved:
+            return ""
+        more = len(self.unresolved) - 1
+        others = f" and {plural(more, 'other call')}" if more else ""
+        return f"{self.unresolved[0]}{others} began and left no result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +318,7 @@ class _Move:
     def _judged(self, workflow: Workflow, about: Migrated) -> Migrated:
         """Return what new code makes of a run; nothing is written."""
         try:
+            about = replace(about, unresolved=self._unresolved(workflow))
             return self._checked(workflow, about)
         except _Refusal as refusal:
             return replace(about, outcome="refused", reason=refusal.reason, node=refusal.node)
@@ -342,10 +352,6 @@ class _Move:
                 reason = refusal.reason if named.renaming is None else named.renaming.text(refusal.reason)
                 raise _Refusal(reason) from refusal
         names = named.renaming
-        unresolved = [*self._unresolved(workflow)]
-        steps = [*self._unresolved_steps(workflow)]
-        if names is not None:
-            unresolved, steps = [*map(names.node, unresolved)], [*map(names.text, steps)]
         structure = structure_to_record(named, workflow)
         is_same = workflow.version == self.graph.version and workflow.graph == structure
         return replace(
@@ -357,11 +363,20 @@ class _Move:
             changed=found.changed,
             asks=found.asks,
             runs_next=found.runs_next or remade,
-            unresolved=(*unresolved, *steps),
         )
 
-    def _unresolved(self, workflow: Workflow, around: str = "") -> Iterator[str]:
-        """Yield the nodes with repeatable=False that began and left no result, as paths with their items."""
+    def _unresolved(self, workflow: Workflow) -> tuple[str, ...]:
+        """Return the calls with repeatable=False that began and left no result, under the names of today."""
+        calls = [*self._begun_calls(workflow)]
+        effects = open_effects_in(self.store, workflow)
+        steps = [effect.title for effect in effects if effect.step is not None]
+        names = recorded_as(self.graph, workflow.graph).renaming
+        if names is not None:
+            calls, steps = [*map(names.node, calls)], [*map(names.text, steps)]
+        return (*calls, *steps)
+
+    def _begun_calls(self, workflow: Workflow, around: str = "") -> Iterator[str]:
+        """Yield the nodes that began and left no result, as paths with their items."""
         once = recorded_once_only(workflow)
         for _, node in self.store.backend.read_announced(workflow.id):
             if node in once:
@@ -369,12 +384,7 @@ class _Move:
         for child in self.store.backend.find(Query(_UNFINISHED, parent=workflow.id, limit=None))[0]:
             if len(child.id) > len(workflow.id):  # the id of a child begins with its parent's
                 own = child.node_name if child.item is None else f"item-{child.item}"
-                yield from self._unresolved(child, f"{around}{own}/")
-
-    def _unresolved_steps(self, workflow: Workflow) -> Iterator[str]:
-        for effect in open_effects_in(self.store, workflow):
-            if effect.step is not None:
-                yield effect.title
+                yield from self._begun_calls(child, f"{around}{own}/")
 
     def _restore(self, graph: Graph, workflow: Workflow, *, is_inside: bool = False) -> tuple[str, ...]:
         """Restore a run and the unfinished ones inside of it, as a resume does. Raises what that raises.

@@ -215,6 +215,21 @@ def test_nothing_is_said_of_a_node_that_was_renamed_with_formerly(durable: On, p
 # -- an output that has another name by now ---------------------------------------------------------------
 
 
+@pytest.mark.parametrize("outputs", [("a", "more"), ("more", "a")])
+def test_a_result_that_was_whole_and_is_a_part_by_now_is_named(
+    durable: On, place: Place, outputs: tuple[str, ...]
+) -> None:
+    start(durable, place(left, ask, use), place)
+    split = FunctionNode(lambda x: ("A", "B"), name="left", output_name=outputs)
+    said = told(durable, place(split, ask, use_more))
+    assert "'a' was its only output, and keeps all that it returned" in said
+
+
+@node(output_name="end")
+def use_more(a: str, more: str, ok: bool) -> str:
+    return a + more
+
+
 def test_a_node_that_runs_again_for_a_renamed_output_is_named(durable: On, place: Place) -> None:
     start(durable, place(left, ask, use), place)
     today = place(left.with_outputs(a="total"), ask, use.with_inputs(a="total"))

@@ -9,6 +9,7 @@ import pydantic
 import pytest
 
 from hypergraph import FunctionNode, Graph, InterruptNode, SyncRunner
+from hypergraph.answers import converted
 from hypergraph.checkpointers import MemoryCheckpointer, register
 from hypergraph.exceptions import GraphChangedError, ValueUnreadableError
 from hypergraph.migration import migrate
@@ -324,23 +325,68 @@ def claims(kind: Any) -> Graph:
     )
 
 
-@pytest.mark.parametrize("is_object", [True, False], ids=["object", "fields"])
-def test_an_answer_in_the_fields_of_an_older_version_is_not_taken_for_one_of_today(is_object: bool) -> None:
-    old = register(make_dataclass("Refund", [("amount", int)], namespace={"__module__": "claims"}))
+def refunds(where: str) -> tuple[Any, Any, Any, Any]:
+    """Return the answer's class in pounds with an answer, then its class in pence with a function for that.
+
+    The class of another version is that of the answer, or of a field.
+    """
+    names = {"namespace": {"__module__": "claims"}}
+    old, new = (make_dataclass("Refund", [("amount", int)], **names) for _ in range(2))
+    fields, now = {"amount": 8}, lambda: register(new, version=2, upgrade={1: pence})
+    register(old)
+    if where == "the class":
+        return old, fields, new, now
+    around = [make_dataclass("Claim", [("first", kind)], **names) for kind in (old, new)]
+    for kind in around:
+        kind.amount = property(lambda self: self.first.amount)
+    register(around[0])
+    return around[0], {"first": fields}, around[1], lambda: (now(), register(around[1]))
+
+
+def pence(fields: dict[str, Any]) -> dict[str, Any]:
+    return {"amount": fields["amount"] * 100}
+
+
+@pytest.mark.parametrize("where", ["the class", "a field"])
+@pytest.mark.parametrize("answered", ["before", "after", "after the move"])
+def test_an_answer_in_the_fields_of_an_older_version_is_not_taken_for_one_of_today(
+    where: str, answered: str
+) -> None:
+    old, fields, new, change = refunds(where)
     store = MemoryCheckpointer()
     runner = SyncRunner(checkpointer=store)
     runner.run(claims(old), claim="a cup", workflow_id="w")
-    store.answer("w", "refund", old(800) if is_object else {"amount": 800})
-    new = make_dataclass("Refund", [("amount", int)], namespace={"__module__": "claims"})
-    register(new, version=2, upgrade={1: lambda fields: {"amount": fields["amount"] // 100}})
-    if is_object:
-        assert runner.run(claims(new), workflow_id="w")["paid"] == 8
-        return
+    if answered == "before":
+        store.answer("w", "refund", fields)
+    change()
+    if answered == "after the move":
+        assert migrate(store, claims(new)).ok
+    if answered != "before":
+        store.answer("w", "refund", fields)  # of a terminal, which shows the question as it was asked
     with pytest.raises(ValueUnreadableError, match="fields of Refund, which was of version 1 then"):
         runner.run(claims(new), workflow_id="w")
-    (run,) = migrate(store, claims(new), dry_run=True).refused
-    assert "of version 1 then" in (run.reason or "")
-    assert runner.run(claims(old), workflow_id="w")["paid"] == 800
+    assert "of version 1 then" in (migrate(store, claims(new), ["w"], dry_run=True).runs[0].reason or "")
+    if answered == "after the move":
+        assert runner.run(claims(new), refund=fields, workflow_id="w")["paid"] == 8
+    else:
+        store.answer("w", "refund", fields, graph=claims(new), replace=True)
+        assert runner.run(claims(new), workflow_id="w")["paid"] == 8
+
+
+@pytest.mark.parametrize("where", ["the class", "a field"])
+@pytest.mark.parametrize("knows", ["object", "graph"])
+def test_an_answer_of_an_older_version_is_upgraded_where_its_class_was_known(where: str, knows: str) -> None:
+    old, fields, new, change = refunds(where)
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    runner.run(claims(old), claim="a cup", workflow_id="w")
+    if knows == "graph":
+        store.answer("w", "refund", fields, graph=claims(old))
+    else:
+        store.answer("w", "refund", converted("refund", fields, old))
+    store.answer("w", "refund", fields)  # the same again, of a terminal
+    change()
+    assert runner.run(claims(new), workflow_id="w")["paid"] == 800
 
 
 class Form(TypedDict):

@@ -428,6 +428,9 @@ def repeated_in(graph: Graph, changes: Changes, anew: Collection[str] = ()) -> s
             f"{listed} runs again for {', '.join(map(repr, outputs))}, which it did not make when it ran, "
             f"before {_listed(run.graph, again.takers)}"
         )
+        if again.whole is not None:
+            whole = again.whole if names is None else names.value(again.whole)
+            shown[listed] += f"; {whole!r} was its only output, and keeps all that it returned"
         renamed = again.former.items()
         former |= {old: new if names is None else names.value(new) for old, new in renamed}
     hint = f" If that is an old value under another name, pass formerly={former} to its Graph."

@@ -28,6 +28,7 @@ from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.interrupt import InterruptNode
+from hypergraph.records import PauseInfo
 from hypergraph.scheduling import Done, Past, Standing, Supersteps, bits
 from hypergraph.structure import walk
 from hypergraph.values.serializers import JsonSerializer
@@ -923,6 +924,11 @@ def asks_for_others(node: HyperNode, asked: StepRecord) -> bool:
     return not asked.pause.response_keys.keys() >= set(node.data_outputs)
 
 
+def shows_others(pause: PauseInfo, names: Sequence[str]) -> bool:
+    """Say whether a question showed values of other names than its node takes today."""
+    return pause.reason == "interrupt" and {*(pause.values or names[:1])} != {*names}
+
+
 def is_about_others(
     asked: StepRecord, now: Mapping[str, Any], versions: Mapping[str, int], lists: Lists, *, redacts: bool
 ) -> bool:
@@ -933,9 +939,9 @@ def is_about_others(
     """
     if asked.pause is None or asked.pause.reason != "interrupt":
         return False
-    before = asked.pause.values or dict.fromkeys(list(now)[:1], asked.pause.value)
-    if before.keys() != now.keys():
+    if shows_others(asked.pause, list(now)):
         return True
+    before = asked.pause.values or dict.fromkeys(now, asked.pause.value)
     if redacts or any(isinstance(value, Undecodable) for value in before.values()):
         return any(versions.get(name, 0) > version for name, version in asked.input_versions.items())
     return any(

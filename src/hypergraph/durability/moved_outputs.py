@@ -68,6 +68,7 @@ class RunsAgain(NamedTuple):
     outputs: list[str]
     takers: list[str]
     former: dict[str, str]  # what it made instead, with the names of today, if they may be renamed
+    whole: str | None  # its only output then: the recorded value is all that it returned
 
 
 def nodes_to_repeat(
@@ -88,7 +89,8 @@ def nodes_to_repeat(
         if later and takers:
             gone = [n for n in record.output_versions if n not in node.data_outputs]
             former = dict(zip(gone, later, strict=True)) if len(gone) == len(later) else {}
-            yield RunsAgain(name, later, takers, former)
+            made = [n for n in record.output_versions if n not in later]
+            yield RunsAgain(name, later, takers, former, made[0] if len(made) == 1 and not gone else None)
 
 
 def replaced_nodes(graph: Graph, stored: Stored, anew: Collection[str] = ()) -> dict[str, str]:

@@ -28,7 +28,7 @@ from hypergraph.durability.code_changes import (
     refuse_other_rules,
     renamed_nodes,
 )
-from hypergraph.durability.history import Replay, Stored, asks_for_others, stored_in
+from hypergraph.durability.history import Replay, Stored, asks_for_others, shows_others, stored_in
 from hypergraph.engine.admission import Admission, admit
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.options import RunOptions
@@ -42,6 +42,7 @@ from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.callable_node import CallableNode
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.gate import GateNode
+from hypergraph.nodes.interrupt import InterruptNode
 from hypergraph.nodes.names import got
 from hypergraph.nodes.options import Replace
 from hypergraph.runners.async_ import AsyncRunner
@@ -77,7 +78,7 @@ class Replayed:
     status: str  # as it is stored
     first: Deviation | None = None  # None if the course, values and types are the same
     changed: tuple[str, ...] = ()  # nodes with results whose code has changed
-    asks: tuple[str, ...] = ()  # the questions that are open
+    asks: tuple[str, ...] = ()  # the questions that are open, or are asked again because they show more
     runs_next: tuple[str, ...] = ()  # the nodes that a resume would run first
     others: tuple[Deviation, ...] = ()  # the first differences of the other items of a map
 
@@ -629,11 +630,18 @@ def _asking(
             continue
         name = path + record.node_name
         waits, goes = (any(other.startswith(f"{name}/") for other in names) for names in (waiting, going))
-        if record.answer is not None or (not waits and _is_due(store, record)):
+        if _is_answered(graph.nodes[record.node_name], record) or (not waits and _is_due(store, record)):
             answered.append(name)
         elif waits or not goes:  # a nested graph continues once nothing in it waits
             asks.append(name)
     return tuple(asks), tuple(answered)
+
+
+def _is_answered(node: HyperNode, record: StepRecord) -> bool:
+    """Say whether a question has an answer that counts: not if it is to show other values by now."""
+    if record.answer is None or record.pause is None:
+        return False
+    return not (isinstance(node, InterruptNode) and shows_others(record.pause, node.inputs))
 
 
 def _is_due(store: Checkpointer, record: StepRecord) -> bool:
