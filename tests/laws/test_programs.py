@@ -2544,8 +2544,17 @@ def test_a_list_that_may_be_empty_does_not_let_a_tool_begin(call: Call) -> None:
     assert course(call(Graph([ask, decide, act]), {})) == ["ask", "decide", "act", "ask", "decide"]
 
 
-def _desk(check: Any, slow: str = "") -> Graph:
+async def _follow(ended: list[str], other: str, *, is_slow: bool) -> None:
+    """Return after another node has ended, and the engine could look at that; at once if not slow."""
+    while is_slow and other not in ended:
+        await asyncio.sleep(0)
+    for _ in range(10 if is_slow else 0):
+        await asyncio.sleep(0)
+
+
+def _desk(check: Any, slow: str = "", ended: list[str] | None = None) -> Graph:
     """A desk that revises a text at once if a gate outside of the loop says so."""
+    done: list[str] = [] if ended is None else ended
 
     @route(targets=["revise", "file"])
     def is_open(order: str) -> str:
@@ -2561,7 +2570,8 @@ def _desk(check: Any, slow: str = "") -> Graph:
 
     @node(output_name="marks")
     async def grade(notes: str) -> str:
-        await asyncio.sleep(0.02 if slow == "grade" else 0)
+        await _follow(done, "check", is_slow=slow == "grade")
+        done.append("grade")
         return "marks"
 
     @node(output_name="marks")
@@ -2586,10 +2596,12 @@ def test_an_open_head_waits_for_all_that_is_under_way_back_to_it(store: Checkpoi
 
     @node(output_name="faults")
     async def check(notes: str) -> str:
-        await asyncio.sleep(0.02 if slow == "check" else 0)
+        await _follow(ended, "grade", is_slow=slow == "check")
+        ended.append("check")
         return "faults"
 
-    found = _called(store, _desk(check, slow), order="now", text="draft")
+    ended: list[str] = []
+    found = _called(store, _desk(check, slow, ended), order="now", text="draft")
     assert course(found) == ["is_open", "read", "grade", "check", "revise", "read", "grade", "check", "again"]
     assert found["text"] == "text without faults"
 
@@ -2623,11 +2635,14 @@ def test_an_open_head_waits_for_a_gate_that_may_choose_it(store: Checkpointer, i
 
     @node(output_name="outline")
     def plan(order: str, text: str = "") -> str:
+        ended.append("plan")
         return f"outline of {order}"
+
+    ended: list[str] = []
 
     @route(targets=["draft", END], emit="asked")
     async def enough(pages: str) -> Any:
-        await asyncio.sleep(0.02 if is_slow else 0)
+        await _follow(ended, "plan", is_slow=is_slow)
         return "draft" if pages == "old pages" else END
 
     @node(output_name="pages", wait_for="asked")
