@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypergraph import Graph, NodeContext, SyncRunner, node
+from hypergraph import FunctionNode, Graph, NodeContext, SyncRunner, node
 from hypergraph.checkpointers import (
     Checkpoint,
     Checkpointer,
@@ -225,6 +225,27 @@ def loop(store: Any) -> Any:
     ]
     ask(fill(store, "w", steps, inputs={"text": "x"}))
     return store
+
+
+@pytest.mark.parametrize(
+    ("ask", "text"),
+    [
+        (lambda store: store.inputs("w", "ad"), "no node 'ad'. Did you mean 'add'"),
+        (lambda store: store.provenance("w", step="ad"), "no node 'ad'. Did you mean 'add'"),
+        (lambda store: store.iterations("w", "ad"), "no node 'ad'. Did you mean 'add'"),
+        (lambda store: store.provenance("w", "totl"), "no value 'totl'. Did you mean 'total'"),
+    ],
+)
+def test_a_misspelt_name_is_no_empty_answer(store: Any, ask: Any, text: str) -> None:
+    def graph(later: Any) -> Graph:
+        add = FunctionNode(lambda a, b: a + b, "add", "total")
+        return Graph([add, FunctionNode(later, "half", "rest")], name="sums")
+
+    run = SyncRunner(checkpointer=store).run
+    run(graph(lambda total: 1 / 0), a=1, b=2, workflow_id="w", error_handling="continue")
+    with pytest.raises(ValueError, match=text):
+        ask(store)
+    assert store.provenance("w", "rest") == []  # not made yet
 
 
 def test_each_visit_of_a_loop_has_its_own_inputs_outputs_and_timing(loop: Any) -> None:

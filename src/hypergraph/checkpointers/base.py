@@ -59,9 +59,10 @@ from hypergraph.checkpointers.records import (
 )
 from hypergraph.checkpointers.status import UNFINISHED, WorkflowStatus
 from hypergraph.checkpointers.view import view_of
-from hypergraph.display import preview
+from hypergraph.display import did_you_mean, preview
 from hypergraph.exceptions import CheckpointError, HypergraphError, WorkflowError, WorkflowNotFoundError
 from hypergraph.records import InnerStep
+from hypergraph.structure import readable_graph
 from hypergraph.values.codecs import Codec, CodecChain
 from hypergraph.values.graphs import Graphs, with_graphs
 
@@ -413,6 +414,7 @@ class Checkpointer:
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
+            ValueError: the workflow has no such node.
         """
 
         def read(view: Self, each: str) -> dict[str, Any]:
@@ -481,6 +483,7 @@ class Checkpointer:
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
+            ValueError: the workflow has no such node, or no value of that name.
             TypeError: there is neither a name nor a step, or both.
         """
         superstep = checked_superstep(superstep)
@@ -490,8 +493,11 @@ class Checkpointer:
         def read(view: Self) -> list[Origin]:
             history = History(view, workflow_id, superstep)
             if step is None:
-                return history.descent(str(name))
+                found = history.descent(str(name))
+                return found or view._of_known(workflow_id, str(name), found, is_node=False)
             record = step if isinstance(step, StepRecord) else history.step(step)
+            if record is None and isinstance(step, str):
+                return view._of_known(workflow_id, step, [], is_node=True)
             return [] if record is None else list(history.origins_of(record, graph).values())
 
         return self.snapshot(read)
@@ -538,8 +544,14 @@ class Checkpointer:
 
         Raises:
             WorkflowNotFoundError: the workflow does not exist; close ids are named.
+            ValueError: the workflow has no such node.
         """
-        return self.snapshot(lambda view: History(view, workflow_id).iterations(node))
+
+        def read(view: Self) -> list[Iteration]:
+            found = History(view, workflow_id).iterations(node)
+            return found or view._of_known(workflow_id, node, found, is_node=True)
+
+        return self.snapshot(read)
 
     def inner_steps(
         self, workflow_id: str, *, node: str | None = None, visit: int | None = None
@@ -1276,6 +1288,19 @@ class Checkpointer:
         if not found and self.backend.read_workflow(workflow_id) is None:
             raise self._not_found(workflow_id)
         return found
+
+    def _of_known(self, workflow_id: str, name: str, found: T, *, is_node: bool) -> T:
+        """Return an empty answer about a node or a value. Raises ValueError if there is none."""
+        workflow = self.workflow(workflow_id)
+        graph = readable_graph(workflow.graph)
+        if graph is None:  # steps that a program has saved by itself
+            return found
+        nodes = graph.nodes.values()
+        names = graph.nodes if is_node else {each for n in nodes for each in (*n.inputs, *n.outputs)}
+        if name in names:
+            return found
+        hint = did_you_mean(name, names) or f"It has: {', '.join(map(repr, names))}."
+        raise ValueError(f"Workflow {workflow_id!r} has no {'node' if is_node else 'value'} {name!r}. {hint}")
 
     def _not_found(self, workflow_id: str) -> WorkflowNotFoundError:
         import difflib  # needed for this error only
