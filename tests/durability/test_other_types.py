@@ -368,6 +368,10 @@ def test_an_answer_in_the_fields_of_an_older_version_is_not_taken_for_one_of_tod
     assert "of version 1 then" in (migrate(store, claims(new), ["w"], dry_run=True).runs[0].reason or "")
     if answered == "after the move":
         assert runner.run(claims(new), refund=fields, workflow_id="w")["paid"] == 8
+        runner.run(claims(new), claim="a pot", workflow_id="later")
+        store.answer("later", "refund", fields)
+        with pytest.raises(ValueUnreadableError, match="of version 2 then and is of version 1 now"):
+            runner.run(claims(old), workflow_id="later")
     else:
         store.answer("w", "refund", fields, graph=claims(new), replace=True)
         assert runner.run(claims(new), workflow_id="w")["paid"] == 8

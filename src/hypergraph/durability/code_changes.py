@@ -725,15 +725,15 @@ def asked_schemas(node: InterruptNode) -> dict[str, dict[str, Any]]:
     """Return the types of the answers as they are stored with a question: with the versions of classes."""
     found: dict[str, dict[str, Any]] = {}
     for name, schema in node.answer_schemas.items():
-        versions = _versions_in(node.answer_types[name])
+        known = _versions_in(node.answer_types[name])
+        versions = {cls: version for cls, version in known.items() if version != "1"}
         found[name] = {**schema, "x-versions": versions} if versions else schema
     return found
 
 
 def _versions_in(declared: Any) -> dict[str, str]:
-    """Return the versions of the classes in a type, and of those of their fields; a class without has 1."""
-    classes = fields_of([declared], versions=True)
-    return {name: fields[""] for name, fields in classes.items() if "" in fields}
+    """Return the versions of the classes in a type, and of those of their fields."""
+    return {name: fields.get("", "1") for name, fields in fields_of([declared], versions=True).items()}
 
 
 def refuse_older_answer(workflow: Workflow, record: StepRecord, name: str, declared: Any) -> None:
