@@ -635,7 +635,8 @@ class Commit(NamedTuple):
     usage: tuple[Usage, ...] = ()
     summary: Payload | None = None  # of the steps so far, in place of an earlier one
     awaits: Mapping[str, int] = MappingProxyType({})  # with a status: signals that nodes wait for
-    reason: str | None = None  # with a status: of a run that ended between steps
+    reason: str | None = None  # with a status: why the run was stopped, or failed between steps
+    since: int = 0  # with PAUSED: no question of an earlier superstep is open
 
 
 NOTHING_ELSE = tuple(Commit._field_defaults.values())[1:]  # in a commit of steps alone
@@ -668,6 +669,7 @@ class CommitOptions(TypedDict, total=False):
     due: datetime | None
     awaits: Mapping[str, int]
     reason: str | None
+    since: int
 
 
 @dataclass(frozen=True, slots=True)
