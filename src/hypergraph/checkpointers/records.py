@@ -249,7 +249,7 @@ class Workflow:
     due: datetime | None = None  # the first deadline or timer of its questions, or when one was answered
     version: str | None = None  # of the code that ran it last; it is pinned to that until it has completed
     awaits: dict[str, int] = field(default_factory=dict)  # signal -> how many nodes wait for it
-    reason: str | None = None  # why it failed or stopped, if no step says so: an endless loop, a time limit
+    reason: str | None = None  # why it was stopped, or failed where no step says so: an endless loop
     # Given a superstep, or None for all: the steps up to it, without their values.
     load_steps: Callable[[int | None], Iterable[StepRecord]] | None = field(default=None, compare=False)
     load_graph: Callable[[], Graph | None] | None = field(default=None, compare=False)  # reads the structure
