@@ -95,7 +95,8 @@ class Desk:
             return JSONResponse({"error": str(error)}, 422)
         except WorkflowError as error:  # it has been answered, or has expired
             return JSONResponse({"error": str(error)}, 409)
-        await self.run(chat)
+        with suppress(WorkflowLockedError):  # a run is under way: when it ends, the answer makes the chat due
+            await self.run(chat)
         return JSONResponse({}, 202)
 
 

@@ -210,3 +210,59 @@ def test_a_stopped_run_without_a_reason_is_resumed_next(tmp_path: Path) -> None:
     store.cancel("w")
     assert store.workflow("w").reason is None
     assert "resume w" in cli("show", "w").out
+
+
+def _stopped_graphs(stop: list[Any]) -> dict[str, tuple[Graph, Any]]:
+    """Return graphs whose first node has the run stopped, which the second one notices at some depth."""
+
+    @node(output_name="half")
+    def first(x: int) -> int:
+        stop[-1]()
+        return x
+
+    @node(output_name="out")
+    def second(half: int) -> int:
+        return half
+
+    @node(output_name="out")
+    def looks(x: int, ctx: NodeContext) -> int:
+        stop[-1]()
+        ctx.check()
+        return x
+
+    one, within = Graph([first, second], name="one"), Graph([looks], name="within")
+    return {
+        "flat": (one, 1),
+        "nested": (Graph([one.as_node()], name="g"), 1),
+        "twice nested": (Graph([Graph([one.as_node()], name="m").as_node()], name="g"), 1),
+        "mapped": (Graph([one.as_node().map_over("x")], name="g"), [1, 2]),
+        "continued": (Graph([one.as_node().map_over("x", error_handling="continue")], name="g"), [1, 2]),
+        "while it runs": (within, 1),
+        "nested, while it runs": (Graph([within.as_node()], name="g"), 1),
+        "map": (one, [1, 2]),
+        "map of nested graphs": (Graph([one.as_node()], name="g"), [1, 2]),
+    }
+
+
+@pytest.mark.parametrize("shape", _stopped_graphs([]))
+def test_a_run_that_was_stopped_says_why_wherever_that_was_noticed(
+    durable: On, store: Checkpointer, shape: str
+) -> None:
+    stop: list[Any] = []
+    graph, x = _stopped_graphs(stop)[shape]
+    stop.append(lambda: durable.runner.stop("w", "SIGTERM"))
+    if shape in ("map", "map of nested graphs"):
+        durable.map(graph, x=x, map_over="x", workflow_id="w", error_handling="continue")
+    else:
+        durable.run(graph, x=x, workflow_id="w", error_handling="continue")
+    found = [*store.workflows(), *_below(store, "w")]
+    assert {each.status for each in found} == {WorkflowStatus.STOPPED}
+    for each in found:
+        assert str(each.reason).startswith("CancellationError: cancelled "), each.id
+        assert str(each.reason).endswith("stop requested: SIGTERM"), each.id
+    assert len(failures(store, "w")["items"]) <= 1  # it counts where it happened
+
+
+def _below(store: Checkpointer, workflow_id: str) -> list[Any]:
+    found = list(store.workflows(parent=workflow_id))
+    return [*found, *(each for one in found for each in _below(store, one.id))]

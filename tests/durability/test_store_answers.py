@@ -466,3 +466,130 @@ def test_no_answer_at_all_is_refused(durable: On, store: Checkpointer) -> None:
     durable.run(Graph([ask], name="asking"), x=1, workflow_id="w")
     with pytest.raises(ValueError, match=r"answer needs an answer, got \{\}"):
         store.answer("w", {})
+
+
+# -- answers that come while a run is under way ------------------------------------------------------------
+
+
+def _branches() -> Graph:
+    @interrupt("first")
+    def ask_first(x: int) -> int | None:
+        return None
+
+    @interrupt("second")
+    def ask_second(x: int) -> int | None:
+        return None
+
+    @node(output_name="a")
+    def use_first(first: int) -> int:
+        return first
+
+    @node(output_name="b")
+    def use_second(second: int) -> int:
+        return second
+
+    return Graph([ask_first, ask_second, use_first, use_second], name="branches")
+
+
+def _each() -> Graph:
+    @interrupt("ok")
+    def ask(x: int) -> int | None:
+        return None
+
+    @node(output_name="out")
+    def use(ok: int) -> int:
+        return ok
+
+    return Graph([ask, use], name="each")
+
+
+SHAPES: dict[str, tuple[Graph, Any, str, str]] = {
+    "flat": (_branches(), 1, "first", "second"),
+    "nested": (Graph([_branches().as_node()], name="outer"), 1, "branches.first", "branches.second"),
+    "mapped": (
+        Graph([_each().as_node().map_over("x")], name="outer"),
+        [1, 2],
+        "each.item-0.ok",
+        "each.item-1.ok",
+    ),
+    "mapped in a nested graph": (
+        Graph([Graph([_each().as_node().map_over("x")], name="inner").as_node()], name="outer"),
+        [1, 2],
+        "inner.each.item-0.ok",
+        "inner.each.item-1.ok",
+    ),
+    "map": (_each(), [1, 2], "item-0.ok", "item-1.ok"),
+}
+
+
+class _Meanwhile:
+    """Does something once, before or after one of the calls of a run to its store."""
+
+    def __init__(self, store: Checkpointer, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.at, self.count, self.work = at, 0, lambda: None
+        for name in ("claim", "write", "try_write", "release", "settle_map", "raise_fence"):
+            monkeypatch.setattr(store.backend, name, self._around(getattr(store.backend, name)))
+
+    def _around(self, call: Any) -> Any:
+        def called(*args: Any, **options: Any) -> Any:
+            self._look()
+            found = call(*args, **options)
+            self._look()
+            return found
+
+        return called
+
+    def _look(self) -> None:
+        self.count += 1
+        if self.count == self.at:
+            self.work()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_answer_that_comes_at_any_moment_of_a_run_is_used_or_due(
+    durable: On, store: Checkpointer, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, x, first, second = SHAPES[shape]
+    options: dict[str, Any] = {"map_over": "x"} if shape == "map" else {}
+    call = durable.map if shape == "map" else durable.run
+    was_due, at = 0, 0
+    while True:
+        at, name = at + 1, f"w{at}"
+        call(graph, x=x, workflow_id=name, **options)
+        store.answer(name, first, 1)
+        with monkeypatch.context() as patch:
+            meanwhile = _Meanwhile(store, at, patch)
+            meanwhile.work = lambda name=name: store.answer(name, second, 2)  # type: ignore[misc]
+            given = {"x": x} if shape == "map" else {}
+            result = call(graph, workflow_id=name, **given, **options)
+        if meanwhile.count < at:
+            break
+        if result.completed:
+            assert store.questions(name) == []
+        else:
+            (question,) = store.questions(name)
+            assert question.is_ripe
+            (found,) = store.due_runs()
+            assert found.id == (f"{name}/item-1" if shape == "map" else name)
+            assert store.workflow(name).due is not None
+            durable.run(graph, workflow_id=found.id)
+            was_due += 1
+        assert (store.due_runs(), store.workflow(name).status) == ([], WorkflowStatus.COMPLETED)
+    assert was_due > 3
+
+
+def test_a_question_that_no_run_has_answered_is_not_due(durable: On, store: Checkpointer) -> None:
+    for shape, (graph, x, first, _) in SHAPES.items():
+        if shape != "map":
+            durable.run(graph, x=x, workflow_id=shape)
+            store.answer(shape, first, 1)
+            assert durable.run(graph, workflow_id=shape).paused
+    assert store.due_runs() == []
+
+
+def test_an_id_of_another_workflow_is_not_one_of_its_questions(durable: On, store: Checkpointer) -> None:
+    for name in ("b", "c"):
+        durable.run(Office().batch, {"topic": "tea"}, workflow_id=name)
+    (other,) = store.questions("b")
+    with pytest.raises(WorkflowError, match=f"The question {other.id!r} is not one of workflow 'c'"):
+        store.answer("c", "approved", True, question=other.id)

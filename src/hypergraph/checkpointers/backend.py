@@ -202,8 +202,8 @@ class Backend(ABC):
     def put_answers(self, answers: Sequence[EncodedAnswer]) -> None:
         """Add answers to steps that wait for one, also of a workflow with an owner: all of them, or none.
 
-        One that `replaces` takes the place of an answer of version 0: of two at once, one counts. A paused
-        workflow without an owner is due from now on, and so are those around it.
+        One that `replaces` takes the place of an answer of version 0: of two at once, one counts. A workflow
+        that is paused or under way is due from now on, and so are those around it.
 
         Raises:
             WorkflowError: a step does not wait any more, or has an answer (to be replaced: of version 0).

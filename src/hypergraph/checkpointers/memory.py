@@ -63,6 +63,7 @@ from hypergraph.display import plural
 from hypergraph.values.graphs import Graphs
 
 T = TypeVar("T")
+_WAITS = WorkflowStatus.PAUSED
 _changed_step, _changed_workflow = fast_replace(StepRecord), fast_replace(Workflow)
 
 
@@ -156,7 +157,8 @@ class MemoryBackend(Backend):
             if commit.code is not None:
                 row.describe(commit.code)
             if commit.status is not None:
-                row.set_status(commit.status, commit.due, commit.awaits, commit.reason)
+                due = self._due_at_pause(row, commit) if commit.status is _WAITS else commit.due
+                row.set_status(commit.status, due, commit.awaits, commit.reason)
             if commit.duration_ms is not None:
                 row.workflow = replace(row.workflow, duration_ms=commit.duration_ms)
 
@@ -195,10 +197,22 @@ class MemoryBackend(Backend):
                         self._make_due(record.workflow_id)
 
     def _make_due(self, workflow_id: str) -> None:
-        """Have a workflow that waits found as due, and those around it."""
+        """Have a workflow that waits, or is under way, found as due, and those around it."""
+        time = now()
         for row in [row for each in around(workflow_id) if (row := self._rows.get(each)) is not None]:
-            if row.workflow.status is WorkflowStatus.PAUSED and row.owner_since is None:
-                row.workflow = replace(row.workflow, due=now())
+            if row.workflow.status in (_WAITS, WorkflowStatus.ACTIVE):
+                row.workflow = replace(row.workflow, due=time)
+
+    def _due_at_pause(self, row: Row, commit: Commit) -> datetime | None:
+        """Return when a workflow is due that waits from now on: an answer may have come while it ran."""
+        time, before, found = now(), row.workflow.due, [commit.due]
+        steps = [step for at, step in row.steps.items() if at[0] >= commit.since]
+        waiting = [step for step in steps if step.record.status is StepStatus.PAUSED]
+        if any(payload.name == ANSWER for step in waiting for payload in step.payloads):
+            found.append(before if before is not None and before < time else time)
+        below = (each.workflow for each in self._rows.values())
+        found += [one.due for one in below if one.parent_id == row.workflow.id and one.status is _WAITS]
+        return min((due for due in found if due is not None), default=None)
 
     def put_signal(self, workflow_id: str, payload: Payload) -> bool:
         """Keep a value that was sent; see `Backend.put_signal`."""

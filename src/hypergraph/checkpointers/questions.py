@@ -366,11 +366,13 @@ def _only(id: str, questions: list[Question], workflow_id: str, keys: Iterable[s
     if found and asked.issuperset(keys):
         return found
     listed = ", ".join(repr(question.id) for question in questions) or "none"
-    state = f"asks for {', '.join(map(repr, sorted(asked)))}" if found else "is not open any more"
-    raise WorkflowError(
-        f"The question {id!r} of workflow {workflow_id!r} {state}. Open questions: {listed}.",
-        workflow_id=workflow_id,
-    )
+    if found:
+        problem = f"of workflow {workflow_id!r} asks for {', '.join(map(repr, sorted(asked)))}"
+    elif id.startswith(f"{workflow_id}/"):
+        problem = f"of workflow {workflow_id!r} is not open any more"
+    else:
+        problem = f"is not one of workflow {workflow_id!r}"
+    raise WorkflowError(f"The question {id!r} {problem}. Open questions: {listed}.", workflow_id=workflow_id)
 
 
 def _refuse_late(workflow_id: str, question: Question, key: str) -> None:

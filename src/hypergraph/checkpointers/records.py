@@ -249,7 +249,7 @@ class Workflow:
     due: datetime | None = None  # the first deadline or timer of its questions, or when one was answered
     version: str | None = None  # of the code that ran it last; it is pinned to that until it has completed
     awaits: dict[str, int] = field(default_factory=dict)  # signal -> how many nodes wait for it
-    reason: str | None = None  # why it failed or stopped, if no step says so: an endless loop, a time limit
+    reason: str | None = None  # why it was stopped, or failed where no step says so: an endless loop
     # Given a superstep, or None for all: the steps up to it, without their values.
     load_steps: Callable[[int | None], Iterable[StepRecord]] | None = field(default=None, compare=False)
     load_graph: Callable[[], Graph | None] | None = field(default=None, compare=False)  # reads the structure
@@ -635,7 +635,8 @@ class Commit(NamedTuple):
     usage: tuple[Usage, ...] = ()
     summary: Payload | None = None  # of the steps so far, in place of an earlier one
     awaits: Mapping[str, int] = MappingProxyType({})  # with a status: signals that nodes wait for
-    reason: str | None = None  # with a status: of a run that ended between steps
+    reason: str | None = None  # with a status: why the run was stopped, or failed between steps
+    since: int = 0  # with PAUSED: no question of an earlier superstep is open
 
 
 NOTHING_ELSE = tuple(Commit._field_defaults.values())[1:]  # in a commit of steps alone
@@ -668,6 +669,7 @@ class CommitOptions(TypedDict, total=False):
     due: datetime | None
     awaits: Mapping[str, int]
     reason: str | None
+    since: int
 
 
 @dataclass(frozen=True, slots=True)

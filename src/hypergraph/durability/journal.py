@@ -175,6 +175,8 @@ class Journal:
             str, tuple[int, int]
         ] = {}  # by name: the last superstep that did, and how often before
         self.waiting: dict[str, StepRecord] = {} if run.resumed is None else run.resumed.waiting
+        # Of the questions that were open when the run began: one that is asked again may keep its place.
+        self.asked_since = [asked.superstep for asked in self.waiting.values()]
         self.numbers: dict[int, int] | None = {} if run.context.kernel.concurrent else None
         self.intents = Intents(self, claim)
         # After a crash nothing is written behind: what a second crash would lose counts as no progress.
@@ -836,6 +838,7 @@ class Journal:
         due: datetime | None = None,
         awaits: Mapping[str, int] = MappingProxyType({}),
         reason: str | None = None,
+        since: int = 0,
     ) -> tuple[int, ...]:
         """Write down how the run ended; return the indexes of the steps that became durable."""
         self.is_closed = True
@@ -847,6 +850,7 @@ class Journal:
         if self.is_detached:
             return ()
         more: dict[str, Any] = {"due": due, "awaits": awaits, "reason": reason}
+        more["since"] = min((since, *self.asked_since))
         if self.summaries is not None and status in _OVER and self.summaries.is_due_at_end:
             facts = None if self.running else self.summaries.summary()
             if facts is not None:

@@ -392,15 +392,18 @@ class MapRecorder:
         try:
             duration = (map_run.stopped_at - map_run.started) * 1000 + self.active_time.pop(map_run, 0.0)
             outermost = map_run.parent is None
+            status, reason = _status(map_run, self.others.pop(map_run, set())), map_run.reason
+            if status is WorkflowStatus.STOPPED and reason is None:
+                reason = map_run.stop_reason
             self.store.backend.write(
                 self.store.encoding.commit(
                     claim,
-                    status=_status(map_run, self.others.pop(map_run, set())),
+                    status=status,
                     duration_ms=duration,
                     full=outermost,
                     due=next_due(map_run.pauses),
                     awaits=awaited(map_run.pauses),
-                    reason=map_run.reason,
+                    reason=reason,
                 )
             )
         finally:

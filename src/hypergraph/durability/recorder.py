@@ -1236,6 +1236,7 @@ class WorkflowRecorder:
             if run.asked:
                 status = WorkflowStatus.ACTIVE if run.is_away else status
                 asks = {"due": next_due(run.pauses), "awaits": awaited(run.pauses)}
+                asks["since"] = min((place[0] for place, _ in run.asked), default=0)
             saved = journal.close(status, full=full, code=code, reason=run.reason, **asks)
             if full:
                 self.store.backend.commit_seconds = perf_counter() - started

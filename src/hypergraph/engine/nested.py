@@ -105,6 +105,12 @@ class MapRun:
         return next((run for run in self.runs if run is not None and run.failure is not None), None)
 
     @property
+    def stop_reason(self) -> str | None:
+        """Why the first item that ended badly was stopped, None if it failed."""
+        bad = self.ended_badly
+        return bad.reason if bad is not None and bad.status is RunStatus.STOPPED else None
+
+    @property
     def failure(self) -> NodeError | None:
         """The evidence of the first item that failed or was stopped."""
         run = self.ended_badly

@@ -557,7 +557,10 @@ class Run:
         halted = isinstance(error, CancellationError) and self.context.halt_at <= clock()
         op = "cancel" if halted else NODE_KINDS[step.kind].operation
         evidence = self._evidence(step, superstep, error, op, outcome.inner)
-        self.end(RunStatus.STOPPED if halted else RunStatus.FAILED, error, evidence, step.index)
+        if halted:  # also inside of a nested graph: what looks for stopped runs goes by the reason
+            self._end_with_reason(RunStatus.STOPPED, error, evidence, step.index)
+        else:
+            self.end(RunStatus.FAILED, error, evidence, step.index)
         if self.journal is not None:
             self.journal.failed(step, superstep, duration, outcome)
 
@@ -601,7 +604,7 @@ class Run:
         evidence = NodeError(
             error.node_name, error, op="cancel", superstep=superstep, item_index=self.item_index
         )
-        self._end_between(RunStatus.STOPPED, error, evidence, getattr(step, "index", 0))
+        self._end_with_reason(RunStatus.STOPPED, error, evidence, getattr(step, "index", 0))
 
     def overrun(self) -> None:
         """End the run if its time was up while the last step was at work; a stop came too late to matter."""
@@ -616,9 +619,11 @@ class Run:
         step = self.plan.steps[bits(loop.cut)[0]]
         error = InfiniteLoopError(self.context.max_iterations, self._loop_text(loop))
         evidence = NodeError(self.path_of(step.name), error, superstep=superstep, item_index=self.item_index)
-        self._end_between(RunStatus.FAILED, error, evidence, step.index)
+        self._end_with_reason(RunStatus.FAILED, error, evidence, step.index)
 
-    def _end_between(self, status: RunStatus, error: Exception, evidence: NodeError, index: int) -> None:
+    def _end_with_reason(
+        self, status: RunStatus, error: BaseException, evidence: NodeError, index: int
+    ) -> None:
         self.end(status, error, evidence, index)
         if self.failure is evidence:
             self.reason = f"{type(error).__name__}: {error}"

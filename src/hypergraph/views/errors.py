@@ -231,8 +231,15 @@ def _failures(store: Checkpointer, wf: str) -> Iterator[StepRecord]:
     for tally in sorted(failed, key=lambda tally: -tally.last):
         for step in reversed(store.steps(wf, node=tally.node, values=False)):
             nested = step.child_workflow_id and store.backend.read_workflow(step.child_workflow_id)
-            if step.status is StepStatus.FAILED and not (nested and nested.reason is None):
+            if step.status is StepStatus.FAILED and not (nested and _is_told_inside(store, nested)):
                 yield step
+
+
+def _is_told_inside(store: Checkpointer, nested: Workflow) -> bool:
+    """Say whether a step of a nested run says why it ended badly: it counts where it happened."""
+    if nested.reason is None:
+        return True
+    return any(tally.status is StepStatus.FAILED for tally in store.backend.tally_steps(nested.id))
 
 
 def _last_failures(store: Checkpointer, wf: str, resolved: bool) -> list[tuple[StepRecord, int, bool]]:

@@ -49,7 +49,7 @@ class WorkflowSummary(TypedDict):
     tags: dict[str, str]
     due: str | None  # of a paused one, the first deadline of its questions or time of its timers
     version: str | None  # of the code that ran it last; it is pinned to that until it has completed
-    reason: str | None  # why it failed or stopped, where no step says so: an endless loop, a time limit
+    reason: str | None  # why it was stopped, or failed where no step says so: an endless loop
     failed_inside: int  # of a run that did not fail: how many items of maps in it, or else nested runs, did
     usage: dict[str, float]  # what was recorded with ctx.record; of one workflow, and in lists sorted by it
 

@@ -109,7 +109,11 @@ def test_an_answer_that_names_its_question_does_not_count_for_another(office: Cl
 
     SyncRunner(checkpointer=(store := stored(office))).run(office_graphs.asks, draft="tea", workflow_id="w")
     asked = {each["node"]: each["question"] for each in office.json_here("show", "w")["questions"]}
-    for question, said in (("approve:9", "is not open any more"), (asked["ask_count"], "asks for 'count'")):
+    for question, said in (
+        ("approve:9", "is not one of workflow 'w'"),
+        ("w/approve:9", "is not open any more"),
+        (asked["ask_count"], "asks for 'count'"),
+    ):
         assert said in office("answer", "w", "approved=no", "--question", question, code=4).err
     assert store.questions("w")[0].step.answer is None
     office("answer", "w", "approved=no", "--question", asked["approve"])

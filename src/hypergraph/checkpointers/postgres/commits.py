@@ -20,6 +20,7 @@ from hypergraph.checkpointers.sql.columns import STEP_COLUMNS, VALUE_COLUMNS, VA
 from hypergraph.checkpointers.sql.connection import Connection, Database
 from hypergraph.checkpointers.sql.writes import (
     COMPLETING,
+    PAUSE_STATUS,
     STATUS,
     awaits_text,
     inner_rows,
@@ -29,6 +30,7 @@ from hypergraph.checkpointers.sql.writes import (
     summary_rows,
 )
 from hypergraph.checkpointers.status import WorkflowStatus
+from hypergraph.clock import now
 
 REFUSED = frozenset({LOST, RECORDED, "21000"})  # the last: one step twice in one commit
 # All others are numbers.
@@ -42,10 +44,12 @@ _ENCODERS: dict[str, Callable[[Any], bytes]] = {
 }
 _STEPS = 16  # in one statement
 _VALUES = 10_000  # in one statement; the protocol takes 65,535
+_STATUS = ("key", "fence", "status", "ended", "duration", "due", "awaits", "reason")
 _HEADS = {  # the parameters that come first
     "": ("key", "fence"),
     "duration": ("key", "fence", "duration"),
-    "status": ("key", "fence", "status", "ended", "duration", "due", "awaits", "reason"),
+    "status": _STATUS,
+    "pause": (*_STATUS, "now", "since"),
 }
 _SAME = """
 SELECT 1 FROM steps
@@ -75,6 +79,13 @@ def statements(unit: Commit, clock: writes.Clock) -> list[Statement] | None:
     """
     if unit.running is not None or unit.code is not None or unit.usage:
         return None
+    if unit.status is WorkflowStatus.PAUSED:
+        # A statement sees what was there when it began. The one that looks for answers comes last: when the
+        # row is locked, so that no answer is under way, and the steps are written.
+        before = statements(unit._replace(status=None, duration_ms=None, due=None), clock)
+        last = Commit(unit.claim, status=unit.status, duration_ms=unit.duration_ms, due=unit.due)
+        last = last._replace(awaits=unit.awaits, reason=unit.reason, since=unit.since)
+        return None if before is None else [*before, _statement(last, clock)]
     claim, steps, end = unit.claim, unit.steps, max(0, len(unit.steps) - 1) // _STEPS * _STEPS
     parts = [Commit(claim, steps[at : at + _STEPS]) for at in range(0, end, _STEPS)]
     found = [_statement(part, clock) for part in (*parts, unit._replace(steps=steps[end:]))]
@@ -88,6 +99,8 @@ def _statement(unit: Commit, clock: writes.Clock) -> Statement:
         ended = micros(clock()) if status in FINISHED else None
         given += [status.value, ended, unit.duration_ms, micros(unit.due)]
         given += [awaits_text(unit.awaits), unit.reason]
+        if status is WorkflowStatus.PAUSED:
+            given += [micros(now()), unit.since]
     elif unit.duration_ms is not None:
         given.append(unit.duration_ms)
     found = [rows_of(key, step) for step in unit.steps]
@@ -98,6 +111,7 @@ def _statement(unit: Commit, clock: writes.Clock) -> Statement:
     for row in (*steps, *values):
         given += row
     kind = "status" if status is not None else "duration" if unit.duration_ms is not None else ""
+    kind = "pause" if status is WorkflowStatus.PAUSED else kind
     shape = (kind, len(steps), len(values))
     return Statement(_text(*shape, status is WorkflowStatus.COMPLETED), given, _encoders(*shape))
 
@@ -128,8 +142,9 @@ def _text(kind: str, steps: int, values: int, ends: bool) -> str:
 
 def _own(kind: str) -> str:
     """Return what finds out whether the claim is the newest, and keeps it so until the end."""
-    if kind == "status":
-        text = re.sub(r":(\w+)", lambda found: f"${_HEADS[kind].index(found[1]) + 1}", STATUS)
+    if kind in ("status", "pause"):
+        given = STATUS if kind == "status" else PAUSE_STATUS
+        text = re.sub(r":(\w+)", lambda found: f"${_HEADS[kind].index(found[1]) + 1}", given)
         return f"{text} AND fence = $2 RETURNING 1"
     if kind == "duration":
         return "UPDATE workflows SET duration_ms = $3 WHERE key = $1 AND fence = $2 RETURNING 1"

@@ -279,6 +279,20 @@ STATUS = (
     "owner_pid = CASE WHEN :status = 'active' THEN owner_pid END, "
     "crashes = CASE WHEN :status = 'completed' THEN NULL ELSE crashes END WHERE key = :key"
 )
+# Also when it is due by an answer that no run has used, or by one below: it may have come while the run was
+# under way. Once the row is locked, each answer is either seen here or sees that the workflow waits.
+_ANSWERED_MEANWHILE = f"""
+(SELECT min(moment) FROM (
+    SELECT CAST(:due AS BIGINT) AS moment
+    UNION ALL SELECT below.due FROM workflows AS below
+    WHERE below.parent_id = workflows.id AND below.status = 'paused'
+    UNION ALL SELECT CASE WHEN workflows.due < :now THEN workflows.due ELSE CAST(:now AS BIGINT) END
+    FROM vals JOIN steps ON steps.workflow = vals.workflow AND steps.superstep = vals.superstep
+        AND steps.node = vals.node
+    WHERE vals.workflow = workflows.key AND vals.kind = {OTHER} AND vals.name = '{ANSWER}'
+        AND vals.superstep >= :since AND steps.status = 'paused') AS moments)
+"""  # noqa: S608 - fixed names
+PAUSE_STATUS = STATUS.replace(":due", _ANSWERED_MEANWHILE)
 TAKE = (
     "UPDATE workflows SET fence = ?, owner_pid = ?, owner_host = ?, owner_since = ?, crashes = ? "
     "WHERE key = ?"
@@ -539,7 +553,8 @@ def write_unit(connection: Connection, unit: Commit, database: Database) -> None
             (code.graph_hash, kept.digest, code.version, key),
         )
     if status is not None:
-        set_status(connection, key, status, duration, database.now, due, unit.awaits, unit.reason)
+        more = (due, unit.awaits, unit.reason, unit.since)
+        set_status(connection, key, status, duration, database.now, *more)
     elif duration is not None:
         connection.execute("UPDATE workflows SET duration_ms = ? WHERE key = ?", (duration, key))
 
@@ -580,6 +595,7 @@ def set_status(  # noqa: PLR0917 - the columns that go with a status
     due: datetime | None = None,
     awaits: Mapping[str, int] = MappingProxyType({}),
     reason: str | None = None,
+    since: int = 0,
 ) -> None:
     """Change the status; a workflow that completed has its crashes reset."""
     ended = micros(clock()) if status in FINISHED else None
@@ -588,7 +604,10 @@ def set_status(  # noqa: PLR0917 - the columns that go with a status
     if due is not None:
         changes["due"] = micros(due)
         connection.make("workflows_by_due")
-    connection.execute(STATUS, changes)
+    if status is WorkflowStatus.PAUSED:
+        connection.execute(PAUSE_STATUS, {**changes, "now": micros(now()), "since": since})
+    else:
+        connection.execute(STATUS, changes)
     if status is WorkflowStatus.COMPLETED and connection.has("intents"):
         connection.execute("DELETE FROM intents WHERE workflow = ?", (key,))
 
@@ -614,10 +633,11 @@ def raise_fence(connection: Connection, workflow_id: str, least: int | None) -> 
 
 def settle_map(connection: Connection, workflow_id: str, clock: Clock, is_whole: bool) -> None:
     """Bring a map without owner up to date with its items: its status, when it is due, what it awaits."""
-    row = connection.execute("SELECT status FROM workflows WHERE id = ?", (workflow_id,)).fetchone()
-    if row is None or row[0] == WorkflowStatus.ACTIVE.value:
+    # Its row is locked, so that an answer to an item is either seen here or is written after this.
+    row = connection.execute(connection.dialect.owner, (workflow_id,)).fetchone()
+    if row is None or row[1] == WorkflowStatus.ACTIVE.value:
         return
-    before, found = WorkflowStatus(row[0]), connection.execute(_STATUSES, (workflow_id,)).fetchall()
+    before, found = WorkflowStatus(row[1]), connection.execute(_STATUSES, (workflow_id,)).fetchall()
     status = settled(before, [WorkflowStatus(name) for (name,) in found], is_whole=is_whole)
     awaits: Counter[str] = Counter()
     for (stored,) in connection.execute(_AWAITED, (workflow_id,)).fetchall():
@@ -708,7 +728,8 @@ def put(connection: Connection, database: Database, step: EncodedStep, encoding:
 def put_answers(connection: Connection, answers: Iterable[EncodedAnswer]) -> None:
     """Add answers to steps that wait for one and have none, or one that is replaced.
 
-    A waiting workflow without an owner is due from then on, and so are the workflows around it.
+    A workflow that waits, or is under way, is due from then on, and so are the workflows around it: a run
+    that is under way may have passed its question, and may be killed before it says so.
     """
     for record, payload, replaces in answers:
         key = reads.key_of(connection, record.workflow_id)
@@ -721,9 +742,8 @@ def put_answers(connection: Connection, answers: Iterable[EncodedAnswer]) -> Non
         if waits != 1 or connection.execute(_ANSWERED, (*row, *more)).rowcount != 1:
             raise not_asking(record)
         waiting = around(record.workflow_id)
-        ripe = connection.execute(_RIPE.format(ids=", ".join("?" * len(waiting))), (micros(now()), *waiting))
-        if ripe.rowcount:
-            connection.make("workflows_by_due")
+        connection.execute(_RIPE.format(ids=", ".join("?" * len(waiting))), (micros(now()), *waiting))
+        connection.make("workflows_by_due")
 
 
 def put_signal(connection: Connection, workflow_id: str, payload: Payload) -> bool:
@@ -798,7 +818,11 @@ _STILL_PAUSED = (
 )
 _ANSWERED = f"{inserting('vals', VALUE_COLUMNS)} ON CONFLICT DO NOTHING"
 _NOT_ANSWERED = f"DELETE FROM vals WHERE {' AND '.join(f'{name} = ?' for name in VALUE_KEY)} AND version = 0"  # noqa: S608 - fixed names
-_RIPE = "UPDATE workflows SET due = ? WHERE id IN ({ids}) AND status = 'paused' AND owner_pid IS NULL"
+# Not WHERE status: a run that is about to end as paused has locked its row, and is to be waited for.
+_RIPE = (
+    "UPDATE workflows SET due = CASE WHEN status IN ('paused', 'active') THEN ? ELSE due END "
+    "WHERE id IN ({ids})"
+)
 _AWAITED_IT = (
     "UPDATE workflows SET due = ? WHERE id IN ({ids}) AND (due IS NULL OR due > ?) "
     "AND replace(awaits, ?, '') <> awaits"

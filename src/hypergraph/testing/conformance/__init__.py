@@ -10,6 +10,7 @@ from typing import ClassVar
 import pytest
 
 from hypergraph.checkpointers import Checkpointer
+from hypergraph.testing.conformance.answers import AnswerTests
 from hypergraph.testing.conformance.crashes import CrashTests, FenceTests
 from hypergraph.testing.conformance.inner import InnerTests
 from hypergraph.testing.conformance.outlines import OutlineTests, OverviewTests
@@ -27,6 +28,7 @@ class CheckpointerConformance(
     OverviewTests,
     ValueTests,
     InnerTests,
+    AnswerTests,
     SignalTests,
     CommitTests,
     OwnershipTests,
