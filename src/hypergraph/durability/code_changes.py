@@ -251,14 +251,16 @@ def changes_in(
     differing = [name for name, known in before.items() if now.get(name, known) != known]
     nested = [name for name in differing if "+" in before[name] and "+" in now[name]]
     pending = _begun_anew(graph, stored)
+    last = {record.node_name: record for record in stored.records}
+    settled = last.keys() - pending.keys() - graph.wiring.cycle_of.keys()
+    held = {last[name].child_workflow_id for name in settled if last[name].status is StepStatus.COMPLETED}
     visits = {
         name: child
-        for name, child in _last_visits(store, stored.workflow, nested, upto).items()
+        for name, child in _last_visits(store, stored.workflow, nested, upto, held).items()
         if (child.parent_superstep or 0) >= pending.get(name, 0)
     }
     new = unseen_nodes(graph, stored)
     own = [*(name for name in changed_nodes(graph, stored, visits) if name not in pending), *new]
-    last = {record.node_name: record for record in stored.records}
     inside: dict[str, tuple[Changes, ...]] = {}
     all_within: dict[str, tuple[Changes, ...]] = {}
     ended = set()
@@ -316,13 +318,24 @@ def _changes_of(
 
 
 def _last_visits(
-    store: Checkpointer, workflow: Workflow, names: Collection[str], upto: int | None
+    store: Checkpointer,
+    workflow: Workflow,
+    names: Collection[str],
+    upto: int | None,
+    held: Collection[str | None] = (),
 ) -> dict[str, Workflow]:
-    """Return the last run of each of these nested graphs that has one."""
+    """Return the last run of each of these nested graphs that has one.
+
+    Where steps are written behind, a process that dies may leave later runs, of a turn of which nothing else
+    is stored. The runs whose results are `held` count then.
+    """
     found: dict[str, Workflow] = {}
     for child in store.backend.children(workflow.id) if names else ():
         name = child.node_name or ""
-        if name in names and began_by(child, upto) and (name not in found or child.visit > found[name].visit):
+        if name not in names or not began_by(child, upto):
+            continue
+        is_later = name not in found or (found[name].id not in held and child.visit > found[name].visit)
+        if child.id in held or is_later:
             found[name] = child
     return found
 
