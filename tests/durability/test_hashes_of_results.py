@@ -137,6 +137,7 @@ def killed_after(store: MemoryCheckpointer, count: int | None) -> None:
     for name in ("write", "claim", "release", "create", "create_all"):
         backend.__dict__.pop(name, None)
     for row in backend._rows.values():
+        row.fence += row.owner_since is not None  # threads of the process that is gone write nothing either
         row.owner_since = None
     if count is None:
         return
