@@ -9,7 +9,7 @@ from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.questions import Question, began_by
-from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow, outermost
+from hypergraph.checkpointers.records import EncodedStep, NewWorkflow, StepRecord, Workflow, outermost
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import preview
 from hypergraph.durability.code_hashes import RULES, code_hash, node_hashes, recorded_structure
@@ -250,10 +250,17 @@ def changes_in(
     now, before = node_hashes(graph), stored.workflow.node_hashes
     differing = [name for name, known in before.items() if now.get(name, known) != known]
     nested = [name for name in differing if "+" in before[name] and "+" in now[name]]
-    visits = _last_visits(store, stored.workflow, nested, upto)
-    new = unseen_nodes(graph, stored)
-    own = [*changed_nodes(graph, stored, visits), *new]
+    pending = _begun_anew(graph, stored)
     last = {record.node_name: record for record in stored.records}
+    settled = last.keys() - pending.keys() - graph.wiring.cycle_of.keys()
+    held = {last[name].child_workflow_id for name in settled if last[name].status is StepStatus.COMPLETED}
+    visits = {
+        name: child
+        for name, child in _last_visits(store, stored.workflow, nested, upto, held).items()
+        if (child.parent_superstep or 0) >= pending.get(name, 0)
+    }
+    new = unseen_nodes(graph, stored)
+    own = [*(name for name in changed_nodes(graph, stored, visits) if name not in pending), *new]
     inside: dict[str, tuple[Changes, ...]] = {}
     all_within: dict[str, tuple[Changes, ...]] = {}
     ended = set()
@@ -311,14 +318,48 @@ def _changes_of(
 
 
 def _last_visits(
-    store: Checkpointer, workflow: Workflow, names: Collection[str], upto: int | None
+    store: Checkpointer,
+    workflow: Workflow,
+    names: Collection[str],
+    upto: int | None,
+    held: Collection[str | None] = (),
 ) -> dict[str, Workflow]:
-    """Return the last run of each of these nested graphs that has one."""
+    """Return the last run of each of these nested graphs that has one.
+
+    Where steps are written behind, a process that dies may leave later runs, of a turn of which nothing else
+    is stored. The runs whose results are `held` count then.
+    """
     found: dict[str, Workflow] = {}
     for child in store.backend.children(workflow.id) if names else ():
         name = child.node_name or ""
-        if name in names and began_by(child, upto) and (name not in found or child.visit > found[name].visit):
+        if name not in names or not began_by(child, upto):
+            continue
+        is_later = name not in found or (found[name].id not in held and child.visit > found[name].visit)
+        if child.id in held or is_later:
             found[name] = child
+    return found
+
+
+def _begun_anew(graph: Graph, stored: Stored) -> dict[str, int]:
+    """Return the nodes that a turn has begun anew and that have not completed since, with its superstep.
+
+    What they made before is given up: they run in any case, with the code of then.
+    """
+    wiring, found = graph.wiring, dict[str, int]()
+    last = {r.node_name: r.superstep for r in stored.records if r.status is StepStatus.COMPLETED}
+    for turn in stored.turns:
+        if not turn.superstep or (turn.superstep in stored.edited_at and not turn.again):
+            continue
+        again = [name for name in turn.again if name in wiring.nodes]
+        takers = [taker for name in turn.names for taker in wiring.consumers.get(name, ())]
+        for name in walk([*takers, *again], wiring.ways):
+            if last.get(name, -1) >= turn.superstep:
+                continue
+            if name in again and wiring.nodes[name].nested_graph is not None:  # it may continue
+                others = [*takers, *(other for other in again if other != name)]
+                if name not in walk(others, wiring.ways):
+                    continue
+            found[name] = turn.superstep
     return found
 
 
@@ -532,45 +573,117 @@ def _listed(graph: Graph, names: Iterable[str]) -> str:
     return ", ".join(map(repr, names if graph.renaming is None else map(graph.renaming.node, names)))
 
 
-def code_to_record(
-    changes: Changes,
-    kept: Collection[str],
-    settled: Collection[str] = (),
-    reopened: Mapping[str, int] | None = None,
-    *,
-    unseen: Collection[str] = (),
-    version: str | None,
-) -> NewWorkflow | None:
-    """Return the code to record, None if it is unchanged; kept results keep their old hash.
+class RecordedCode:
+    """The code of a workflow that goes on with other code: it is recorded with what that code makes.
 
-    A nested graph with a history of its own may then hold results of several codes: its hash says so, unless
-    it is among the `settled`, all of whose results are of the present code. The hash of one that is
-    `reopened` says from which superstep on it runs again. New nodes have none as long
-    as they are `unseen` by results that are kept.
+    The commit that stores a step stores the hash of the code that made it. Until then, and where results are
+    kept, the hash stays that of the code which made the stored result.
     """
-    graph, stored = changes.graph, changes.stored
-    before = stored.workflow.node_hashes
-    hashes = {name: known for name, known in node_hashes(graph).items() if name not in unseen}
-    for name, now in list(hashes.items()):
-        known, around = before.get(name, now), name in changes.begun
-        if reopened is not None and name in reopened:
-            hashes[name] = f"{now.partition('+')[0]}+{_AGAIN}{reopened[name]}"
-        elif known != now and name not in settled:
-            keeps = name in kept and name not in changes.more
-            if around:
-                hashes[name] = f"{(known if keeps else now).partition('+')[0]}+{_SEVERAL}"
-            elif keeps:
-                hashes[name] = known
-    structure = structure_to_record(graph, stored.workflow)
-    is_same = hashes == before and version == stored.workflow.version
-    if is_same and (stored.workflow.graph == structure or stored.workflow.graph is None):
-        return None
-    return NewWorkflow(
-        graph_hash=graph.definition_hash,
-        graph=structure,
-        node_hashes=hashes,
-        version=version,
-    )
+
+    def __init__(
+        self,
+        changes: Changes,
+        *,
+        stored: Collection[str],
+        anew: Collection[str],
+        reopened: Mapping[str, int],
+        quiet: Mapping[str, bool],
+        partly: Collection[str],
+        version: str | None,
+        reruns: bool,
+    ) -> None:
+        self._changes = changes
+        self._anew = anew  # what new values run again
+        self._reopened = reopened  # nested graphs that run again, with the superstep from which on they do
+        self._quiet = quiet  # by new node that makes what kept results were made without: whether they stay
+        self._partly = partly  # what only makes more than it did: the rest of its result is kept
+        self._version = version
+        self._reruns = reruns
+        self._stored = stored  # nodes of which there are results, also of an earlier turn
+        self._structure = structure_to_record(changes.graph, changes.stored.workflow)
+        self._last: Mapping[str, str] | None = None  # what was recorded last; at first that of the workflow
+        self._ran: frozenset[str] = frozenset()  # nodes of which a result is stored that this code has made
+
+    def at_first(self) -> NewWorkflow | None:
+        """Return the code to record before anything runs, None if it is that of the workflow."""
+        return self._changed(self._hashes(self._ran))
+
+    def after(self, steps: Sequence[EncodedStep], *, is_over: bool = False) -> NewWorkflow | None:
+        """Return the code to record with these steps, None if it stays as it was recorded last."""
+        ran = self._with(steps)
+        if ran == self._ran and not is_over:
+            return None
+        return self._changed(self._hashes(ran, is_over=is_over))
+
+    def stored(self, steps: Sequence[EncodedStep], code: NewWorkflow | None) -> None:
+        """Note that steps were given to the store, with the code that was recorded with them."""
+        self._ran = self._with(steps)
+        self._last = self._last if code is None else code.node_hashes
+
+    def _with(self, steps: Sequence[EncodedStep]) -> frozenset[str]:
+        """Return the nodes that have run once steps are stored: also questions that changed code asks."""
+        nodes, ran = self._changes.graph.nodes, []
+        for step in steps:
+            name, status = step.record.node_name, step.record.status
+            is_asked = status is StepStatus.PAUSED and isinstance(nodes.get(name), InterruptNode)
+            if (status is StepStatus.COMPLETED and name not in self._partly) or (is_asked and self._reruns):
+                ran.append(name)
+        return self._ran.union(ran) if ran else self._ran
+
+    def _changed(self, hashes: Mapping[str, str]) -> NewWorkflow | None:
+        workflow = self._changes.stored.workflow
+        if self._last is not None:
+            is_same = hashes == self._last
+        else:
+            is_same = hashes == workflow.node_hashes and self._version == workflow.version
+            is_same = is_same and (workflow.graph == self._structure or workflow.graph is None)
+        if is_same:
+            return None
+        return NewWorkflow(
+            graph_hash=self._changes.graph.definition_hash,
+            graph=self._structure,
+            node_hashes=hashes,
+            version=self._version,
+        )
+
+    def _hashes(self, ran: Collection[str], *, is_over: bool = False) -> dict[str, str]:
+        """Return the hashes of nodes; those whose results are kept keep theirs.
+
+        A nested graph with a history of its own may hold results of several codes: its hash says so, unless
+        it has run as a whole, with the code of today. The hash of one that is reopened says from which
+        superstep on it runs again. New nodes have none as long as kept results were made without them.
+        """
+        changes, before = self._changes, self._changes.stored.workflow.node_hashes
+        found = {
+            n: known
+            for n, known in node_hashes(changes.graph).items()
+            if not self._is_unseen(n, ran, is_over)
+        }
+        for name, now in list(found.items()):
+            known, around = before.get(name, now), name in changes.begun
+            if name in self._reopened and name not in ran:
+                found[name] = f"{now.partition('+')[0]}+{_AGAIN}{self._reopened[name]}"
+            elif known != now and not (name in ran and (self._reruns or not around or name in self._anew)):
+                keeps = name in self._stored and name not in ran and name not in changes.more
+                if around:
+                    found[name] = f"{(known if keeps else now).partition('+')[0]}+{_SEVERAL}"
+                elif keeps:
+                    found[name] = known
+        return found
+
+    def _is_unseen(self, name: str, ran: Collection[str], is_over: bool) -> bool:
+        """Say whether a new node has no hash yet: results that were made without it are there.
+
+        Once it runs, all that follows runs again as well. If it has not run in a run that is over, it was not
+        needed.
+        """
+        if name not in self._quiet:
+            return False
+        if name in ran or name in self._stored:
+            if self._quiet[name]:
+                return True
+            return not (is_over or name in ran or set(self._changes.new[name]).issubset(ran))
+        return not is_over
 
 
 def code_of_fork(source: Workflow, upto: int | None) -> dict[str, Any]:

@@ -26,14 +26,13 @@ from hypergraph.checkpointers.records import (
     NOTHING_ELSE,
     Commit,
     EncodedStep,
-    NewWorkflow,
     Ownership,
     StepRecord,
     Usage,
     fast_constructor,
 )
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
-from hypergraph.durability.code_changes import asked_schemas
+from hypergraph.durability.code_changes import RecordedCode, asked_schemas
 from hypergraph.durability.history import ResumeState, is_about_others
 from hypergraph.durability.inner_steps import InnerJournal
 from hypergraph.durability.summaries import summaries_of, turns_of_nodes
@@ -157,12 +156,14 @@ class Journal:
         active_time: float = 0.0,
         tolerate: Callable[..., bool] | None = None,
         is_detached: bool = False,
+        code: RecordedCode | None = None,
     ) -> None:
         self.store = store
         self.claim = claim
         self.tolerate = tolerate  # whether the run continues after an error of the store, which it reports
         self.is_detached = is_detached  # the store cannot be written: nothing is recorded
         self.run = run
+        self.code = code  # of a workflow that was recorded with other code than that of today
         self.active_time = active_time  # milliseconds that the workflow has worked before
         self.next_index = 0 if run.resumed is None else run.resumed.next_index
         self.turn = 0 if run.resumed is None else run.resumed.first  # the superstep in which it began
@@ -299,6 +300,7 @@ class Journal:
             return
         if self.tolerate is None:
             self.store.backend.write(commit)
+            self._note_code(commit)
             return
         self.outbox.extend(commit.steps)
         self.flush(inputs=commit.inputs, at=commit.at, status=commit.status, code=commit.code)
@@ -526,6 +528,7 @@ class Journal:
             with self._writing:
                 try:
                     unit, value = self.store.backend.transact(self.claim, run.path_of(name), call)
+                    self._note_code(unit)
                 except BaseException:
                     self._take_back(step, before)
                     raise
@@ -554,7 +557,7 @@ class Journal:
                     more |= item
                 else:
                     found.append(item)  # type: ignore[arg-type]  # as above
-        return Commit(self.claim, (found[0],), **more)
+        return self._with_code(Commit(self.claim, (found[0],), **more))
 
     def _take_back(self, step: Step, before: tuple[Any, ...]) -> None:
         """Forget what was noted of a step whose transaction was rolled back."""
@@ -788,9 +791,22 @@ class Journal:
         while outbox:
             found = outbox.popleft()
             if type(found) is dict:
-                return Commit(self.claim, tuple(steps), **found)
+                return self._with_code(Commit(self.claim, tuple(steps), **found))
             steps.append(found)  # type: ignore[arg-type]  # the other kind
-        return _new_commit((self.claim, tuple(steps), *NOTHING_ELSE))
+        commit = _new_commit((self.claim, tuple(steps), *NOTHING_ELSE))
+        return commit if self.code is None else self._with_code(commit)
+
+    def _with_code(self, commit: Commit) -> Commit:
+        """Return a commit with the hashes of the code that made its steps, where they differ."""
+        if self.code is None or commit.code is not None:
+            return commit
+        is_over = commit.status is WorkflowStatus.COMPLETED
+        return commit._replace(code=self.code.after(commit.steps, is_over=is_over))
+
+    def _note_code(self, commit: Commit) -> None:
+        """Note what was given to the store: later commits begin with the code that it has then."""
+        if self.code is not None:
+            self.code.stored(commit.steps, commit.code)
 
     def _write_out(self, *, wait: bool) -> bool:
         """Write commits in order; return False if that would have to wait for a locked store."""
@@ -811,6 +827,8 @@ class Journal:
                         return False
                     for step in commit.steps:
                         self.saved.append(step.record.index)
+                if self.code is not None:
+                    self._note_code(commit)
                 self._next = None
         except BaseException as error:
             if isinstance(error, CheckpointError) and self.tolerate is not None and self.tolerate(error):
@@ -834,7 +852,6 @@ class Journal:
         status: WorkflowStatus,
         *,
         full: bool,
-        code: NewWorkflow | None = None,
         due: datetime | None = None,
         awaits: Mapping[str, int] = MappingProxyType({}),
         reason: str | None = None,
@@ -855,7 +872,7 @@ class Journal:
             facts = None if self.running else self.summaries.summary()
             if facts is not None:
                 more["summary"] = self.store.encoding.summary(self.claim.workflow_id, facts)
-        self.flush(status=status, duration_ms=duration, full=full, code=code, **more)
+        self.flush(status=status, duration_ms=duration, full=full, **more)
         if self.writer is not None:
             self.writer.drain(self.claim)
         return (*self._reported(), *self.on_their_way)

@@ -55,9 +55,9 @@ from hypergraph.durability.answers import (
 )
 from hypergraph.durability.code_changes import (
     Changes,
+    RecordedCode,
     changes_in,
     code_of_fork,
-    code_to_record,
     has_grown,
     not_to_rerun,
     refuse_changes,
@@ -139,7 +139,7 @@ from hypergraph.engine.execute import missing_results
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
 from hypergraph.engine.plan import Step
-from hypergraph.engine.run import Run, StepOutcome
+from hypergraph.engine.run import Run
 from hypergraph.exceptions import (
     WORDING,
     CheckpointError,
@@ -256,8 +256,6 @@ class WorkflowRecorder:
         self.has_waited = self.has_forked = False
         self.streams: RunStreams | None = None  # of a run that has begun and has a handle
         self.warned: set[str] = set()  # workflows that cannot be brought up to date with what is in them
-        # Runs in which nodes run again because of their code, and from where on nested graphs do.
-        self.reruns: dict[Run, tuple[Changes, dict[str, int], dict[str, bool]]] = {}
         self.changes: Changes | None = None  # of the outermost run, as it was seen last
         try:
             store.backend.recover()  # reading alone finishes nothing that a crash left half done
@@ -1021,7 +1019,8 @@ class WorkflowRecorder:
             is_same = (is_current and self.has_seen) or self.origin is not None
             asked_last = self.questions if is_same else self.store.questions(stored.workflow.id)
             warn_of_given_up(run, stored, asked_last, work.news, work.again)
-        past, code, given = self._restore(run, stored, work)
+        past, changing, given = self._restore(run, stored, work)
+        code = None if changing is None else changing.at_first()
         left = given_up(run, stored, self.store) if not is_detached and (past.given_up or waiting) else []
         has_nested = any(step.kind == "graph" for step in run.plan.steps)
         run.journal = Journal(
@@ -1032,6 +1031,7 @@ class WorkflowRecorder:
             active_time=stored.active_time(left_inside(self.store, stored.workflow) if has_nested else ()),
             tolerate=self.tolerate if self.is_lenient else None,
             is_detached=is_detached,
+            code=changing,
         )
         if given or left or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
             active, encoding = WorkflowStatus.ACTIVE, self.store.encoding
@@ -1114,14 +1114,16 @@ class WorkflowRecorder:
 
     def _restore(
         self, run: Run, stored: Stored, work: _Work
-    ) -> tuple[ResumeState, NewWorkflow | None, dict[str, tuple[int, Any]]]:
-        """Put a run where its history ends; return that, the code to record, and the new values."""
+    ) -> tuple[ResumeState, RecordedCode | None, dict[str, tuple[int, Any]]]:
+        """Put a run where its history ends; return that, the code to record if it differs, and new values."""
         graph, layout = run.admission.graph, run.admission.layout
         changes, anew, outdated = work.changes, work.anew, list(work.outdated)
-        kept: Collection[str] = ()
+        # As of now: what nodes did not make then is taken away below.
+        made = {r.node_name for r in stored.records if r.status is StepStatus.COMPLETED and not r.lost}
+        if stored.first or stored.summary is not None:  # earlier records were not read
+            made.update(stored.workflow.node_hashes)
         if not stored.is_same_code:
             outdated += [n for n in reopened_nodes(graph, stored) if n not in (*outdated, *anew)]
-            kept = stored.finished.difference(anew)
         outdated += (
             [n for n in work.again.ran if n not in (*outdated, *anew)] if work.again is not None else []
         )
@@ -1139,14 +1141,23 @@ class WorkflowRecorder:
         reopened = {run.plan.steps[index].name: past.entry for index in past.reopened}
         new = [n for n, takers in changes.new.items() if n not in anew and not set(takers) <= set(anew)]
         version = self._version(run, stored.workflow)
-        code = None
-        if not stored.is_same_code or reopened or version != stored.workflow.version:
-            code = code_to_record(changes, kept, anew, reopened, unseen=new, version=version)
-        if outdated or work.again or new:
-            begun = layout.reached_from((), indexes_of(run, outdated))
-            reruns = {name for name, index in run.plan.index.items() if begun >> index & 1}
-            quiet = {name: not reruns.issuperset(changes.new[name]) for name in new}
-            self.reruns[run] = changes, reopened, quiet
+        if stored.is_same_code and not (outdated or reopened) and version == stored.workflow.version:
+            return past, None, given
+        begun = layout.reached_from((), indexes_of(run, outdated))
+        reruns = {name for name, index in run.plan.index.items() if begun >> index & 1}
+        quiet = {name: not reruns.issuperset(changes.new[name]) for name in new}
+        partly = {step.name for step in past.remade if past.kept[step.index]}
+        is_rerun = self.options.code_change == "rerun"
+        code = RecordedCode(
+            changes,
+            stored=made,
+            anew=anew,
+            reopened=reopened,
+            quiet=quiet,
+            partly=partly,
+            version=version,
+            reruns=is_rerun,
+        )
         return past, code, given
 
     def _look_at_answers(
@@ -1230,14 +1241,13 @@ class WorkflowRecorder:
             return ()
         try:
             full = _is_outermost(run) or bool(run.asked)
-            code = self._code_since(run) if run in self.reruns else None
             started = perf_counter()
             status, asks = WorkflowStatus(run.status.value), dict[str, Any]()
             if run.asked:
                 status = WorkflowStatus.ACTIVE if run.is_away else status
                 asks = {"due": next_due(run.pauses), "awaits": awaited(run.pauses)}
                 asks["since"] = min((place[0] for place, _ in run.asked), default=0)
-            saved = journal.close(status, full=full, code=code, reason=run.reason, **asks)
+            saved = journal.close(status, full=full, reason=run.reason, **asks)
             if full:
                 self.store.backend.commit_seconds = perf_counter() - started
             return saved
@@ -1276,24 +1286,6 @@ class WorkflowRecorder:
                 return
             backend.raise_fence(inner)
             inner = outer
-
-    def _code_since(self, run: Run) -> NewWorkflow | None:
-        """Return the code to record after nodes ran again."""
-        changes, reopened, quiet = self.reruns.pop(run)
-        ended = ((step, found) for _, step, _, found in run.own_records())  # of a plain gate, its decision
-        ran = {
-            step.name for step, found in ended if not isinstance(found, StepOutcome) or found.error is None
-        }
-        if self.options.code_change == "rerun":  # a question that new code asks is not asked again
-            asking = (run.plan.steps[index] for (_, index), _ in run.asked)
-            ran |= {step.name for step in asking if step.kind == "interrupt"}
-        settled = ran if self.options.code_change == "rerun" else ran - changes.begun
-        left = {name: superstep for name, superstep in reopened.items() if name not in ran}
-        version = self._version(run, changes.stored.workflow)
-        finished = changes.stored.finished
-        is_over = run.status is RunStatus.COMPLETED  # then a new node that has not run was not needed
-        unseen = [name for name in quiet if (quiet[name] if name in ran | finished else not is_over)]
-        return code_to_record(changes, finished - ran, settled, left, unseen=unseen, version=version)
 
     def open_map(self, map_run: MapRun) -> None:
         """Start or resume the history of a map."""
