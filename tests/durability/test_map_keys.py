@@ -495,8 +495,21 @@ def test_an_item_that_is_left_out_of_a_list_with_keys_does_not_count_for_the_map
     assert store.state("prices")["total"] == [0.75, 2.25, None]  # it stays stored
     with pytest.warns(UserWarning, match="lacks 1 recorded item"):
         price(durable, pricing, [], key=by_id)
+    assert store.workflow("prices").status is WorkflowStatus.COMPLETED
     assert price(durable, pricing, rows(3)[2:], key=by_id)["price"] == [2.5]
     assert price(durable, pricing, rows(3)[:1], key=by_id).completed  # without a warning
+
+
+def test_of_an_empty_list_with_a_key_nothing_is_stored(
+    durable: On, store: Checkpointer, bodies: Bodies, pricing: Graph
+) -> None:
+    assert price(durable, pricing, rows(2, {1}), key=by_id).partial
+    bodies.take()
+    with pytest.warns(UserWarning, match="lacks 1 recorded item not .* the map keeps its status") as told:
+        result = price(durable, pricing, [], key=by_id)
+    assert "items given" not in str(told[0].message)
+    assert (len(result), bodies.take()) == (0, [])
+    assert store.workflow("prices").status is WorkflowStatus.PARTIAL
 
 
 # -- several names --------------------------------------------------------------------------------------

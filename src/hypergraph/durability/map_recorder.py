@@ -503,10 +503,13 @@ class MapRecorder:
             left = [item for item in left if item.status not in _KEPT]
             if left:
                 listed = ", ".join(f"{item.id} ({item.status.value})" for item in left[:5])
+                stays = "The status of the map is that of the items given."
+                if not map_run.items:
+                    stays = "Of an empty list nothing is stored: the map keeps its status."
                 warn_caller(
                     f"The list for {map_run.workflow_id!r} lacks {plural(len(left), 'recorded item')} not "
-                    f"completed: {listed}{', ...' if len(left) > 5 else ''}. The status of the map is that "
-                    "of the items given. Give these again to complete them."
+                    f"completed: {listed}{', ...' if len(left) > 5 else ''}. {stays} Give these again to "
+                    "complete them."
                 )
             return
         missing = sorted(n for item in items if (n := item.item or 0) >= len(map_run.items))
