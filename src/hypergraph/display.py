@@ -174,6 +174,8 @@ class Table(NamedTuple):
     numbers: frozenset[str] = frozenset()  # more headings whose columns hold numbers
 
 
+KEY = 60  # characters of the key of an item in a table or line
+
 Block = Table | str | list[str]  # a table, a line, or a group of lines
 
 
@@ -188,6 +190,17 @@ def with_usage(table: Table, used: Sequence[Mapping[str, float]]) -> Table:
     ]
     amounts = [*map(amount_heading, names)]
     return table._replace(headings=(*table.headings, *amounts), rows=rows, numbers=frozenset(amounts))
+
+
+def with_keys(table: Table, keys: Sequence[str | None], after: int = 1) -> Table:
+    """Return a table with the keys of items after so many columns; as it is if none has a key."""
+    if not any(key is not None for key in keys):
+        return table
+    rows = [
+        (*row[:after], "" if key is None else shortened(key, KEY), *row[after:])
+        for row, key in zip(table.rows, keys, strict=True)
+    ]
+    return table._replace(headings=(*table.headings[:after], "Key", *table.headings[after:]), rows=rows)
 
 
 def amount_heading(name: str) -> str:
@@ -310,6 +323,14 @@ def _unchanged(value: object) -> object:
 def bounded(text: str, limit: int = _TOTAL) -> str:
     """Return the text, cut with "..." at the limit."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return the text, cut with "..." in its middle at the limit: paths often differ in their ends."""
+    if len(text) <= limit:
+        return text
+    begin = (limit - 3) // 2
+    return f"{text[:begin]}...{text[begin + 3 - limit :]}"
 
 
 def preview(value: object, depth: int = 2, opened: Opened = _unchanged) -> str:

@@ -65,9 +65,8 @@ def write_hostile(file: Path) -> None:
     for number, text in enumerate(graphs.NASTY):
         options = {"workflow_id": f"attack-{number}", "tags": {"note": text}, "error_handling": "continue"}
         runner.run(graphs.hostile, bait=text, **options)
-    runner.map(
-        graphs.hostile, bait=graphs.NASTY, map_over="bait", workflow_id="many", error_handling="continue"
-    )
+    options = {"map_over": "bait", "key": "bait", "workflow_id": "many", "error_handling": "continue"}
+    runner.map(graphs.hostile, bait=graphs.NASTY, **options)
     store.close()
     with closing(sqlite3.connect(file)) as database, database:
         keys = [key for (key,) in database.execute("SELECT key FROM workflows WHERE id LIKE 'attack%'")]

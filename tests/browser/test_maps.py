@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Route, expect
@@ -12,8 +13,9 @@ from support.ui_serving import serving
 
 from browser.conftest import Look
 from browser.panels import Panels
+from hypergraph import FunctionNode, Graph, SyncRunner
 from hypergraph.checkpointers import SqliteCheckpointer
-from hypergraph.views.graph import graph
+from hypergraph.views.graph import graph as overlaid
 
 pytestmark = pytest.mark.slow
 
@@ -82,6 +84,20 @@ def test_a_map_inside_a_run_is_one_folded_row_with_a_strip(look: Look) -> None:
         expect(shown.rows.get_by_role("row").nth(1)).to_contain_text("ticket 13")
 
 
+def test_items_with_keys_are_listed_by_their_keys(browser: Browser, tmp_path: Path) -> None:
+    with SqliteCheckpointer(tmp_path / "keyed.db") as store:
+        graph = Graph([FunctionNode(lambda path, depth: 1 // depth, "read", "n")])
+        options: dict[str, Any] = {"map_over": ["path", "depth"], "key": "path", "error_handling": "continue"}
+        SyncRunner(checkpointer=store).map(
+            graph, path=["a.csv", "b.csv"], depth=[1, 0], workflow_id="files", **options
+        )
+    with serving(tmp_path / "keyed.db") as served, looking_at(browser, served) as page:
+        links = Panels(page, "wf=files").rows.get_by_role("link")
+        expect(links.nth(0)).to_have_text("b.csv")
+        expect(links.nth(0)).to_have_attribute("title", "depth=0, path='b.csv'")
+        expect(links.nth(1)).to_have_text("a.csv")
+
+
 KILLED = """
 import asyncio, os, sys
 from hypergraph import AsyncRunner, Graph, node
@@ -113,7 +129,7 @@ def test_nodes_inside_a_map_that_was_killed_have_their_counts(browser: Browser, 
     ended = subprocess.run([sys.executable, "-c", KILLED, str(database)], check=False)
     assert ended.returncode == 9
     with SqliteCheckpointer(database) as store:
-        told = graph(store, "w", depth=1)["overlay"]
+        told = overlaid(store, "w", depth=1)["overlay"]
     assert told["each/fetch"]["runs"] > 3
     with serving(database) as served, looking_at(browser, served) as page:
         shown = Panels(page, "wf=w")

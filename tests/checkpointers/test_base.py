@@ -17,6 +17,8 @@ from hypergraph import FunctionNode, Graph, NodeContext, SyncRunner, node
 from hypergraph.checkpointers import (
     Checkpoint,
     Checkpointer,
+    CheckpointPolicy,
+    FileArtifactStore,
     MemoryCheckpointer,
     SqliteCheckpointer,
     StepRecord,
@@ -664,3 +666,22 @@ def test_a_store_is_made_of_its_parts_and_not_of_names() -> None:
         SqliteCheckpointer(":memory:", policy="")  # type: ignore[arg-type]  # what is refused
     with pytest.raises(TypeError, match="checkpointer must be a Checkpointer"):
         SyncRunner(checkpointer=MemoryCheckpointer)  # type: ignore[arg-type]  # what is refused
+
+
+def test_a_policy_that_is_assigned_later_counts_for_calls_that_begin_then() -> None:
+    store = MemoryCheckpointer()
+    runner, graph = SyncRunner(checkpointer=store), Graph([FunctionNode(lambda x: x, "keep", "y")])
+    runner.run(graph, x=1, workflow_id="before")
+    store.policy = CheckpointPolicy(granularity="none")
+    runner.run(graph, x=1, workflow_id="after")
+    assert [len(store.steps(name)) for name in ("before", "after")] == [1, 0]
+
+
+@pytest.mark.parametrize("name", ["serializer", "artifact_store"])
+def test_what_a_store_was_made_with_can_be_read_and_not_assigned(tmp_path: Path, name: str) -> None:
+    given = {"serializer": JsonSerializer(), "artifact_store": FileArtifactStore(tmp_path / "large")}
+    store = SqliteCheckpointer(tmp_path / "runs.db", **given)  # type: ignore[arg-type]  # each is an option
+    assert getattr(store, name) is given[name]
+    with pytest.raises(AttributeError, match=name):
+        setattr(store, name, given[name])
+    store.close()

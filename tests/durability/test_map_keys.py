@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -494,8 +495,21 @@ def test_an_item_that_is_left_out_of_a_list_with_keys_does_not_count_for_the_map
     assert store.state("prices")["total"] == [0.75, 2.25, None]  # it stays stored
     with pytest.warns(UserWarning, match="lacks 1 recorded item"):
         price(durable, pricing, [], key=by_id)
+    assert store.workflow("prices").status is WorkflowStatus.COMPLETED
     assert price(durable, pricing, rows(3)[2:], key=by_id)["price"] == [2.5]
     assert price(durable, pricing, rows(3)[:1], key=by_id).completed  # without a warning
+
+
+def test_of_an_empty_list_with_a_key_nothing_is_stored(
+    durable: On, store: Checkpointer, bodies: Bodies, pricing: Graph
+) -> None:
+    assert price(durable, pricing, rows(2, {1}), key=by_id).partial
+    bodies.take()
+    with pytest.warns(UserWarning, match="lacks 1 recorded item not .* the map keeps its status") as told:
+        result = price(durable, pricing, [], key=by_id)
+    assert "items given" not in str(told[0].message)
+    assert (len(result), bodies.take()) == (0, [])
+    assert store.workflow("prices").status is WorkflowStatus.PARTIAL
 
 
 # -- several names --------------------------------------------------------------------------------------
@@ -521,5 +535,49 @@ def test_several_inputs_identify_an_item(durable: On, store: Checkpointer, bodie
         ValueError, match=r"key=\['depth', 'rat'\] names no input of item 0. Did you mean 'rate'"
     ):
         durable.map(graph, depth=[1], rate=["a"], **{**options, "key": ["depth", "rat"]})
-    with pytest.raises(ValueError, match=r"gives \[1, None\] for item 0; each must be a text or an int"):
+    with pytest.raises(ValueError, match=r"gives \[1, None\] for item 0; each must be a text, an int"):
         durable.map(graph, depth=[1], rate=[None], **options)
+
+
+@pytest.mark.parametrize("key", ["path", ["path", "size"], by_path], ids=["name", "names", "function"])
+def test_a_path_as_a_key_counts_as_its_text(
+    durable: On, bodies: Bodies, store: Checkpointer, key: Any
+) -> None:
+    @node(output_name="text")
+    def read(path: Path, size: int) -> str:
+        bodies.enter(path.name)
+        return path.name
+
+    graph, paths = Graph([read], name="reading"), [Path("in/a.csv"), Path("in/b.csv")]
+    options: dict[str, Any] = {"map_over": "path", "size": 1, "workflow_id": "files", "key": key}
+    durable.map(graph, path=paths, **options)
+    bodies.take()
+    found = durable.map(graph, path=[Path("in/new.csv"), *reversed(paths)], **options)
+    assert (found["text"], bodies.take()) == (["new.csv", "b.csv", "a.csv"], ["new.csv"])
+    stored = {item.item: item.fingerprint for item in store.workflows(parent="files", limit=None)}
+    assert stored[0] == (json.dumps(["in/a.csv", 1]) if isinstance(key, list) else "in/a.csv")
+
+
+def test_a_path_and_its_text_are_one_key(durable: On) -> None:
+    @node(output_name="text")
+    def read(path: str | Path) -> str:
+        return str(path)
+
+    options: dict[str, Any] = {"map_over": "path", "workflow_id": "files", "key": "path"}
+    with pytest.raises(ValueError, match=r"Several items have the key 'a\.csv'"):
+        durable.map(Graph([read]), path=["a.csv", Path("a.csv")], **options)
+
+
+class PathOfBytes:
+    def __fspath__(self) -> bytes:
+        return b"a.csv"
+
+
+@pytest.mark.parametrize("path", [PathOfBytes(), b"a.csv"])
+def test_a_path_of_bytes_is_no_key(durable: On, path: object) -> None:
+    @node(output_name="text")
+    def read(path: Any) -> str:
+        return "text"
+
+    with pytest.raises(ValueError, match="for item 0; it must be a text, an int or a path that is a text"):
+        durable.map(Graph([read]), path=[path], map_over="path", workflow_id="files", key="path")

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, time, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +22,7 @@ from support.nasty import FEW_WAYS, NASTY, ONLY_PICKLED, UNSTORABLE, WAYS, Tagge
 from hypergraph import FunctionNode, Graph, SyncRunner
 from hypergraph.checkpointers import Checkpointer, JsonSerializer, Undecodable
 from hypergraph.checkpointers.view import view_of
+from hypergraph.engine.scheduler import differs
 
 every_way = pytest.mark.parametrize("way", WAYS, ids="-".join)
 
@@ -216,3 +220,77 @@ def test_json_and_msgpack_read_each_other_and_nothing_else_does(tmp_path: Path) 
                 assert found == 1 if is_read else isinstance(found, Undecodable)
                 if not is_read:
                     assert found.reason == f"written as '{way[1]}/1', this store reads '{other}/1'"
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+TWICE = datetime(
+    2026, 10, 25, 2, 30, tzinfo=BERLIN
+)  # the clock shows it in summer time and again an hour later
+INSIDE: dict[str, Callable[[Any], Any]] = {
+    "itself": lambda value: value,
+    "in a list": lambda value: [1, [value]],
+    "in a tuple": lambda value: ("a", value),
+    "in a dict": lambda value: {"at": value, "n": 1},
+}
+
+
+def asked_twice(first: Any, second: Any, **options: Any) -> int:
+    """Return how often a node is called that is given two values in turn, on one id."""
+    calls: list[Any] = []
+    graph = Graph([FunctionNode(lambda given: calls.append(given) or len(calls), "take", "count")])
+    runner = SyncRunner(checkpointer=":memory:")
+    for value, more in ((first, {}), (second, options)):
+        runner.run(graph, given=value, workflow_id="w", **more)
+    return len(calls)
+
+
+@pytest.mark.parametrize("inside", INSIDE.values(), ids=INSIDE)
+@pytest.mark.parametrize(
+    "moment", [TWICE, TWICE.replace(tzinfo=None), time(2, 30), time(2, 30, tzinfo=BERLIN)]
+)
+def test_two_moments_at_which_a_clock_shows_the_same_are_different_inputs(
+    moment: Any, inside: Callable[[Any], Any]
+) -> None:
+    later = moment.replace(fold=1)
+    assert later == moment
+    assert asked_twice(inside(moment), inside(later)) == 2
+    assert asked_twice(inside(later), inside(moment)) == 2
+    assert asked_twice(inside(later), inside(later.replace())) == 1
+
+
+def test_one_moment_is_one_input_however_it_is_written() -> None:
+    noon = datetime(2026, 6, 1, 12, tzinfo=BERLIN)
+    for same_one in (
+        noon.replace(fold=1),
+        noon.astimezone(UTC),
+        noon.astimezone(timezone(timedelta(hours=9))),
+    ):
+        assert asked_twice(noon, same_one) == 1
+        assert asked_twice([noon], [same_one]) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (1, 1.0),
+        (1, True),
+        (Decimal("1.5"), Decimal("1.50")),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+    ],
+)
+def test_equal_inputs_are_the_same_unless_the_turn_is_new(first: Any, second: Any) -> None:
+    assert asked_twice(first, second) == 1
+    assert asked_twice(first, second, new_turn=True) == 2
+
+
+def test_a_map_compares_moments_too() -> None:
+    graph = Graph([FunctionNode(lambda at: at.fold, "take", "fold")])
+    runner = SyncRunner(checkpointer=":memory:")
+    options: dict[str, Any] = {"map_over": "at", "key": lambda item: 1, "workflow_id": "m"}
+    assert runner.map(graph, at=[TWICE], **options)["fold"] == [0]
+    assert runner.map(graph, at=[TWICE.replace(fold=1)], **options)["fold"] == [1]
+
+
+def test_a_loop_takes_the_other_moment_as_another_value() -> None:
+    assert differs(TWICE, TWICE.replace(fold=1))
+    assert not differs(TWICE, TWICE.replace())

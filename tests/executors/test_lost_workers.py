@@ -109,6 +109,13 @@ def replacing():
     loky.get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
 
 
+@pytest.fixture
+def two_replacing():
+    executor = loky.get_reusable_executor(max_workers=2, timeout=30)
+    yield executor
+    loky.get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
+
+
 @pytest.mark.slow
 def test_a_call_whose_worker_died_is_made_once_more(kind, replacing, notes):
     heard = RecordingProcessor()
@@ -130,19 +137,40 @@ def test_a_call_that_kills_its_second_worker_too_fails(replacing, notes):
 
 
 @pytest.mark.slow
-def test_a_call_that_kills_workers_takes_few_others_along(replacing, notes):
+@pytest.mark.parametrize("on_worker_loss", ["rerun", "fail"])
+def test_a_call_that_kills_workers_takes_no_call_along_that_had_not_begun(kind, replacing, on_worker_loss):
+    def work(x):
+        if x in {3, 4, 5}:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x
+
+    graph = Graph([FunctionNode(work, "work", "y", on_worker_loss=on_worker_loss)])
+    results = kind(executor=replacing).map(graph, x=list(range(40)), map_over="x", error_handling="continue")
+    assert [x for x, run in enumerate(results) if run.error is not None] == [3, 4, 5]
+
+
+@pytest.mark.slow
+def test_of_two_workers_only_what_had_begun_is_lost(two_replacing):
     def work(x):
         if x == 3:
             os.kill(os.getpid(), signal.SIGKILL)
         return x
 
     graph = Graph([FunctionNode(work, "work", "y")])
-    results = SyncRunner(executor=replacing).map(
+    results = SyncRunner(executor=two_replacing).map(
         graph, x=list(range(40)), map_over="x", error_handling="continue"
     )
-    lost = [x for x, run in enumerate(results) if run.error is not None]
-    assert 3 in lost
-    assert len(lost) <= 3  # those that were with the pool both times
+    lost = [run.error for run in results if run.error is not None]
+    assert results[3].error in lost
+    assert all(error.had_begun for error in lost)
+
+
+@pytest.mark.slow
+def test_a_call_that_kills_workers_before_it_begins_fails(replacing):
+    graph = Graph([FunctionNode(lambda x: x, "work", "y")])
+    with pytest.raises(WorkerLostError, match="was not called") as caught:
+        SyncRunner(executor=replacing).run(graph, x=away.Deadly())
+    assert not caught.value.had_begun
 
 
 @pytest.mark.slow

@@ -197,3 +197,14 @@ two_steps = Graph(
     [FunctionNode(_first, "first", "y"), FunctionNode(_second, "second", "z")],
     name="two steps",
 )
+
+
+def _die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Deadly:
+    """A value that kills the worker that is to read it."""
+
+    def __reduce__(self):
+        return _die, ()

@@ -143,6 +143,7 @@ class ItemOutline(NamedTuple):
     id: str
     status: str
     duration_ms: float | None
+    fingerprint: str | None = None  # its key, if the map has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,7 +493,7 @@ class Backend(ABC):
     def read_items(self, workflow_id: str) -> list[ItemOutline]:
         """Return the items of a map, in their order."""
         return sorted(
-            ItemOutline(child.item, child.id, child.status.value, child.duration_ms)
+            ItemOutline(child.item, child.id, child.status.value, child.duration_ms, child.fingerprint)
             for child in self.children(workflow_id)
             if child.item is not None
         )

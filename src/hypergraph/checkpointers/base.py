@@ -147,6 +147,16 @@ class Checkpointer:
         self.encoding.read_store_id = backend.store_id
         self.encoding.look_up = partial(references.found, backend)
 
+    @property
+    def serializer(self) -> Serializer:
+        """What turns values into bytes, but for names with a serializer of their own."""
+        return self.encoding.serializer
+
+    @property
+    def artifact_store(self) -> ArtifactStore | None:
+        """The place for large values; None if they stay where the others are."""
+        return self.encoding.artifacts
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.backend.location!r})"
 

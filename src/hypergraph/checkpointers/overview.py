@@ -54,6 +54,7 @@ class Overview:
     outdated: list[str]  # nested runs in which something ran by itself since: resume makes the results again
     first_error: StepRecord | None  # in the nested run or item where it happened
     error_status: WorkflowStatus | None  # of that run
+    error_key: str | None  # of the item of a map that it happened in, if that has a key
     child_errors: dict[str, StepRecord]  # of listed children that failed: id -> the step that failed
     reasons: list[tuple[str, str]]  # items below that failed where no step says why: workflow and reason
     unresolved: list[tuple[str, str]]  # if nothing runs it: workflow and node that began and left no result
@@ -103,6 +104,7 @@ def _overview(store: "Checkpointer", workflow_id: str, steps: int) -> Overview |
         outdated=outdated_in(store, workflow, tallies),
         first_error=error,
         error_status=None if at is None else at.status,
+        error_key=key_around(store, at),
         child_errors={child: step for child, step in errors.items() if step is not None},
         reasons=ends.reasons,
         unresolved=ends.unresolved,
@@ -133,6 +135,16 @@ def outdated_in(
             last[tally.node] = max(tally.last, last.get(tally.node, 0))
     steps = [step for number in last.values() if (step := store.step(workflow.id, number)) is not None]
     return list(ran_since(store, steps).values())
+
+
+def key_around(store: "Checkpointer", workflow: Workflow | None) -> str | None:
+    """Return the key of an item of a map, or of the item that a run is inside of; None without a key."""
+    while workflow is not None and workflow.fingerprint is None:
+        above = workflow.parent_id
+        # The id of a child begins with its parent's: a damaged store has no circle here.
+        is_inside = above is not None and len(above) < len(workflow.id)
+        workflow = store.backend.read_workflow(above) if above is not None and is_inside else None
+    return None if workflow is None else workflow.fingerprint
 
 
 def _by_node(rows: Iterable[Usage]) -> dict[str, dict[str, float]]:

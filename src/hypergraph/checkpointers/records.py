@@ -25,6 +25,7 @@ from hypergraph.display import (
     jsonable,
     plural,
     run_time,
+    with_keys,
 )
 from hypergraph.exceptions import (
     CheckpointError,
@@ -244,7 +245,7 @@ class Workflow:
     visit: int = 1  # how often that node had run
     item: int | None = None  # its place in a map
     node_hashes: dict[str, str] = field(default_factory=dict)  # of the code of each node
-    fingerprint: str | None = None  # of the inputs of an item
+    fingerprint: str | None = None  # of an item of a map with a key: its key, as a text
     crashes: dict[str, int] = field(default_factory=dict)  # node name -> how often it took the process along
     due: datetime | None = None  # the first deadline or timer of its questions, or when one was answered
     version: str | None = None  # of the code that ran it last; it is pinned to that until it has completed
@@ -865,10 +866,11 @@ def _items(workflow: Workflow) -> list[Workflow]:
 def _item_table(items: Sequence[Workflow]) -> Table:
     """Lay out one row per item, those that failed first."""
     failed_first = sorted(range(len(items)), key=lambda place: items[place].status.value != "failed")
-    rows = [_item_row(items[place]) for place in failed_first[:MAX_ITEMS]]
-    left_out = len(items) - len(rows)
+    shown = [items[place] for place in failed_first[:MAX_ITEMS]]
+    left_out = len(items) - len(shown)
     more = f"... and {plural(left_out, 'more item')}" if left_out else ""
-    return Table(("Item", "Steps", "Duration", "Status"), rows, more)
+    table = Table(("Item", "Steps", "Duration", "Status"), [_item_row(item) for item in shown], more)
+    return with_keys(table, [item.fingerprint for item in shown])
 
 
 def _item_row(item: Workflow) -> Sequence[object]:
@@ -937,4 +939,5 @@ def _rows(workflows: WorkflowList) -> Iterator[Table]:
     ]
     left_out = workflows.total - len(rows)
     more = f"... and {plural(left_out, 'more workflow')}" if left_out > 0 else ""
-    yield Table(("ID", "Status", "Steps", "Duration", "Created"), rows, more)
+    table = Table(("ID", "Status", "Steps", "Duration", "Created"), rows, more)
+    yield with_keys(table, [w.fingerprint for w in workflows])

@@ -24,7 +24,7 @@ from hypergraph.cli.remembered import ITEMS
 from hypergraph.cli.tables import ROWS
 from hypergraph.cli.targets import SERVICES, graph_at, services_at, target_of
 from hypergraph.cli.wording import as_command_line, complaint, pardoning
-from hypergraph.display import Table, escape, failed_status, plural
+from hypergraph.display import Table, escape, failed_status, plural, with_keys
 from hypergraph.engine.admission import is_answer
 from hypergraph.events import EventProcessor
 from hypergraph.events.rich_progress import RichProgressProcessor
@@ -345,7 +345,7 @@ def reply_to(result: RunResult | MapResult, order: Order, store: Checkpointer | 
     """Return the reply of a command that ran a graph. With its store it says if given values did nothing."""
     name = order.graph.name
     if isinstance(result, MapResult):
-        view = map_view(result, name, order.workflow_id)
+        view = map_view(result, name, order.workflow_id, _keys_of(order, store))
     else:
         view = run_view(result, name)
     code = 0 if view["status"] in ("completed", "paused") else 1
@@ -357,6 +357,13 @@ def reply_to(result: RunResult | MapResult, order: Order, store: Checkpointer | 
         _next(view, order),
         code,
     )
+
+
+def _keys_of(order: Order, store: Checkpointer | None) -> dict[str, str | None]:
+    """Return the keys of the items of a map, by their ids; empty for a map without a key."""
+    if store is None or not order.workflow_id or "key" not in order.options:
+        return {}
+    return {item.id: item.fingerprint for item in store.backend.read_items(order.workflow_id)}
 
 
 def _failed_inside(result: RunResult | MapResult, order: Order, store: Checkpointer | None) -> Iterator[str]:
@@ -460,7 +467,8 @@ def _items(items: list[ItemView]) -> Table:
     ]
     left_out = len(items) - len(rows)
     more = f"... and {plural(left_out, 'more item')}" if left_out else ""
-    return Table(("Item", "Status", "Outputs"), rows, more)
+    table = Table(("Item", "Status", "Outputs"), rows, more)
+    return with_keys(table, [item["key"] for item in failed_first[:ROWS]])
 
 
 def _failed(error: Failure) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from hypergraph.cli.output import duration, has_passed, status, until, when
 from hypergraph.cli.wording import as_command_line
 from hypergraph.display import (
+    KEY,
     Table,
     after,
     bounded,
@@ -16,7 +17,9 @@ from hypergraph.display import (
     first_line,
     plural,
     run_time,
+    shortened,
     typed_error,
+    with_keys,
     with_usage,
 )
 from hypergraph.views.inner import InnerStepView
@@ -124,7 +127,8 @@ def children_table(children: ChildCounts, reasons: dict[str, str]) -> Table:
     noun = "more item" if children["is_map"] else "more run"
     more = f"... and {plural(left_out, noun)}" if left_out else ""
     first = "Item" if children["is_map"] else "Node"
-    return Table((first, "Steps", "Duration", "Status", "ID"), rows, more)
+    table = Table((first, "Steps", "Duration", "Status", "ID"), rows, more)
+    return with_keys(table, [child["key"] for child in children["items"]])
 
 
 def _child(child: WorkflowSummary, reasons: dict[str, str]) -> tuple[object, ...]:
@@ -230,8 +234,14 @@ def added_text(added: Sequence[str] | None) -> str:
 def error_lines(step: Step, most: int | None = None) -> list[str]:
     """Return a failed step with the last `most` lines of its traceback."""
     what = typed_error(step["error_type"], step["error"] or "")
-    head = f"{step['workflow']}, step {step['index']}, {step['node']}: {what}"
+    where = named(step["workflow"], step.get("key"))
+    head = f"{where}, step {step['index']}, {step['node']}: {what}"
     return [head, *trace_lines(step.get("traceback"), most)]
+
+
+def named(workflow: str, key: str | None) -> str:
+    """Return the id of a run, with the key of the item that it is or is inside of."""
+    return workflow if key is None else f"{workflow} ({shortened(key, KEY)})"
 
 
 def outdated_lines(runs: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -505,10 +506,13 @@ class MapRecorder:
             left = [item for item in left if item.status not in _KEPT]
             if left:
                 listed = ", ".join(f"{item.id} ({item.status.value})" for item in left[:5])
+                stays = "The status of the map is that of the items given."
+                if not map_run.items:
+                    stays = "Of an empty list nothing is stored: the map keeps its status."
                 warn_caller(
                     f"The list for {map_run.workflow_id!r} lacks {plural(len(left), 'recorded item')} not "
-                    f"completed: {listed}{', ...' if len(left) > 5 else ''}. The status of the map is that "
-                    "of the items given. Give these again to complete them."
+                    f"completed: {listed}{', ...' if len(left) > 5 else ''}. {stays} Give these again to "
+                    "complete them."
                 )
             return
         missing = sorted(n for item in items if (n := item.item or 0) >= len(map_run.items))
@@ -642,7 +646,7 @@ class MapRecorder:
         cause: Exception | None = None
         try:
             found = _value_of(self.options.key, readable)
-            why = f"it gives {type(found).__name__}, not a text or an int"
+            why = f"it gives {type(found).__name__}, not a text, an int or a path"
         except Exception as error:  # of the function, which expects all that an item was given
             found, why, cause = None, public_text(error), error
         if isinstance(found, (str, int)):
@@ -736,14 +740,22 @@ def _remedy(map_run: MapRun, item: Workflow, *, is_known: bool = True) -> str:
 
 
 def _value_of(key: Any, item: Mapping[str, Any]) -> Any:
-    """Return what identifies an item: a text or an int, if the key fits."""
+    """Return what identifies an item: a text or an int, if the key fits; of a path its text."""
     if callable(key):
-        return key(dict(item))
+        return _text_of(key(dict(item)))
     names = _names_of(key)
     if len(names) == 1:
-        return item.get(names[0])
-    found = [item.get(name) for name in names]
+        return _text_of(item.get(names[0]))
+    found = [_text_of(item.get(name)) for name in names]
     return json.dumps(found) if all(isinstance(each, str | int) for each in found) else found
+
+
+def _text_of(found: Any) -> Any:
+    """Return the text of a path, and anything else as it is; a path of bytes has no text."""
+    if isinstance(found, os.PathLike):
+        text = os.fspath(found)
+        return text if isinstance(text, str) else found
+    return found
 
 
 def _names_of(key: Any) -> list[str]:
@@ -761,7 +773,9 @@ def _key(key: Any, index: int, item: dict[str, Any]) -> str:
     found = _value_of(key, item)
     if not isinstance(found, (str, int)):
         what = "each must" if isinstance(found, list) and not callable(key) else "it must"
-        raise ValueError(f"key=... gives {found!r} for item {index}; {what} be a text or an int.")
+        raise ValueError(
+            f"key=... gives {found!r} for item {index}; {what} be a text, an int or a path that is a text."
+        )
     return _key_text(found)
 
 

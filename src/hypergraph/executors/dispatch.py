@@ -106,6 +106,7 @@ def _loky(executor: Executor) -> Any:
 
 INLINE_LIMIT = 16_384  # bytes; a smaller function goes along with every call
 _MAX_ATTEMPTS = 8  # calls without the function before it goes along whatever its size
+_MAX_LOSSES = 8  # times that a call is sent again which had not begun when its pool broke
 
 Send = Callable[..., Awaitable[Reply]]
 
@@ -214,7 +215,7 @@ class NodeExecutors:
         self._by_path: Mapping[str, Executor] = {} if isinstance(executor, Executor) else executor
         self._payloads: dict[str, Payload] = {}
         self._limits: dict[int, Any] = {}  # by executor
-        self._marks = Marks()
+        self._marks: dict[int, Marks] = {}  # by executor
         self._timed = isinstance(graph, Graph) and _has_timeouts(graph)
         given = [executor] if isinstance(executor, Executor) else executor.values()
         if any(not isinstance(one, ThreadPoolExecutor) or isinstance(one, _INTERPRETERS) for one in given):
@@ -270,7 +271,7 @@ class NodeExecutors:
             payload = self._payloads[path] = Payload(run, step)
         claim = "" if step.node.on_worker_loss == "rerun" else f"hypergraph-{os.urandom(16).hex()}"
 
-        mark = self._marks.new(watch, step.node.timeout) if _is_local(executor) else None
+        mark: Mark | None = None
 
         async def send(function: Callable[..., Timed], *given: Any) -> Reply:
             try:
@@ -286,13 +287,23 @@ class NodeExecutors:
                 raise lost from error
 
         async with self._turns(executor, run).turn(_rank(run)):
-            arguments = payload.arguments(run, superstep)
-            if mark is not None:
+            arguments, losses = payload.arguments(run, superstep), 0
+            marks = self._marks.setdefault(id(executor), Marks()) if _is_local(executor) else None
+            reply: Reply | None = None
+            while marks is not None and reply is None:
+                mark, ended = marks.new(watch, step.node.timeout), marks.ended
                 try:
                     reply = await payload.call(run, send, arguments, claim, mark.path)
+                except WorkerLostError as error:
+                    # Where no call begins, workers die at their start, and would do so again.
+                    others_begin = marks.ended > ended or marks.is_any_begun()
+                    losses += 1
+                    if error.had_begun or error.is_final or losses > _MAX_LOSSES or not others_begin:
+                        raise
                 finally:
-                    mark.end()
-            if mark is None or reply[0] == GIVEN_UP:  # the marks were removed under the run
+                    marks.end(mark)
+            if reply is None or reply[0] == GIVEN_UP:  # the marks were removed under the run
+                mark = None
                 watch.begin()  # nothing tells when a worker of a cluster begins
                 reply = await payload.call(run, send, arguments, claim, None)
         watch.outcome.in_doubt = reply[0] in (DONE, UNPICKLABLE)  # it has returned
@@ -352,18 +363,26 @@ class Mark:
         self._is_given_up = self._is_given_up or took_mark(self.path)
         return self._is_given_up
 
-    def end(self) -> None:
-        """Note whether the call has begun. One that has not never will."""
-        if not self.give_up():
-            self._watch.outcome.called = True
-            with contextlib.suppress(OSError):
-                os.unlink(self.path)
+    def has_begun(self) -> bool:
+        """Return whether the call has begun, as far as that can be seen."""
+        return not self._is_given_up and os.path.exists(self.path)
+
+    def end(self) -> bool:
+        """Note whether the call has begun, and return it. One that has not never will."""
+        if self.give_up():
+            return False
+        self._watch.outcome.called = True
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
+        return True
 
 
 class Marks:
-    """The marks of the calls of a run, in a directory that is removed when the run is over."""
+    """The marks of the calls of a run by an executor, in a directory that is removed when the run is over."""
 
     def __init__(self) -> None:
+        self.ended = 0  # calls that had begun
+        self._open: set[Mark] = set()
         self._folder: str | None = None
         self._numbers = count()
 
@@ -372,7 +391,18 @@ class Marks:
         if self._folder is None:
             self._folder = mkdtemp(prefix="hypergraph-calls-")
             weakref.finalize(self, _remove, self._folder, os.getpid())
-        return Mark(os.path.join(self._folder, str(next(self._numbers))), watch, timeout)
+        mark = Mark(os.path.join(self._folder, str(next(self._numbers))), watch, timeout)
+        self._open.add(mark)
+        return mark
+
+    def end(self, mark: Mark) -> None:
+        """Note that a call is over, or lost."""
+        self._open.discard(mark)
+        self.ended += mark.end()
+
+    def is_any_begun(self) -> bool:
+        """Return whether a call has begun and is not over, or its loss was not noted yet."""
+        return any(mark.has_begun() for mark in self._open)
 
 
 def _remove(folder: str, owner: int) -> None:

@@ -280,7 +280,7 @@ class BaseRunner(ABC):
             code_change: what to do if the code has changed since it was recorded: "keep" the results,
                 "rerun" the changed nodes, or raise an "error"
             key: how to identify a stored item: the name of an input, a list of names, or a function of the
-                item's inputs; by default its position
+                item's inputs that gives a text, an int or a path; by default its position
             restart: where items that failed before begin: at the "node" that failed (default), or as new
                 "item"s
             tags: labels of the stored map

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TypedDict
 
 from hypergraph.checkpointers import Checkpointer, StepRecord, StepStatus, Workflow, WorkflowStatus
-from hypergraph.checkpointers.overview import loose_ends_of
+from hypergraph.checkpointers.overview import key_around, loose_ends_of
 from hypergraph.checkpointers.query import Clause, Comparison, Moment, Query, moment
 from hypergraph.checkpointers.records import recorded_once_only
 from hypergraph.display import first_line, iso, jsonable
@@ -18,10 +18,11 @@ from hypergraph.views.step import (
     RunReason,
     Step,
     UnresolvedNode,
+    failed_step,
     run_reasons,
-    shown_step,
     unresolved_nodes,
 )
+from hypergraph.views.workflows import shown_key
 
 _PAGE = 500  # workflows read at once
 _MOST = 5000  # workflows read in all, the newest ones
@@ -58,6 +59,7 @@ class ErrorGroup(TypedDict):
     attempts: int  # executions of these steps that failed
     last_at: str | None
     workflows: list[str]  # the latest of them
+    keys: list[str | None]  # of these: the keys of the items of a map that they are, or are inside of
     roots: list[str]  # the outermost workflows that failed with it, at most 200
 
 
@@ -80,10 +82,11 @@ def failures(store: Checkpointer, wf: str, *, limit: int = 20) -> FailurePage:
     """
     workflow = require_workflow(store, wf)
     found, ends = list(islice(_failures_below(store, workflow), limit + 1)), loose_ends_of(store, workflow)
+    keys = _Keys(store)
     return {
         "schema": "hypergraph.failures/1",
         "workflow": jsonable(wf),
-        "items": [shown_step(step, failure=True) for step in found[:limit]],
+        "items": [failed_step(step, keys.of(step.workflow_id)) for step in found[:limit]],
         "reason": jsonable(workflow.reason),
         "reasons": run_reasons(ends.reasons),
         "unresolved": unresolved_nodes(ends.unresolved),
@@ -116,7 +119,7 @@ def errors(
         query = Query(frozenset() if resolved else _FAILED, since=moment(since), top_level=False, limit=_PAGE)
     except ValueError as error:
         raise Problem(USAGE, str(error)) from error
-    groups = _Groups()
+    groups = _Groups(store)
     count = 0
     if workflow is None:
         failed_ones = _failed_workflows(store, query)
@@ -265,11 +268,29 @@ _VARYING = re.compile(
 )
 
 
+class _Keys:
+    """Keys of the items of maps that runs are inside of, each looked up once; the outermost run has none."""
+
+    def __init__(self, store: Checkpointer) -> None:
+        self._store = store
+        self._known: dict[str, str | None] = {}
+
+    def of(self, workflow_id: str) -> str | None:
+        """Return the key of an item, or of the item around a run; None without one."""
+        if "/" not in workflow_id:
+            return None
+        if workflow_id not in self._known:
+            found = self._store.backend.read_workflow(workflow_id)
+            self._known[workflow_id] = key_around(self._store, found)
+        return self._known[workflow_id]
+
+
 class _Groups:
     """Failures by node, type and what their messages have in common."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Checkpointer) -> None:
         self.found: dict[Failure, ErrorGroup] = {}
+        self._keys = _Keys(store)
         self._messages: dict[Failure, set[str]] = {}
 
     def add(
@@ -297,6 +318,7 @@ class _Groups:
                 "attempts": 0,
                 "last_at": iso(at),
                 "workflows": [],
+                "keys": [],
                 "roots": [],
             },
         )
@@ -310,6 +332,7 @@ class _Groups:
         wf = jsonable(workflow_id)
         if wf not in group["workflows"] and len(group["workflows"]) < _SAMPLES:
             group["workflows"].append(wf)
+            group["keys"].append(shown_key(self._keys.of(workflow_id)))
         root = wf.split("/")[0]
         if root not in group["roots"] and len(group["roots"]) < _ROOTS:
             group["roots"].append(root)

@@ -14,6 +14,7 @@ from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import USAGE, Problem
 from hypergraph.views.row_details import FirstError, first_error
 from hypergraph.views.values import short_text
+from hypergraph.views.workflows import shown_key
 
 _ORDER = ("failed", "stopped", "paused", "active", "partial", "completed")  # of interest first
 
@@ -23,6 +24,7 @@ class Item(TypedDict):
 
     id: str
     item: int
+    key: str | None  # if the map has keys; a long one is cut in its middle
     status: str
     duration_ms: float | None
     label: str  # the inputs by which it differs from the others
@@ -68,6 +70,7 @@ def items(store: Checkpointer, id: str, *, limit: int = 20, cursor: str | None =
             {
                 "id": jsonable(line.id),
                 "item": line.item,
+                "key": shown_key(line.fingerprint),
                 "status": line.status,
                 "duration_ms": line.duration_ms,
                 "label": labels[line.id],

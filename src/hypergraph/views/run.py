@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 
 from hypergraph import MapResult, NodeError, PauseInfo, RunResult
 from hypergraph.display import iso, jsonable
 from hypergraph.exceptions import safe_text
 from hypergraph.views.values import describe
+from hypergraph.views.workflows import shown_key
 
 
 class Output(TypedDict):
@@ -45,7 +47,8 @@ class Question(TypedDict):
 class ItemView(TypedDict):
     """One item of a map."""
 
-    item: int
+    item: int  # its place in the list
+    key: str | None  # of a stored map with a key
     status: str
     error: Failure | None
     outputs: list[Output]
@@ -84,11 +87,14 @@ def run_view(result: RunResult, graph: str | None) -> RunView:
     }
 
 
-def map_view(result: MapResult, graph: str | None, workflow_id: str | None) -> RunView:
-    """Return the result of a map as answers show it."""
+def map_view(
+    result: MapResult, graph: str | None, workflow_id: str | None, keys: Mapping[str, str | None]
+) -> RunView:
+    """Return the result of a map as answers show it; `keys` are those of stored items, by id."""
     items: list[ItemView] = [
         {
             "item": number,
+            "key": shown_key(keys.get(item.workflow_id or "")),
             "status": item.status.value,
             "error": _failure(item),
             "outputs": _outputs(item),

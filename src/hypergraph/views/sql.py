@@ -80,6 +80,7 @@ VIEWS: dict[str, dict[str, Column]] = {
         "parent": Column("the workflow that it is a part of", "t.parent_id"),
         "node": Column("the node of the parent that it is a run of", "t.node_name"),
         "item": Column("of a map", "t.item"),
+        "key": Column("of an item of a map with a key", "t.fingerprint"),
         "forked_from": Column("the workflow whose history it began with", "t.forked_from"),
         "forked_at": Column("up to which superstep", "t.forked_at"),
         "tags": Column("as a JSON object", "coalesce(t.tags, '{}')"),

@@ -8,6 +8,7 @@ from typing import Any, NotRequired, TypedDict
 from hypergraph.answers import described
 from hypergraph.checkpointers import Checkpointer, Question, StepRecord, StepStatus
 from hypergraph.checkpointers.history import Addition, History, additions
+from hypergraph.checkpointers.overview import key_around
 from hypergraph.checkpointers.records import LOOKED_UP, NOT_FETCHED, Payload
 from hypergraph.checkpointers.view import view_of
 from hypergraph.display import bounded, closest, iso, jsonable
@@ -33,6 +34,7 @@ from hypergraph.views.values import (
     size_of,
     step_ref,
 )
+from hypergraph.views.workflows import shown_key
 
 # A frame of what calls a node: of this package, or of the thread that a call was handed to.
 _CALLING_FRAME = (
@@ -108,6 +110,7 @@ class Step(TypedDict):
     usage: NotRequired[dict[str, float]]  # what was recorded with ctx.record, if anything was
     outputs: NotRequired[list[StepValue]]  # if values were asked for
     traceback: NotRequired[str | None]  # if failures were asked for; without the frames that call the node
+    key: NotRequired[str | None]  # of the item of a map that it is inside of, if failures were asked for
 
 
 class UnresolvedNode(TypedDict):
@@ -173,6 +176,14 @@ def shown_step(step: StepRecord, *, failure: bool = False) -> Step:
     return found
 
 
+def failed_step(step: StepRecord, key: str | None) -> Step:
+    """Return a step that failed as answers show it; `key` is that of the item of a map around it."""
+    shown = shown_step(step, failure=True)
+    if key is not None:
+        shown["key"] = shown_key(key)
+    return shown
+
+
 def of_user(traceback: str) -> str:
     """Return a traceback without the frames that call a node; all of them if no other is left."""
     kept, is_ours = [], False
@@ -216,15 +227,15 @@ def step(
     Raises:
         Problem: the workflow or the step does not exist.
     """
-    step_count = require_workflow(store, wf).step_count
+    around = require_workflow(store, wf)
     found = view_of(store, artifacts=False).step(wf, index)
     if found is None:
-        count = step_count
+        count = around.step_count
         known = f"It has {count} steps, see hypergraph steps" if count else "It has no steps"
         hint = map_hint(store, wf, "step", str(index)) or known
         raise Problem(NOT_FOUND, f"Workflow {wf!r} has no step {index}", hint)
     limits: Limits = {"limit": limit, "characters": characters}
-    shown = shown_step(found, failure=True)
+    shown = failed_step(found, key_around(store, around))
     add_inner(view_of(store, artifacts=False), wf, [shown])
     return {
         **shown,

@@ -17,6 +17,7 @@ from hypergraph.views.lookup import require_workflow
 from hypergraph.views.problems import NOT_FOUND, Problem
 from hypergraph.views.step import Step, shown_step
 from hypergraph.views.workflow import ProgressView, progress_view
+from hypergraph.views.workflows import shown_key
 
 _CHUNK = 200  # steps read at once
 _LATEST = 20  # steps that ended before the start and are reported too
@@ -35,6 +36,7 @@ class FollowedItem(TypedDict):
     schema: str  # hypergraph.followed-item/1
     workflow: str
     item: int
+    key: str | None  # if the map has keys; a long one is cut in its middle
     status: str
     duration_ms: float | None
 
@@ -214,6 +216,7 @@ class Follower:
                     "schema": "hypergraph.followed-item/1",
                     "workflow": jsonable(item.id),
                     "item": item.item,
+                    "key": shown_key(item.fingerprint),
                     "status": item.status,
                     "duration_ms": item.duration_ms,
                 }

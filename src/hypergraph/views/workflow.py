@@ -24,10 +24,10 @@ from hypergraph.views.step import (
     Step,
     UnresolvedNode,
     answer_state,
+    failed_step,
     pause_view,
     question_view,
     run_reasons,
-    shown_step,
     unresolved_nodes,
 )
 from hypergraph.views.values import ValueView, describe
@@ -237,7 +237,7 @@ def workflow_view(found: Overview, asked: Sequence[AskedView] = ()) -> WorkflowD
         "counts": _by_status(found.tallies),
         "nodes": jsonable(list(_node_rows(found.tallies or found.item_tallies, found.node_usage))),
         "outdated": [jsonable(run) for run in found.outdated],
-        "first_error": None if found.first_error is None else shown_step(found.first_error, failure=True),
+        "first_error": None if found.first_error is None else failed_step(found.first_error, found.error_key),
         "reasons": run_reasons(found.reasons),
         "unresolved": unresolved_nodes(found.unresolved),
         "raised": unresolved_nodes(found.raised),

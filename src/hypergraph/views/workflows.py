@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from hypergraph.checkpointers.query import parse
-from hypergraph.display import iso, jsonable
+from hypergraph.display import iso, jsonable, shortened
 from hypergraph.views.problems import USAGE, Problem
 
 if TYPE_CHECKING:  # a Protocol takes a while to make, and only the type checker needs it
@@ -26,8 +26,9 @@ if TYPE_CHECKING:  # a Protocol takes a while to make, and only the type checker
 _FIELDS = (
     *("id", "status", "graph_name", "created_at", "completed_at", "duration_ms", "step_count"),
     *("parent_id", "node_name", "item", "forked_from", "forked_at", "tags", "due", "version"),
-    "reason",
+    *("reason", "fingerprint"),
 )
+_KEY = 1000  # characters of a key
 
 
 class WorkflowSummary(TypedDict):
@@ -44,6 +45,7 @@ class WorkflowSummary(TypedDict):
     parent: str | None
     node: str | None  # of the parent, which this is a run of
     item: int | None  # of a map
+    key: str | None  # of an item of a map with a key; a long one is cut in its middle
     forked_from: str | None
     forked_at: int | None
     tags: dict[str, str]
@@ -125,6 +127,11 @@ def workflow_summary(found: "Workflow", failed: int = 0) -> WorkflowSummary:
     return _summary({name: getattr(found, name) for name in _FIELDS}, failed)
 
 
+def shown_key(key: str | None) -> str | None:
+    """Return the key of an item as answers show it; a long one is cut in its middle."""
+    return None if key is None else jsonable(shortened(key, _KEY))
+
+
 def failures_inside(lists: "Lists", found: Iterable[dict[str, Any]]) -> dict[str, int]:
     """Return how many runs failed inside of workflows whose status does not show it."""
     return lists.count_failed([fields["id"] for fields in found if not has_failed(fields)])
@@ -149,6 +156,7 @@ def _summary(fields: dict[str, Any], failed: int = 0) -> WorkflowSummary:
             "parent": fields["parent_id"],
             "node": fields["node_name"],
             "item": fields["item"],
+            "key": shown_key(fields["fingerprint"]),
             "forked_from": fields["forked_from"],
             "forked_at": fields["forked_at"],
             "tags": fields["tags"],

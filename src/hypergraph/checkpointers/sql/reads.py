@@ -747,7 +747,8 @@ _OUTLINED = (
     "extra",
 )
 _ITEMS = """
-SELECT item, id, status, duration_ms FROM workflows WHERE parent_id = ? AND item IS NOT NULL ORDER BY item
+SELECT item, id, status, duration_ms, fingerprint FROM workflows
+WHERE parent_id = ? AND item IS NOT NULL ORDER BY item
 """
 
 # Every part is a seek: a claim raises the fence, a commit adds to the last superstep or begins another.
@@ -773,7 +774,7 @@ def outlines(
     return _outlined(connection.execute(_OUTLINES, bounds).fetchall())
 
 
-_LISTED = ("item", "id", "status", "duration_ms")
+_LISTED = ("item", "id", "status", "duration_ms", "fingerprint")
 
 
 @or_corrupt

@@ -6,7 +6,7 @@ from hypergraph.cli.arguments import Option, positive
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import suggested, when
 from hypergraph.cli.stores import WF, asked, opened
-from hypergraph.display import Table, plural, typed_error
+from hypergraph.display import Table, plural, typed_error, with_keys
 from hypergraph.views.errors import ErrorGroup, ErrorPage
 from hypergraph.views.errors import errors as grouped_errors
 
@@ -57,7 +57,8 @@ def _table(page: ErrorPage, *, with_state: bool) -> Table:
     older = "" if page["complete"] else "... older workflows were not read; use --since"
     more = f"... and {plural(left_out, 'more group')}" if left_out else older
     state = ("Resolved",) if with_state else ()
-    return Table(("Node", "Errors", *state, "Last", "ID", "Error"), rows, more)
+    table = Table(("Node", "Errors", *state, "Last", "ID", "Error"), rows, more)
+    return with_keys(table, [group["keys"][0] for group in page["items"]], after=len(table.headings) - 1)
 
 
 def _count(group: ErrorGroup) -> str:
@@ -76,7 +77,8 @@ def _next(page: ErrorPage, wf: str | None, resolved: bool) -> list[str]:
         first = page["items"][0]
         where = first["workflows"][0]
         following = [suggested("show", where, options=["--errors"] if where == wf else [])]
-        if first["variants"] > 1:  # the messages that the group leaves out
+        is_of_many = first["count"] > 1 and first["keys"][0] is not None
+        if first["variants"] > 1 or is_of_many:  # the messages and items that the group leaves out
             following.append(suggested("show", first["roots"][0], options=["--errors"]))
         return list(dict.fromkeys(following))
     if wf is None:

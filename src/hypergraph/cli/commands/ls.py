@@ -10,7 +10,7 @@ from hypergraph.cli.arguments import Option, positive, repeated
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import duration, how_soon, owned_status, quoted, suggested, when
 from hypergraph.cli.registry import module_of
-from hypergraph.display import Table, plural
+from hypergraph.display import Table, plural, with_keys
 from hypergraph.views.address import is_named, is_server
 from hypergraph.views.workflows import WorkflowPage, workflows
 
@@ -121,6 +121,7 @@ def ls_table(page: WorkflowPage) -> Table:
         table = table._replace(
             headings=headings, rows=[(*row, at) for row, at in zip(rows, due, strict=True)]
         )
+    table = with_keys(table, [item["key"] for item in page["items"]])
     used = [item["usage"] for item in page["items"]]
     return module_of("ls_store").usage_columns(table, used) if any(used) else table
 

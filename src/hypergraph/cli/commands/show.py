@@ -19,6 +19,7 @@ from hypergraph.cli.tables import (
     conversation_table,
     error_lines,
     inner_table,
+    named,
     node_table,
     outdated_lines,
     progress_parts,
@@ -180,6 +181,7 @@ def _facts(found: WorkflowDetail) -> list[str]:
         "version": found["version"],
         "created": when(found["created_at"]),
         "parent": found["parent"],
+        "key": found["key"],
         "forked from": found["forked_from"] and f"{found['forked_from']} at superstep {found['forked_at']}",
         "forks": ", ".join(found["forks"]),
         "tags": ", ".join(f"{k}={value}" for k, value in found["tags"].items() if k not in (APP, ITEMS)),
@@ -240,7 +242,7 @@ def _tree(found: TreeView) -> Reply:
         for row in found["items"]:
             indent = "  " * row["depth"]
             parts = (owned_status(row), plural(row["steps"], "step"), duration(row["duration_ms"]))
-            lines.append(f"{indent}{row['id']}  {'  '.join(parts)}")
+            lines.append(f"{indent}{named(row['id'], row['key'])}  {'  '.join(parts)}")
             if row["left_out"]:
                 lines.append(f"{indent}  ... and {plural(row['left_out'], 'more run')}")
         yield lines

@@ -8,7 +8,7 @@ from hypergraph.cli.arguments import Option, number
 from hypergraph.cli.call import Call, Reply
 from hypergraph.cli.output import suggested, when
 from hypergraph.cli.stores import WF, answer
-from hypergraph.cli.tables import decision, inner_table, step_status, step_values, trace_lines
+from hypergraph.cli.tables import decision, inner_table, named, step_status, step_values, trace_lines
 from hypergraph.display import Block, amount_heading, amount_text, execution_time, first_line, typed_error
 from hypergraph.views.step import StepDetail
 from hypergraph.views.step import step as one_step
@@ -28,7 +28,8 @@ def step(call: Call) -> Reply:
 
 def _header(found: StepDetail) -> list[str]:
     time = execution_time(found["duration_ms"])
-    return [f"Step {found['index']} of {found['workflow']}: {found['node']}", step_status(found), time]
+    where = named(found["workflow"], found.get("key"))
+    return [f"Step {found['index']} of {where}: {found['node']}", step_status(found), time]
 
 
 def _blocks(found: StepDetail) -> Iterator[Block]:

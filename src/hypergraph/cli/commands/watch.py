@@ -21,7 +21,7 @@ from hypergraph.cli.commands.show import header_of
 from hypergraph.cli.output import as_json, duration, status, suggested
 from hypergraph.cli.stores import WF, opened
 from hypergraph.cli.tables import decision, progress_parts, step_status, step_time
-from hypergraph.display import as_text, escape, plural
+from hypergraph.display import KEY, as_text, escape, plural, shortened
 from hypergraph.views.lookup import require_workflow
 from hypergraph.views.stores import resolve
 from hypergraph.views.watch import (
@@ -186,7 +186,8 @@ def _step_parts(step: Any) -> list[str]:
 
 
 def _item_parts(item: Any) -> list[str]:
-    return [f"item {item['item']:>4}", duration(item["duration_ms"]), status(item["status"])]
+    key = "" if item["key"] is None else shortened(item["key"], KEY)
+    return [f"item {item['item']:>4}", key, duration(item["duration_ms"]), status(item["status"])]
 
 
 def _nothing(news: FollowedStep | FollowedItem | FollowedProgress) -> None:

@@ -125,11 +125,14 @@ class OutlineTests:
     def test_items_of_a_map_come_in_their_order(self, store: Checkpointer) -> None:
         recorded(store, workflow_id="m")
         for item in (2, 0, 1):
-            recorded(store, workflow_id=f"m/item-{item}", parent_id="m", item=item)
+            key = f"key {item}" if item else None
+            recorded(store, workflow_id=f"m/item-{item}", parent_id="m", item=item, fingerprint=key)
         recorded(store, workflow_id="m/other", parent_id="m", node_name="other")
-        assert [(line.item, line.id, line.status) for line in store.backend.read_items("m")] == [
+        found = store.backend.read_items("m")
+        assert [(line.item, line.id, line.status) for line in found] == [
             (item, f"m/item-{item}", "completed") for item in range(3)
         ]
+        assert [line.fingerprint for line in found] == [None, "key 1", "key 2"]
         assert store.backend.read_items("unknown") == []
 
     def test_whatever_is_written_is_seen_by_who_watches(self, store: Checkpointer) -> None:

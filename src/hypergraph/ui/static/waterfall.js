@@ -281,7 +281,7 @@ function ItemCells({ row }) {
   const href = format({ view: "workflow", params: { wf: item.id } });
   return html`<span class="cell-name" role="gridcell" style=${{ paddingLeft: `${row.depth * 14}px` }}>
       <${Fold} row=${row} /><i class="dot ${statusClass(item.status)}"></i>
-      <span class="note">#${item.item}</span> <a class="node-name" href=${href} tabindex="-1" title=${plain(item.label)}>${cut(item.label, 90)}</a>
+      <span class="note">#${item.item}</span> <a class="node-name" href=${href} tabindex="-1" title=${plain(item.label)}>${cut(item.key ?? item.label, 90)}</a>
     </span>
     <span class="cell-bar note ${item.error ? "bad" : ""}" role="gridcell" title=${plain(item.error?.message ?? "")}>${item.error ? whyFailed(item.error) : item.status}</span>
     <span class="cell-time num" role="gridcell">${duration(item.duration_ms)}</span>`;
