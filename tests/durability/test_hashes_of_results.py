@@ -290,6 +290,29 @@ def test_each_stored_result_has_the_hash_of_its_code(name: str, kind: type, dura
         check(SHAPES[name], kind, durability, seed)
 
 
+@pytest.mark.parametrize("kind", [SyncRunner, AsyncRunner])
+@pytest.mark.parametrize("name", [name for name, shape in SHAPES.items() if not shape.is_map])
+def test_a_fork_runs_again_what_other_code_has_made_then(name: str, kind: type) -> None:
+    """Under "rerun" a fork from any superstep comes to what a fresh run does, with the inputs of then."""
+    shape = SHAPES[name]
+    for seed in range(4):
+        chosen, store = random.Random(seed), MemoryCheckpointer()
+        for number, call in enumerate(story(seed, is_map=False)):
+            called_in(store, kind, shape, call)
+            steps = store.steps("w", values=False)
+            if not steps:
+                continue
+            place = chosen.randrange(steps[-1].superstep + 1)
+            code = {node: chosen.choice("AB") for node in "abcd"}
+            options = {"workflow_id": f"fork-{number}", "fork_from": ("w", place), "code_change": "rerun"}
+            forked = kind(checkpointer=store).run(shape.build(code), **options)
+            found = asyncio.run(forked) if asyncio.iscoroutine(forked) else forked
+            given = store.checkpoint("w", superstep=place).values["n"]
+            fresh = kind().run(shape.build(code), n=given)
+            fresh = asyncio.run(fresh) if asyncio.iscoroutine(fresh) else fresh
+            assert dict(found.values) == dict(fresh.values), (seed, number, place, code)
+
+
 PROGRAM = """
 import os, signal, sys
 from hypergraph import Graph, SyncRunner, node

@@ -1055,6 +1055,7 @@ def _facts(record: StepRecord, store_id: bytes) -> bytes:
         record.answered_by if record.answer is None else None,
         *(({name: float(amount) for name, amount in record.used.items()},) if record.used else ()),
         *(() if record.rerun_at is None else (record.rerun_at,)),
+        *(() if record.code_was is None else (record.code_was,)),
     )
     return store_id + msgspec.json.encode(facts, order="deterministic")
 

@@ -164,6 +164,7 @@ class StepRecord:
     visit: int = 1  # how often the node ran, this time included
     retry_of: int | None = None  # the superstep that it belongs to, if something failed there before
     rerun_at: int | None = None  # the superstep at which it was begun anew, with changed code
+    code_was: str | None = None  # the hash of the code before it, if that was other code
     answer: dict[str, Any] | None = None  # to its question, by name, as long as it is not used
     answered_by: str | None = None  # who gave the answer, if that is known, or "on_ambiguous" what it made
     answered_at: str | None = None  # when, as an ISO time in UTC

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypergraph.checkpointers.base import Checkpointer
@@ -43,6 +43,7 @@ from hypergraph.structure import walk
 from hypergraph.values.classes import fields_of
 from hypergraph.values.fitting import Misfit, misfit, namesake
 
+_FAR = 2**62  # no index is larger
 _SEVERAL, _AGAIN = "several", "again from "  # in place of the hash of what is inside a nested graph
 _REOPENED = re.compile(rf"[^+]*\+{_AGAIN}([0-9]{{1,18}})")  # a stored text may be anything
 
@@ -603,6 +604,7 @@ class RecordedCode:
         self._structure = structure_to_record(changes.graph, changes.stored.workflow)
         self._last: Mapping[str, str] | None = None  # what was recorded last; at first that of the workflow
         self._ran: frozenset[str] = frozenset()  # nodes of which a result is stored that this code has made
+        self._told: set[str] = set()  # nodes with a step that names the code before
 
     def at_first(self) -> NewWorkflow | None:
         """Return the code to record before anything runs, None if it is that of the workflow."""
@@ -619,6 +621,15 @@ class RecordedCode:
         """Note that steps were given to the store, with the code that was recorded with them."""
         self._ran = self._with(steps)
         self._last = self._last if code is None else code.node_hashes
+
+    def replaced_by(self, name: str) -> str | None:
+        """Return the hash of the code before, for the first result that a node makes with other code."""
+        known = self._changes.stored.workflow.node_hashes.get(name)
+        is_same = known in (None, node_hashes(self._changes.graph).get(name))
+        if is_same or name in self._partly or name in self._told:
+            return None
+        self._told.add(name)
+        return known
 
     def _with(self, steps: Sequence[EncodedStep]) -> frozenset[str]:
         """Return the nodes that have run once steps are stored: also questions that changed code asks."""
@@ -684,6 +695,17 @@ class RecordedCode:
                 return True
             return not (is_over or name in ran or set(self._changes.new[name]).issubset(ran))
         return not is_over
+
+
+def with_code_of_then(store: Checkpointer, workflow: Workflow, upto: int | None) -> Workflow:
+    """Return a workflow with the hashes of the code that made its results up to a superstep."""
+    if upto is None:
+        return workflow
+    hashes = dict(workflow.node_hashes)
+    for step in reversed(store.steps(workflow.id, after=(upto, _FAR), values=False)):
+        if step.code_was is not None and step.node_name in hashes:
+            hashes[step.node_name] = step.code_was
+    return replace(workflow, node_hashes=hashes)
 
 
 def code_of_fork(source: Workflow, upto: int | None) -> dict[str, Any]:

@@ -668,6 +668,9 @@ class Journal:
             facts["retry_of"] = superstep - past.shift
         if past is not None and step.index in past.again:
             facts["rerun_at"] = past.entry
+        if self.code is not None and status is StepStatus.COMPLETED:
+            code_was = self.code.replaced_by(step.name)
+            facts |= {} if code_was is None else {"code_was": code_was}
         number = self.numbers.pop(step.index, None) if self.numbers is not None else None
         duration, began = None, moment
         if seconds is not None:

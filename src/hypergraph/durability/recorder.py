@@ -73,6 +73,7 @@ from hypergraph.durability.code_changes import (
     warn_of_kept,
     warn_of_replaced,
     why_no_rerun_inside,
+    with_code_of_then,
 )
 from hypergraph.durability.code_hashes import node_hashes, recorded_structure
 from hypergraph.durability.history import (
@@ -735,6 +736,7 @@ class WorkflowRecorder:
         graph, described = run.admission.graph, self._described(run)
         source = self.store.backend.read_workflow(origin.workflow_id or "")
         if source is not None:
+            source = with_code_of_then(self.store, source, origin.upto)
             refuse_open(self.store, source, origin.upto, graph)
             before = Stored(source, list(origin.records), origin.inputs)
             reached = run.admission.layout.reached_from(self.named)

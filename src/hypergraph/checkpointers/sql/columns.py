@@ -52,7 +52,7 @@ STEP_OWN = (*STEP_NUMBERS, *STEP_TEXTS)
 STEP_EXTRAS = (
     *("decision", "wait_versions", "child_workflow_id", "child_fence", "traceback"),
     *("attempt_errors", "partial", "replayed", "retry_of", "answered_by", "answered_at", "waited_ms"),
-    *("expired", "used", "rerun_at"),
+    *("expired", "used", "rerun_at", "code_was"),
 )
 STEP_KEY = ("workflow", "superstep", "node")
 STEP_COLUMNS = (

@@ -89,7 +89,9 @@ _EXTRA_KINDS: dict[str, tuple[type, ...]] = {
     "child_fence": (int,),
     "attempt_errors": (list,),
     "waited_ms": (float, int),
-    **dict.fromkeys(("child_workflow_id", "traceback", "answered_by", "answered_at", "seal"), (str,)),
+    **dict.fromkeys(
+        ("child_workflow_id", "traceback", "answered_by", "answered_at", "code_was", "seal"), (str,)
+    ),
     **dict.fromkeys(("partial", "replayed", "no_values", "expired"), (bool,)),
 }
 OPEN_INTENTS = (
