@@ -102,8 +102,8 @@ cluster: .venv/.dev ## nodes on Ray and MPI, and lines that are cut; installs ha
 	@echo "==> tests: pytest tests/cluster"
 	@$(RUN) -m pytest -q tests/cluster
 
-chaos: .venv/.dev ## 1,000 runs on a cluster that is disturbed for ten minutes; print what came of them
-	@echo "==> disturbing a cluster (about ten minutes)"
+chaos: .venv/.dev ## 1,000 runs on a cluster that is disturbed all the time; print what came of them
+	@echo "==> disturbing a cluster (three to ten minutes)"
 	@$(RUN) tests/chaos.py
 
 bench: .venv/.dev ## compare everything with other libraries, write docs/benchmarks.md
