@@ -1,6 +1,6 @@
 """Runs on a cluster that is disturbed all the time, and what came of them.
 
-python tests/chaos.py                              1,000 runs for ten minutes
+python tests/chaos.py                              1,000 runs, some minutes
 python tests/chaos.py --runs 20 --faults kill,cut  a few of them, under two kinds of faults
 python tests/chaos.py --map                        the same as items of one map, which share calls
 

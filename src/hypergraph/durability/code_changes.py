@@ -575,7 +575,7 @@ def _listed(graph: Graph, names: Iterable[str]) -> str:
 
 
 class RecordedCode:
-    """The code of a workflow that goes on with other code: it is recorded with what that code makes.
+    """The code of a workflow that continues with other code: it is recorded with what that code makes.
 
     The commit that stores a step stores the hash of the code that made it. Until then, and where results are
     kept, the hash stays that of the code which made the stored result.
