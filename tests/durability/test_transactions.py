@@ -18,7 +18,7 @@ import pytest
 from support.processes import Elsewhere, elsewhere
 from support.running import On, OnAsync, OnSync
 
-from hypergraph import Graph, NodeContext, RetryPolicy, SyncRunner, node
+from hypergraph import FunctionNode, Graph, NodeContext, RetryPolicy, SyncRunner, node
 from hypergraph.checkpointers import CheckpointPolicy, MemoryCheckpointer, SqliteCheckpointer, fault_points
 from hypergraph.exceptions import StepUsageError, TransactionError
 
@@ -397,3 +397,29 @@ def test_killed_at_every_named_point_effects_equal_runs(elsewhere: Elsewhere, tm
         elsewhere.ends(run, path, at)  # on a busy machine steps may be committed together, with fewer points
         assert elsewhere(run, path) == 10, points[at - 1]
         assert balance(path) == 5, points[at - 1]
+
+
+def test_new_code_that_was_rolled_back_at_first_is_known_to_forks(file: Path) -> None:
+    @node(output_name="a")
+    def add(x: int) -> int:
+        return x + 1
+
+    def first(a: int, ctx: NodeContext) -> Any:
+        return "first"
+
+    def second(a: int, ctx: NodeContext) -> Any:
+        return threading.Lock() if ctx.attempt == 1 else "second"
+
+    def graph(write: Callable[..., Any]) -> Graph:
+        retry = RetryPolicy(max_attempts=2, initial_delay=0, retry_on=(TypeError,))
+        return Graph([add, FunctionNode(write, "write", "out", transaction=True, retry=retry)])
+
+    store = SqliteCheckpointer(file)
+    runner = SyncRunner(checkpointer=store)
+    assert runner.run(graph(first), x=1, workflow_id="w")["out"] == "first"
+    with pytest.warns(UserWarning, match="cannot be stored"):
+        assert runner.run(graph(second), workflow_id="w", code_change="rerun")["out"] == "second"
+    assert [step.code_was is not None for step in store.steps("w")] == [False, False, True]
+    with pytest.warns(UserWarning, match="cannot be stored"):
+        forked = runner.run(graph(second), workflow_id="f", fork_from=("w", 1), code_change="rerun")
+    assert forked["out"] == "second"  # not the result of then

@@ -631,6 +631,11 @@ class RecordedCode:
         self._told.add(name)
         return known
 
+    def take_back(self, name: str) -> None:
+        """Note that a result was not stored: if the node has none yet, the next one names the code before."""
+        if name not in self._ran:
+            self._told.discard(name)
+
     def _with(self, steps: Sequence[EncodedStep]) -> frozenset[str]:
         """Return the nodes that have run once steps are stored: also questions that changed code asks."""
         nodes, ran = self._changes.graph.nodes, []

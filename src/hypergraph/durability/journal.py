@@ -572,6 +572,8 @@ class Journal:
         self.running.add(step.index)
         for name in step.outputs:
             self.growth.forget(name)
+        if self.code is not None:
+            self.code.take_back(step.name)
 
     def failed(self, step: Step, superstep: int, seconds: float, outcome: StepOutcome) -> None:
         """Write down a failed step, its error as text; what is ambiguous stays without a record."""
