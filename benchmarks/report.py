@@ -188,6 +188,10 @@ def page(found: Document, bars: list[Document], pictures: dict[str, str]) -> str
         *([""] if found["missing"] else []),
     ]
     lines += ["## How it is measured", "", _METHOD, "", "## What is slower here", ""]
+    lines += [
+        "Differences of less than a tenth are left out: the same thing, measured twice, differs as much.",
+        "",
+    ]
     lines += [*(slower(found) or ["Nothing in this report."]), "", "## Runs in memory", ""]
     for name, part in found["groups"].items():
         if name == "durable":
