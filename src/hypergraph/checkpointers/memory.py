@@ -205,14 +205,26 @@ class MemoryBackend(Backend):
 
     def _due_at_pause(self, row: Row, commit: Commit) -> datetime | None:
         """Return when a workflow is due that waits from now on: an answer may have come while it ran."""
-        time, before, found = now(), row.workflow.due, [commit.due]
-        steps = [step for at, step in row.steps.items() if at[0] >= commit.since]
-        waiting = [step for step in steps if step.record.status is StepStatus.PAUSED]
-        if any(payload.name == ANSWER for step in waiting for payload in step.payloads):
-            found.append(before if before is not None and before < time else time)
-        below = (each.workflow for each in self._rows.values())
-        found += [one.due for one in below if one.parent_id == row.workflow.id and one.status is _WAITS]
+        before, found = row.workflow.due, [commit.due, *self._due_below(row.workflow.id)]
+        if self._has_unused_answer(row, commit.since):
+            found.append(min(before or now(), now()))
         return min((due for due in found if due is not None), default=None)
+
+    def _due_below(self, workflow_id: str) -> Iterator[datetime | None]:
+        """Yield when what is below is due: what waits, or has failed beside a question that is answered."""
+        for row in [row for row in self._rows.values() if row.workflow.parent_id == workflow_id]:
+            if row.workflow.status in (_WAITS, WorkflowStatus.ACTIVE):
+                yield row.workflow.due
+            elif row.workflow.status is WorkflowStatus.FAILED:
+                if self._has_unused_answer(row):
+                    yield now()
+                yield from self._due_below(row.workflow.id)
+
+    @staticmethod
+    def _has_unused_answer(row: Row, since: int = 0) -> bool:
+        steps = (step for at, step in row.steps.items() if at[0] >= since)
+        waiting = (step for step in steps if step.record.status is StepStatus.PAUSED)
+        return any(payload.name == ANSWER for step in waiting for payload in step.payloads)
 
     def put_signal(self, workflow_id: str, payload: Payload) -> bool:
         """Keep a value that was sent; see `Backend.put_signal`."""

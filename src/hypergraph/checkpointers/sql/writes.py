@@ -279,18 +279,31 @@ STATUS = (
     "owner_pid = CASE WHEN :status = 'active' THEN owner_pid END, "
     "crashes = CASE WHEN :status = 'completed' THEN NULL ELSE crashes END WHERE key = :key"
 )
-# Also when it is due by an answer that no run has used, or by one below: it may have come while the run was
-# under way. Once the row is locked, each answer is either seen here or sees that the workflow waits.
+# Answers that no run has used: of one workflow, and of those below that have failed beside a question.
+_UNUSED = f"""
+SELECT 1 FROM vals JOIN steps ON steps.workflow = vals.workflow AND steps.superstep = vals.superstep
+    AND steps.node = vals.node
+WHERE vals.kind = {OTHER} AND vals.name = '{ANSWER}' AND steps.status = 'paused' AND vals.workflow =
+"""  # noqa: S608 - fixed names
+_DUE_BELOW = f"""
+WITH RECURSIVE below(key, id, status, due) AS (
+    SELECT part.key, part.id, part.status, part.due FROM workflows AS part
+    WHERE part.parent_id = workflows.id AND part.status IN ('paused', 'active', 'failed')
+    UNION ALL
+    SELECT part.key, part.id, part.status, part.due FROM workflows AS part
+    JOIN below ON part.parent_id = below.id AND below.status = 'failed'
+    WHERE part.status IN ('paused', 'active', 'failed'))
+SELECT CASE WHEN below.status <> 'failed' THEN below.due
+    WHEN EXISTS ({_UNUSED} below.key) THEN CAST(:now AS BIGINT) END AS moment FROM below
+"""  # noqa: S608 - fixed names
+# The answers may have come while the run was under way. Once the row is locked, each of them is either seen
+# here or sees that the workflow waits.
 _ANSWERED_MEANWHILE = f"""
 (SELECT min(moment) FROM (
     SELECT CAST(:due AS BIGINT) AS moment
-    UNION ALL SELECT below.due FROM workflows AS below
-    WHERE below.parent_id = workflows.id AND below.status = 'paused'
+    UNION ALL SELECT moment FROM ({_DUE_BELOW}) AS inside
     UNION ALL SELECT CASE WHEN workflows.due < :now THEN workflows.due ELSE CAST(:now AS BIGINT) END
-    FROM vals JOIN steps ON steps.workflow = vals.workflow AND steps.superstep = vals.superstep
-        AND steps.node = vals.node
-    WHERE vals.workflow = workflows.key AND vals.kind = {OTHER} AND vals.name = '{ANSWER}'
-        AND vals.superstep >= :since AND steps.status = 'paused') AS moments)
+    WHERE EXISTS ({_UNUSED} workflows.key AND vals.superstep >= :since)) AS moments)
 """  # noqa: S608 - fixed names
 PAUSE_STATUS = STATUS.replace(":due", _ANSWERED_MEANWHILE)
 TAKE = (
@@ -644,7 +657,8 @@ def settle_map(connection: Connection, workflow_id: str, clock: Clock, is_whole:
         awaits.update(parsed(stored))
     ended = micros(clock()) if status in FINISHED else None
     changes = {"id": workflow_id, "before": before.value, "status": status.value, "ended": ended}
-    connection.execute(_SETTLE, {**changes, "awaits": awaits_text(awaits)})
+    changes |= {"awaits": awaits_text(awaits), "now": micros(now())}
+    connection.execute(_SETTLE, changes)
 
 
 def set_tags(connection: Connection, workflow_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
@@ -806,7 +820,7 @@ def create(
 _STATUSES = "SELECT DISTINCT status FROM workflows WHERE parent_id = ?"
 _AWAITED = "SELECT awaits FROM workflows WHERE parent_id = ? AND awaits IS NOT NULL"
 _SETTLE = (  # unless an item that ended meanwhile has changed it already
-    "UPDATE workflows SET due = (SELECT min(item.due) FROM workflows AS item WHERE item.parent_id = :id), "
+    f"UPDATE workflows SET due = (SELECT min(moment) FROM ({_DUE_BELOW}) AS inside), "  # noqa: S608 - fixed names
     "awaits = :awaits, status = :status, "
     "completed_at = CASE WHEN status = :status THEN completed_at ELSE :ended END "
     "WHERE id = :id AND status = :before AND owner_pid IS NULL"

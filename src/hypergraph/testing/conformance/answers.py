@@ -127,6 +127,30 @@ class AnswerTests:
         assert due(store) == [_TOP, _MAP, _ITEM]
         assert [found.id for found in store.due_runs()] == [_TOP]
 
+    @pytest.mark.parametrize("failed", [1, 2])
+    @pytest.mark.parametrize("moment", range(7))
+    def test_what_waits_is_due_for_an_answer_below_what_has_failed(
+        self, store: Checkpointer, moment: int, failed: int
+    ) -> None:
+        """The item, or the map, has failed beside the question; its place is among those of `_nested`."""
+        claims = _nested(store)
+        ends: list[Callable[[], None]] = []
+        for place, claim in reversed(list(enumerate(claims))):
+            status = WorkflowStatus.FAILED if place == failed else _PAUSED
+            ends += [partial(commit, store, claim, status=status), partial(store.backend.release, claim)]
+        ends.insert(moment, partial(store.answer, _TOP, "each.item-0.ask", 1))
+        for end in ends:
+            end()
+        assert due(store) == [each for place, each in enumerate((_TOP, _MAP, _ITEM)) if place != failed]
+        assert [found.id for found in store.due_runs()] == [_TOP]
+        again = opened(store, _ITEM, parent_id=_MAP, item=0)
+        commit(store, again, step(0, "ask", {"ask": 1}, workflow_id=_ITEM), status=WorkflowStatus.COMPLETED)
+        store.backend.release(again)
+        for around in (opened(store, _MAP, parent_id=_TOP, node_name="each"), opened(store)):
+            commit(store, around, status=_PAUSED)
+            store.backend.release(around)
+        assert store.due_runs() == []
+
     def test_answers_and_ends_at_once_lose_nothing(self, store: Checkpointer) -> None:
         for number in range(20):
             name = f"w{number}"
