@@ -79,8 +79,9 @@ def test_an_answer_under_the_name_of_today_takes_its_place(around: str, recwarn:
 
 @pytest.mark.parametrize("around", AROUND)
 def test_a_run_does_not_wait_for_a_question_that_is_gone(around: str) -> None:
-    _, runner, _ = asked(around)
-    result = runner.run(asking("verdict", around, is_gone=True), workflow_id="w")
+    _, runner, was = asked(around)
+    with pytest.warns(UserWarning, match=f"{was!r} is not asked for any more"):
+        result = runner.run(asking("verdict", around, is_gone=True), workflow_id="w")
     assert result["end"] == ended(around)
 
 

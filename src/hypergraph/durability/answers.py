@@ -32,7 +32,7 @@ from hypergraph.checkpointers.records import StepRecord
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import plural
 from hypergraph.durability.code_changes import CHANGED_CODE, Changes, asked_schemas
-from hypergraph.durability.history import Stored, asks_for_others, is_other, made_in_loops
+from hypergraph.durability.history import Stored, asks_for_others, is_other, made_in_loops, way_of_asking
 from hypergraph.durability.resume import indexes_of, standing_of
 from hypergraph.durability.summaries import reached_at
 from hypergraph.engine.admission import ITEM, is_answer, key_in_items, name_alone, names_to_give, shortens
@@ -606,8 +606,8 @@ def refuse_outworn(
         node = asking_node(graph, question)
         if node is None:
             continue
-        if question.step.answer and asks_for_others(node, question.step):
-            _refuse_unused_name(workflow_id, question, node, given)
+        if asks_for_others(node, question.step):
+            _refuse_unused(store, workflow_id, question, node, given)
         for name, key in question.pause.response_keys.items():
             value = _kept_for(store, question, name)
             declared = node.answer_types.get(name)
@@ -622,22 +622,29 @@ def refuse_outworn(
     return found
 
 
-def _refuse_unused_name(
-    workflow_id: str, question: Question, node: InterruptNode, given: Collection[str]
+def _refuse_unused(
+    store: Checkpointer, workflow_id: str, question: Question, node: InterruptNode, given: Collection[str]
 ) -> None:
-    """Raise GraphChangedError for a stored answer to a question that is asked under other names today."""
-    path, names = question.pause.path, node.data_outputs
+    """Raise GraphChangedError for an answer, or a signal, to a question that is asked otherwise today."""
+    is_signal, names = not question.step.answer, node.data_outputs
+    if is_signal and next_signal(store, question.step) is None:
+        return
+    path = question.pause.path
     keys = [".".join((*path, name)) for name in names]
     if set(keys) <= set(given):
         return
     was = [name for name in question.pause.response_keys if name not in names]
     now = [name for name in names if name not in question.pause.response_keys]
-    renamed = [f"if it was renamed, pass formerly={dict(zip(was, now, strict=True))} to its Graph"]
-    ways = [*(renamed if len(was) == len(now) else ()), f"pass {', '.join(map(repr, keys))} to this call"]
+    ways = [] if was else ["finish the run with the code that recorded it"]
+    if was and len(was) == len(now):
+        ways.append(f"if it was renamed, pass formerly={dict(zip(was, now, strict=True))} to its Graph")
+    ways.append(f"pass {', '.join(map(repr, keys))} to this call")
+    known = f"signal {question.pause.signal!r} was sent" if is_signal else "has been answered"
+    done = f"the {known}" if is_signal else f"{', '.join(map(repr, question.keys))} {known}{_by(question)}"
+    asks = way_of_asking(node, [*map(repr, keys)])
     raise GraphChangedError(
-        f"Workflow {workflow_id!r}: {', '.join(map(repr, question.keys))} has been answered{_by(question)}, "
-        f"and node {question.pause.node_name!r} asks for {', '.join(map(repr, keys))} now.\n"
-        f"Nothing ran, and the answer is kept. How to fix: {'; or '.join(ways)}.",
+        f"Workflow {workflow_id!r}: {done}, and node {question.pause.node_name!r} {asks} now.\n"
+        f"Nothing ran, and {'it' if is_signal else 'the answer'} is kept. How to fix: {'; or '.join(ways)}.",
         workflow_id=workflow_id,
     )
 
@@ -692,16 +699,38 @@ def _outworn(
 _PLAIN = (bool, int, float, str, bytes, list, tuple, dict, set, frozenset, type(None))
 
 
-def warn_of_gone(graph: Graph, workflow_id: str, asked: Iterable[Question]) -> None:
-    """Warn of answers to questions that no node asks any more, at any depth; an empty one is a deadline's."""
-    gone = [q for q in asked if q.step.answer and not q.inner and asking_node(graph, q) is None]
-    if gone:
-        keys = ", ".join(repr(key) for question in gone for key in question.keys)
+def warn_of_gone(store: Checkpointer, graph: Graph, workflow_id: str, asked: Iterable[Question]) -> None:
+    """Warn of questions that no node asks any more, at any depth, and of what was given for them.
+
+    An empty answer is that of a deadline.
+    """
+    for question in asked:
+        if question.inner or question.step.answer == {} or asking_node(graph, question) is not None:
+            continue
+        if _is_removed(graph, question.pause.node_name.split("/")) and not question.step.answer:
+            continue
+        keys = ", ".join(map(repr, question.keys))
+        if question.step.answer:
+            lost = f"the answer to {keys} is not used"
+        elif next_signal(store, question.step) is not None:
+            lost = f"the signal {question.pause.signal!r}, which was sent, is not received"
+        else:
+            lost = f"{keys} is not asked for any more"
         warn_caller(
-            f"Workflow {workflow_id!r}: the answer to {keys} is not used, because the node that asked "
-            "for it is not in the graph any more, or does not ask. If it was renamed, say so with "
-            'Graph(..., formerly={"old": "new"}).'
+            f"Workflow {workflow_id!r}: {lost}, because the node that asked for it is not in the graph any "
+            'more, or does not ask. If it was renamed, say so with Graph(..., formerly={"old": "new"}).'
         )
+
+
+def _is_removed(graph: Graph, path: Sequence[str]) -> bool:
+    """Say whether `formerly` says that a node, or a graph around it, was removed."""
+    inner: Graph | None = graph
+    for name in path:
+        if inner is None or name in inner.removed:
+            return inner is not None
+        node = inner.nodes.get(name)
+        inner = None if node is None else node.nested_graph
+    return False
 
 
 def _by(question: Question) -> str:

@@ -28,6 +28,7 @@ from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.function import FunctionNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.interrupt import InterruptNode
+from hypergraph.nodes.receive import ReceiveNode
 from hypergraph.records import PauseInfo
 from hypergraph.scheduling import Done, Past, Standing, Supersteps, bits
 from hypergraph.structure import walk
@@ -925,10 +926,23 @@ def asks_no_more(graph: Graph, asked: StepRecord) -> bool:
 
 
 def asks_for_others(node: HyperNode, asked: StepRecord) -> bool:
-    """Say whether a question was asked under other names than its node takes answers under today."""
+    """Say whether its node asks in another way today: for other names, or a signal in place of a person."""
     if asked.pause is None or not isinstance(node, InterruptNode):
         return False
+    signal = node.signal if isinstance(node, ReceiveNode) else None
+    if (asked.pause.reason, asked.pause.signal) != (node.reason, signal):
+        return True
     return not asked.pause.response_keys.keys() >= set(node.data_outputs)
+
+
+def way_of_asking(node: HyperNode, keys: Sequence[str]) -> str:
+    """Return what a node that once asked does now, given the keys of its answers."""
+    if isinstance(node, ReceiveNode):
+        return f"receives the signal {node.signal!r}"
+    if not isinstance(node, (InterruptNode, GraphNode)):
+        return "does not ask"
+    is_timer = isinstance(node, InterruptNode) and node.reason == "timer"
+    return "waits for a time" if is_timer else f"asks for {', '.join(keys)}"
 
 
 def shows_others(pause: PauseInfo, names: Sequence[str]) -> bool:

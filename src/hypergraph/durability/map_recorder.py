@@ -352,7 +352,7 @@ class MapRecorder:
             refuse_changes(graph, workflow_id, paths)
         renewed = refuse_outworn(self.store, graph, workflow_id, left, given)
         warn_of_kept(graph, workflow_id, paths, self._why_no_rerun(map_run, items) if paths else None)
-        warn_of_gone(graph, workflow_id, left)
+        warn_of_gone(self.store, graph, workflow_id, left)
         for news, questions in again.items():
             warn_of_questions(workflow_id, questions, news)
         return renewed

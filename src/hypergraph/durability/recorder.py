@@ -1176,7 +1176,8 @@ class WorkflowRecorder:
         renewed = refuse_outworn(self.store, graph, workflow_id, left, () if run.fixed else run.answers)
         # A nested graph that is gone is warned of once: from then on the run does not wait for it.
         heads = {*index, *(record.node_name for record in stored.waiting)}
-        warn_of_gone(graph, workflow_id, [question for question in left if question.head in heads])
+        known = [question for question in left if question.head in heads]
+        warn_of_gone(self.store, graph, workflow_id, known)
         return renewed
 
     def receive(self, run: Run, step: Step, superstep: int) -> Signal | None:

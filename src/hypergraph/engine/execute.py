@@ -671,19 +671,13 @@ def _question(run: Run, step: Step, before: PauseInfo | None) -> PauseInfo:
         value=next(iter(inputs.values()), None),
         output_params=step.outputs if len(step.outputs) > 1 else None,
         values=inputs if len(inputs) > 1 else None,
-        reason=_reason(node),
+        reason=node.reason,
         path=run.trail,
         schemas=node.answer_schemas or None,
         due=due,
         default=", ".join(map(preview, node.default)) if has_default else None,
         signal=node.signal if isinstance(node, ReceiveNode) else None,
     )
-
-
-def _reason(node: InterruptNode) -> str:
-    if isinstance(node, TimerNode):
-        return "timer"
-    return "signal" if isinstance(node, ReceiveNode) else "interrupt"
 
 
 producers.update({"function": _call_function, "gate": _call_function, "interrupt": _ask})

@@ -39,6 +39,7 @@ class InterruptNode(FunctionNode[P, R_co]):
     """
 
     is_interrupt = True
+    reason = "interrupt"  # why a run waits at it, as in `PauseInfo`
     on_worker_loss = None  # an option of plain function nodes only
     answer: Any  # the type of the answer, MISSING to go by the handler
     open_for: timedelta | None  # how long the question is open

@@ -30,6 +30,7 @@ class ReceiveNode(InterruptNode):
         hide: leave the node out of drawings
     """
 
+    reason = "signal"  # why a run waits at it, as in `PauseInfo`
     signal: str  # the name under which the value is sent
 
     def __init__(

@@ -30,6 +30,7 @@ class TimerNode(InterruptNode):
         hide: leave the node out of drawings
     """
 
+    reason = "timer"  # why a run waits at it, as in `PauseInfo`
     relative: bool  # whether the function returns a delay instead of a moment
     hold: timedelta  # the longest wait inside of the process
 

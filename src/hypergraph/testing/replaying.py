@@ -28,7 +28,7 @@ from hypergraph.durability.code_changes import (
     refuse_other_rules,
     renamed_nodes,
 )
-from hypergraph.durability.history import Replay, Stored, asks_for_others, shows_others, stored_in
+from hypergraph.durability.history import Replay, Stored, asks_no_more, shows_others, stored_in, way_of_asking
 from hypergraph.engine.admission import Admission, admit
 from hypergraph.engine.lists import items_of
 from hypergraph.engine.options import RunOptions
@@ -379,9 +379,9 @@ class Walk:
         except (HypergraphError, ValueError) as error:
             return self._refused(about, workflow_id, path, error)
         found = list(self._deviations(admission, stored, path, in_open_map))
-        coming = self.known.pop("next", ())
+        coming, again = self.known.pop("next", ()), self.known.pop("again", ())
         inside = list(self._inside(graph, workflow_id, path, about))
-        asks, answered = _asking(self.store, admission.graph, stored, path, inside)
+        asks, answered = _asking(self.store, admission.graph, stored, path, inside, again)
         own = Replayed(
             about.workflow_id,
             about.status,
@@ -433,8 +433,9 @@ class Walk:
             if record.node_name not in plan.index:
                 cause = "its question is open, and it is not in the graph"
                 yield deviation("course", record.node_name, cause, record.round)
-            elif asks_for_others(node := admission.graph.wiring.nodes[record.node_name], record):
-                cause = f"its question is open, and it asks for {', '.join(node.data_outputs)} now"
+            elif asks_no_more(admission.graph, record):
+                node = admission.graph.wiring.nodes[record.node_name]
+                cause = f"its question is open, and it {way_of_asking(node, node.data_outputs)} now"
                 yield deviation("course", record.node_name, cause, record.round)
         records = {
             (plan.index[record.node_name], record.superstep): record
@@ -468,6 +469,8 @@ class Walk:
         if not over:
             asked = {record.node_name for record in stored.waiting}
             self.known["next"] = tuple(path + name for name in coming if name not in asked)
+            first = [plan.index[name] for name in coming if before and name not in before]
+            self.known["again"] = tuple(names[i] for i in bits(admission.layout.reached_from((), first)))
         yield from self._of_steps(admission, stored, done, path)
 
     def _of_steps(
@@ -618,11 +621,20 @@ def _place(found: Deviation) -> tuple[int, int]:
     return (-1 if found.superstep is None else found.superstep, kinds.index(found.kind))
 
 
-def _asking(
-    store: Checkpointer, graph: Graph, stored: Stored, path: str, inside: Sequence[Replayed]
+def _asking(  # noqa: PLR0917 - what is known of a run
+    store: Checkpointer,
+    graph: Graph,
+    stored: Stored,
+    path: str,
+    inside: Sequence[Replayed],
+    again: Collection[str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the nodes that wait, and those that run: their answer or signal is there, or their time came."""
-    asks, answered = [], []
+    """Return the nodes that wait, and those that run: their answer or signal is there, or their time came.
+
+    New nodes lead to the questions in `again`, which are asked anew.
+    """
+    asks: list[str] = []
+    answered: list[str] = []
     waiting = [name for each in inside for name in each.asks]
     going = [name for each in inside for name in each.runs_next]
     for record in stored.waiting:
@@ -630,7 +642,11 @@ def _asking(
             continue
         name = path + record.node_name
         waits, goes = (any(other.startswith(f"{name}/") for other in names) for names in (waiting, going))
-        if _is_answered(graph.nodes[record.node_name], record) or (not waits and _is_due(store, record)):
+        node = graph.nodes[record.node_name]
+        is_question = isinstance(node, InterruptNode)
+        if asks_no_more(graph, record) or (is_question and record.answer and record.node_name in again):
+            (asks if is_question else answered).append(name)
+        elif _is_answered(node, record) or (not waits and _is_due(store, record)):
             answered.append(name)
         elif waits or not goes:  # a nested graph continues once nothing in it waits
             asks.append(name)
