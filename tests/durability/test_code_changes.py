@@ -54,6 +54,43 @@ def bill(amount: str) -> Graph:
     return Graph(nodes, name="bill")
 
 
+def rated(rate: int, *, works: bool) -> Graph:
+    """A graph of which one value is made again for each run that needs it."""
+
+    def small() -> int:
+        return 1
+
+    def large() -> int:
+        return 100
+
+    @node(output_name="net")
+    def price(rate: int) -> int:
+        return rate * 10
+
+    @node(output_name="told")
+    def tell(net: int, rate: int) -> str:
+        if not works:
+            raise ConnectionError
+        return f"{net} at {rate}"
+
+    made = FunctionNode(small if rate == 1 else large, "get_rate", "rate", persist=False)
+    return Graph([made, price, tell], name="rates")
+
+
+def test_changed_code_of_a_result_that_is_not_stored_counts(runner: SyncRunner) -> None:
+    for name in ("keep", "rerun"):
+        runner.run(rated(1, works=False), workflow_id=name, error_handling="continue")
+    with pytest.raises(GraphChangedError, match="'get_rate' has changed"):
+        runner.run(rated(100, works=True), workflow_id="keep", code_change="error")
+    (refused,) = migrate(runner.checkpointer, rated(100, works=True), ["keep"], code_change="error").refused
+    assert refused.node == "get_rate"
+    with pytest.warns(UserWarning, match="'get_rate' has changed, and its result is not stored"):
+        assert runner.run(rated(100, works=True), workflow_id="keep")["told"] == "10 at 100"
+    assert (
+        runner.run(rated(100, works=True), workflow_id="rerun", code_change="rerun")["told"] == "1000 at 100"
+    )
+
+
 @pytest.fixture
 def runner() -> SyncRunner:
     return SyncRunner(checkpointer=MemoryCheckpointer())

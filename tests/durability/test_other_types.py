@@ -30,7 +30,10 @@ def graph_of(made: Any, declared: Any, *, works: bool) -> Graph:
             raise Down
         return value
 
-    make.__annotations__["return"] = use.__annotations__["value"] = declared
+    if declared is None:  # as without an annotation
+        del make.__annotations__["return"], use.__annotations__["value"]
+    else:
+        make.__annotations__["return"] = use.__annotations__["value"] = declared
     return Graph([FunctionNode(make, output_name="value"), FunctionNode(use, output_name="out")], name="g")
 
 
@@ -53,6 +56,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*has changed since it was recor
         (dict[str, int], {"a": 1}, dict[str, list[int]], r"value\['a'\] is of type int"),
         (tuple[int, int], (1, 2), tuple[int, int, int], "value is"),
         (int | None, None, int, "value is of type NoneType"),
+        (None, 1, str, "value is of type int; node 'make' now declares str"),
     ],
     ids=str,
 )
@@ -93,6 +97,8 @@ def test_an_input_that_does_not_fit_a_changed_type_is_to_be_passed_again() -> No
         (int, "a lie", int),  # the type has not changed, so it is left to the code
         (Any, 1, int),
         (int, 1, Any),
+        (None, 1, int),
+        (int, 1, None),
     ],
     ids=str,
 )

@@ -369,11 +369,11 @@ def _items(store: Checkpointer, workflow: Workflow) -> list[Workflow]:
 
 
 def changed_nodes(graph: Graph, stored: Stored, begun: Collection[str] = ()) -> list[str]:
-    """Return the nodes with recorded results whose code has changed since.
+    """Return the nodes with results, stored or not, whose code has changed since.
 
     Of nested graphs that have `begun`, with a history of their own, the code inside is not compared.
     """
-    now, before, recorded = node_hashes(graph), stored.workflow.node_hashes, stored.finished
+    now, before, recorded = node_hashes(graph), stored.workflow.node_hashes, stored.completed
     differing = [
         name
         for name, known in before.items()
@@ -438,7 +438,9 @@ def warn_of_kept(
     runs = f" New nodes run now: {_listed(graph, added)}." if added else ""
     instead = f"A rerun is not possible: {refused}. Fork from an earlier superstep to use the new code there."
     new = {path: at for path, at in paths.items() if path.rpartition("/")[2] in at.new}
-    kept = [path for path in paths if path not in new]
+    finished = {path: path.rpartition("/")[2] in at.stored.finished for path, at in paths.items()}
+    kept = [path for path in paths if path not in new and finished[path]]
+    made = [path for path in paths if path not in new and not finished[path]]
     if new:
         shown = "; ".join(f"{_listed(graph, [path])} {_novelty(path, at)}" for path, at in new.items())
         they = "it leads" if len(new) == 1 else "they lead"
@@ -457,6 +459,14 @@ def warn_of_kept(
         )
     elif repeated:
         warn_caller(f"Workflow {workflow_id!r}: {repeated}")
+    if made:
+        own = "its result is not stored" if len(made) == 1 else "their results are not stored"
+        again = f'Pass code_change="rerun" to run what took {"it" if len(made) == 1 else "them"} again, too.'
+        warn_caller(
+            f"Workflow {workflow_id!r}: the code or wiring of {_listed(graph, made)} has changed, and "
+            f"{own}. What still needs it gets one of the new code, beside what was made with the old one. "
+            f"{instead if refused else again}"
+        )
 
 
 def repeated_in(graph: Graph, changes: Changes, anew: Collection[str] = ()) -> str:
@@ -795,6 +805,7 @@ def refuse_other_types(graph: Graph, workflow: Workflow, values: Mapping[str, An
     """Raise ValueUnreadableError for a restored value that does not fit a type that has changed since.
 
     A type that is the same as when the value was made is not compared: code may say `int` and return None.
+    Nor are those of new nodes, which take what a fresh run would give them.
     """
     before, now = workflow.graph or {}, recorded_structure(graph)
     if now["classes"]:
@@ -806,10 +817,10 @@ def refuse_other_types(graph: Graph, workflow: Workflow, values: Mapping[str, An
     known = {node["name"]: node.get("types", {}) for node in nodes}
     for node in graph.iter_nodes():
         for side, names in (("inputs", node.inputs), ("outputs", node.data_outputs)):
-            texts = known.get(node.name, {}).get(side, {})
+            texts = known[node.name].get(side, {}) if node.name in known else None
             for name in (name for name in names if name in values):
                 hint = node.get_input_type(name) if side == "inputs" else node.get_output_type(name)
-                is_other = texts.get(name, type_text(hint)) != type_text(hint)
+                is_other = texts is not None and texts.get(name) != type_text(hint)
                 if hint is None or not (is_other or changed.intersection(fields_of([hint]))):
                     continue
                 if found := misfit(values[name], hint):

@@ -621,14 +621,18 @@ class Stored:
     @property
     def finished(self) -> set[str]:
         """The nodes that have results; those that changed code runs again have the ones since then."""
+        return {record.node_name for record in self._done() if not record.lost}
+
+    @property
+    def completed(self) -> set[str]:
+        """The nodes that have results, whether or not these are stored."""
+        return {record.node_name for record in self._done()}
+
+    def _done(self) -> Iterator[StepRecord]:
         done, begun = StepStatus.COMPLETED, self.rerun_at
-        return {
-            record.node_name
-            for record in self.records
-            if record.status is done
-            and not record.lost
-            and record.superstep >= begun.get(record.node_name, 0)
-        }
+        for record in self.records:
+            if record.status is done and record.superstep >= begun.get(record.node_name, 0):
+                yield record
 
     @property
     def rerun_at(self) -> dict[str, int]:
