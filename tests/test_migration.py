@@ -892,3 +892,37 @@ def test_a_question_that_is_gone_is_not_among_what_runs_or_waits(is_answered: bo
     nodes[-1] = FunctionNode(lambda draft, approved=True: "out", "publish", "page")
     (run,) = migrate(store, Graph(nodes, name="essay", version="2"), dry_run=True, accept=True).runs
     assert (run.outcome, run.asks, run.runs_next) == ("moves", (), ("publish",))
+
+
+@pytest.mark.parametrize("shape", ["alone", "nested", "deeper", "mapped", "map"])
+def test_a_default_that_was_accepted_is_taken(shape: str) -> None:
+    faults = [True]
+
+    def at_rate(order: str, rate: int = 1) -> str:
+        raise ConnectionError
+
+    def with_tax(order: str, tax: int = 1) -> str:
+        faults.clear()
+        return f"{order} {tax}"
+
+    def program(version: str, function: Any) -> Graph:
+        found = Graph([FunctionNode(function, "price", "priced")], name="pricing", version=version)
+        if shape == "mapped":
+            return Graph([found.as_node().map_over("order")], name="orders", version=version)
+        for _ in range({"nested": 1, "deeper": 2}.get(shape, 0)):
+            found = Graph([found.as_node()], name=f"around_{found.name}", version=version)
+        return found
+
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    call: dict[str, Any] = {"workflow_id": "w", "error_handling": "continue"}
+    if shape == "map":
+        call["map_over"] = "order"
+    run = runner.map if shape == "map" else runner.run
+    orders = ["tea"] if shape in ("mapped", "map") else "tea"
+    run(program("1", at_rate), order=orders, rate=7, **call)
+    new = program("2", with_tax)
+    assert [each.outcome for each in migrate(store, new, dry_run=True).runs] == ["refused"]
+    assert [each.outcome for each in migrate(store, new, accept=True).runs] == ["moves"]
+    result = run(new, {"order": orders} if shape == "map" else {}, **call)
+    assert (result["priced"], faults) == (["tea 1"] if isinstance(orders, list) else "tea 1", [])

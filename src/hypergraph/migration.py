@@ -277,9 +277,11 @@ class _Move:
             about, below = self._about(current), list(self._below(workflow.id))
             found = self._owned(below, about) or self._judged(current, about)
             if found.outcome == "moves":
-                for child in below:  # before the whole: an item can be run by itself
-                    self._pin(child)
                 named = recorded_as(self.graph, current.graph)
+                for child, inner in self._inside(
+                    current, named
+                ):  # before the whole: an item can run by itself
+                    self._pin(child, inner)
                 code = _code(named, current, self.graph.version)
                 self.store.backend.write(self.store.encoding.commit(claim, code=code))
             return found
@@ -298,13 +300,27 @@ class _Move:
             if len(child.id) > len(workflow_id):  # the id of a child begins with its parent's
                 yield from self._below(child.id)
 
-    def _pin(self, child: Workflow) -> None:
-        """Give a run inside of one that has moved the version of that.
+    def _inside(self, workflow: Workflow, graph: Graph | None) -> Iterator[tuple[Workflow, Graph | None]]:
+        """Yield the runs inside of one, each with its graph of today, None if it has none any more."""
+        for child in self.store.backend.children(workflow.id):
+            node = None if graph is None else graph.wiring.nodes.get(child.node_name or "")
+            if graph is None or (node is None and child.item is None):
+                inner = None
+            else:  # items of a map have the graph of the map
+                inner = graph if node is None or node.nested_graph is None else graph_inside(graph, node)
+            yield child, inner
+            if len(child.id) > len(workflow.id):  # the id of a child begins with its parent's
+                yield from self._inside(child, inner)
+
+    def _pin(self, child: Workflow, graph: Graph | None) -> None:
+        """Give a run inside of one that has moved the version of that, and what was accepted.
 
         A nested graph that has completed is pinned to none. A claim on it would count as something that ran
         in it, and its step would run again.
         """
         code = with_version(child, self.graph.version)
+        if self.accept and graph is not None and child.graph is not None and child.status in _UNFINISHED:
+            code = _code(graph, child, self.graph.version)
         if code is None or (child.status is WorkflowStatus.COMPLETED and child.item is None):
             return
         claim = self.store.backend.claim(
