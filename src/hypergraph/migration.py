@@ -259,9 +259,7 @@ class _Move:
         """Return the refusal of what a live process runs, or of which it runs a part."""
         owners = self.store.backend.read_owners([run.id for run in runs])
         alive = [owner for owner in owners.values() if owner.alive and owner.pid]
-        return (
-            replace(about, outcome="refused", reason=f"it is being run on {alive[0].host}") if alive else None
-        )
+        return replace(about, outcome="refused", reason=_running(alive[0].host)) if alive else None
 
     def moved(self, workflow: Workflow) -> Migrated:
         """Move a run if nothing speaks against it, as its owner; return what happened."""
@@ -271,7 +269,7 @@ class _Move:
                 workflow.id, NewWorkflow(parent_id=workflow.parent_id), self.store.encoding
             )
         except HypergraphError as error:  # a live owner, or a place that cannot be written
-            return replace(about, outcome="refused", reason=_reason(error, workflow.id))
+            return _refused(about, error)
         try:
             current = self.store.backend.read_workflow(workflow.id) or workflow
             about, below = self._about(current), list(self._below(workflow.id))
@@ -286,7 +284,7 @@ class _Move:
                 self.store.backend.write(self.store.encoding.commit(claim, code=code))
             return found
         except WorkflowLockedError as error:  # an item was taken meanwhile
-            return replace(about, outcome="refused", reason=_reason(error, workflow.id))
+            return _refused(about, error)
         finally:
             self.store.backend.release(claim)
 
@@ -455,6 +453,16 @@ def _pairs(names: Renaming, around: str = "") -> Iterator[str]:
         yield f"{around}{old} -> {around}{new}"
     for node, inner in names.inner.items():
         yield from _pairs(inner, f"{around}{node}/")
+
+
+def _refused(about: Migrated, error: HypergraphError) -> Migrated:
+    if isinstance(error, WorkflowLockedError):
+        return replace(about, outcome="refused", reason=_running(error.host))
+    return replace(about, outcome="refused", reason=_reason(error, about.workflow_id))
+
+
+def _running(host: str | None) -> str:
+    return f"it is being run on {host}: stop it, or move it once it waits or has ended"
 
 
 def _reason(error: Exception, workflow_id: str) -> str:
