@@ -1,5 +1,6 @@
 """Caching without a runner: keys from content, the two backends, and what an attacker may put on disk."""
 
+import enum
 import linecache
 import logging
 import os
@@ -11,10 +12,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, make_dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import diskcache
@@ -29,7 +31,7 @@ from hypothesis import strategies as st
 from hypergraph import cache
 from hypergraph.cache import CacheBackend, DiskCache, InMemoryCache, compute_cache_key
 from hypergraph.nodes.signature import plain_globals
-from hypergraph.values import JsonSerializer, MsgpackSerializer
+from hypergraph.values import JsonSerializer, MsgpackSerializer, register
 
 SOURCES = Path(__file__).parent.parent / "src"
 
@@ -730,3 +732,100 @@ def test_other_globals_are_no_part_of_the_key() -> None:
     assert plain_globals(len) == {}
     names["large"] = "x"
     assert plain_globals(partial(names["read"])) == {"large": "x"}
+
+
+# --- classes of another release ------------------------------------------------------------------
+
+
+@dataclass
+class Price:
+    amount: int
+
+
+class Place(NamedTuple):
+    x: int
+    y: int
+
+
+class Side(enum.Flag):
+    LEFT = 1
+    RIGHT = 2
+
+
+def another(monkeypatch: pytest.MonkeyPatch, name: str, cls: Any, version: int = 1) -> Any:
+    """Put a class in the place of one of this module, as another release does."""
+    cls.__module__, cls.__qualname__ = __name__, name
+    register(cls, version=version, upgrade={1: lambda fields: fields} if version > 1 else None)
+    monkeypatch.setitem(globals(), name, cls)
+    return cls
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda price: price, lambda price: {"all": [(price,)]}], ids=["alone", "in"]
+)
+def test_an_object_of_another_version_of_its_class_is_a_miss(
+    disk: DiskCache, monkeypatch: pytest.MonkeyPatch, wrap: Callable[[Any], Any]
+) -> None:
+    old = Price
+    disk.set("k", wrap(Price(2)))
+    assert disk.get("k") == (True, wrap(Price(2)))
+    new = another(monkeypatch, "Price", make_dataclass("Price", [("amount", int)]), version=2)
+    assert disk.get("k") == (False, None)
+    disk.set("k", wrap(new(200)))
+    assert disk.get("k") == (True, wrap(new(200)))
+    monkeypatch.setitem(globals(), "Price", old)
+    assert disk.get("k") == (False, None)  # nor is an object of a newer release taken
+
+
+def test_an_object_whose_class_has_other_fields_is_a_miss(
+    disk: DiskCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk.set("price", Price(2))
+    disk.set("place", Place(1, 2))
+    disk.set("class", Price)
+    another(monkeypatch, "Price", make_dataclass("Price", [("cents", int, 0)]))
+    another(monkeypatch, "Place", NamedTuple("Place", [("y", int), ("x", int)]))
+    assert [disk.get(key)[0] for key in ("price", "place", "class")] == [False, False, False]
+
+
+def test_members_come_back_by_their_names(disk: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk.set("left", [Side.LEFT, Side.LEFT | Side.RIGHT])
+    disk.set("right", Side.RIGHT)
+    new = another(monkeypatch, "Side", enum.Flag("Side", {"UP": 1, "LEFT": 2}))
+    assert disk.get("right") == (False, None)
+    assert disk.get("left") == (False, None)
+    wide = another(monkeypatch, "Side", enum.Flag("Side", {"UP": 1, "LEFT": 2, "RIGHT": 4}))
+    assert disk.get("left") == (True, [wide["LEFT"], wide["LEFT"] | wide["RIGHT"]])
+    another(monkeypatch, "Side", new, version=2)
+    assert disk.get("left") == (False, None)
+
+
+def test_keys_tell_classes_of_different_releases_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [key_of(Price(2)), key_of(Place(1, 2)), key_of(Side.LEFT), key_of({Side.LEFT: {Side.LEFT}})]
+    assert keys == [
+        key_of(Price(2)),
+        key_of(Place(1, 2)),
+        key_of(Side.LEFT),
+        key_of({Side.LEFT: {Side.LEFT}}),
+    ]
+    new = another(monkeypatch, "Price", make_dataclass("Price", [("amount", int)]), version=2)
+    turned = another(monkeypatch, "Place", NamedTuple("Place", [("y", int), ("x", int)]))
+    side = another(monkeypatch, "Side", enum.Flag("Side", {"UP": 1, "LEFT": 2}))
+    up = side["UP"]
+    assert not {key_of(new(2)), key_of(turned(1, 2)), key_of(up), key_of({up: {up}})}.intersection(keys)
+
+
+def test_a_class_that_other_processes_cannot_find_has_no_key() -> None:
+    @dataclass
+    class Local:
+        x: int
+
+    assert key_of(Local(1)) == ""
+
+
+def test_an_entry_of_an_older_format_is_a_miss(disk: DiskCache) -> None:
+    payload = pickle.dumps(Price(2), 5)
+    signature = cache.hmac.new(disk._secret, cache.hashlib.sha256(b"k").digest(), "sha256")
+    signature.update(payload)
+    disk._store.set("k", signature.digest() + payload)
+    assert disk.get("k") == (False, None)

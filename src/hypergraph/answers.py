@@ -138,7 +138,7 @@ def _schema(info: Any, depth: int) -> Schema:  # noqa: PLR0912 - one line for ea
         items = [_schema(item, depth - 1) for item in info.item_types]
         return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
     if kind == "DictType":
-        return {"type": "object", **_inside("additionalProperties", _schema(info.value_type, depth - 1))}
+        return _mapping(*(_schema(each, depth - 1) for each in (info.key_type, info.value_type)))
     if kind == "NoneType":
         return {"type": "null"}
     if kind == "UnionType":
@@ -156,10 +156,22 @@ def _inside(keyword: str, schema: Schema) -> Schema:
     return {keyword: schema} if schema else {}
 
 
+def _mapping(of_keys: Schema, of_values: Schema) -> Schema:
+    keys = _inside("propertyNames", of_keys if "x-names" in of_keys else {})  # others stand for themselves
+    return {"type": "object", **keys, **_inside("additionalProperties", of_values)}
+
+
 def _of_enum(kind: type[enum.Enum]) -> Schema:
     choices = _choices(kind)
-    names = {"x-names": list(choices)}
-    return {"title": kind.__name__, "enum": list(choices.values()), **names} if choices else {}
+    if not choices:
+        return {}
+    return {"title": kind.__name__, "enum": list(choices.values()), **_names_in(kind)}
+
+
+def _names_in(kind: type[enum.Enum]) -> Schema:
+    """Return the names of the members, in their order, and the other names that some have."""
+    others = {name: member.name for name, member in kind.__members__.items() if name != member.name}
+    return {"x-names": [member.name for member in kind], **_inside("x-aliases", others)}
 
 
 def _choices(kind: type[enum.Enum]) -> dict[str, Any]:
@@ -290,7 +302,7 @@ def _described(declared: Any, depth: int) -> Schema:
         return {"type": "array", "prefixItems": inside, "minItems": len(inside), "maxItems": len(inside)}
     if kind == "list":
         return {"type": "array", **_inside("items", inside[0])}
-    return {"type": "object", **_inside("additionalProperties", inside[1])} if kind == "dict" else {}
+    return _mapping(*inside) if kind == "dict" else {}
 
 
 def _around(declared: Any) -> tuple[str, list[Any]]:
@@ -361,6 +373,7 @@ def _of_model(kind: Any) -> Any:
         return None
     found = describe()
     resolved = _resolved(found, found.get("$defs", {}), _DEEPEST)
+    resolved = _with_names(resolved, {each.__name__: each for each in _enums_in(kind)})
     return _closed(resolved) if all(map(_has_fixed_fields, _models_in(kind, set()))) else resolved
 
 
@@ -374,6 +387,36 @@ def _resolved(schema: Any, known: Mapping[str, Any], depth: int) -> Any:
         target = known.get(str(reference).rpartition("/")[2])
         return _resolved(target, known, depth - 1) if target is not None and depth else {}
     return {name: _resolved(part, known, depth) for name, part in schema.items() if name != "$defs"}
+
+
+def _enums_in(declared: Any) -> Iterator[type[enum.Enum]]:
+    """Yield the classes of members in a type, and in the fields of its classes."""
+    waiting, seen = [declared], list[Any]()
+    while waiting:
+        part = waiting.pop()
+        if any(part is one for one in seen):
+            continue
+        seen.append(part)
+        if isinstance(part, type) and issubclass(part, enum.Enum):
+            yield part
+        bare = _bare(part)
+        waiting += typing.get_args(part) if bare is part else [bare]
+        waiting += [field.annotation for field in getattr(part, "model_fields", {}).values()]
+        waiting += [field.type for field in _fields(part) or ()]
+
+
+def _with_names(schema: Any, kinds: Mapping[str, type[enum.Enum]]) -> Any:
+    """Return the schema of a model with the names of members, which pydantic leaves out."""
+    if isinstance(schema, list):
+        return [_with_names(part, kinds) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: _with_names(part, kinds) for name, part in schema.items()}
+    kind = kinds.get(str(schema.get("title")))
+    known = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if kind is not None and isinstance(known, list) and len(known) == len(kind):
+        found |= _names_in(kind)
+    return found
 
 
 def _models_in(declared: Any, seen: set[Any]) -> Iterator[Any]:
@@ -445,7 +488,9 @@ def _readable(  # noqa: PLR0912 - one branch for each kind of keyword
         elif name == "properties":
             if is_right := isinstance(part, dict) and _is_list(list(part), str):
                 kept = {key: read(each) for key, each in part.items()}
-        elif name == "items" or (name == "additionalProperties" and isinstance(part, dict)):
+        elif name in ("items", "propertyNames") or (
+            name == "additionalProperties" and isinstance(part, dict)
+        ):
             is_right, kept = isinstance(part, dict), read(part)
         elif name in ("required", "x-names"):
             is_right = _is_list(part, str)
@@ -453,7 +498,7 @@ def _readable(  # noqa: PLR0912 - one branch for each kind of keyword
             is_right = type(part) is int or (name in _NUMBERS and type(part) is float)
         elif name in ("enum", "const"):
             is_right = name == "const" or isinstance(part, list)
-        elif name == "x-versions":
+        elif name in ("x-versions", "x-aliases"):
             is_right = isinstance(part, dict) and _is_list([*part, *part.values()], str)
         else:  # a type, a format, a pattern, or words about it
             is_right = isinstance(part, str | bool)
@@ -802,6 +847,117 @@ def _loaded(text: str) -> Any:
 
 def _text(value: Any) -> str:
     return json.dumps(value) if isinstance(value, (bool, type(None))) else str(value)
+
+
+def has_members(schema: Any) -> bool:
+    """Say whether a schema has members of an Enum in it, which a value stands for."""
+    parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    return (isinstance(schema, dict) and "x-names" in schema) or any(map(has_members, parts))
+
+
+def as_asked(key: str, value: Any, asked: Schema | None, declared: Any) -> Any:
+    """Return an answer in which each member of an Enum is what stands for it in today's type.
+
+    `asked` is the schema that the giver could know. A member is found by its name of then. One whose name is
+    gone was renamed if its value is that of a new name, and no other member has another value by now. Objects
+    are left as they are.
+
+    Raises:
+        InvalidAnswerError: the member is not there any more.
+    """
+    if not asked or not has_members(asked):
+        return value
+    now = schema_of(declared)
+    return value if now is None else _as_asked(value, asked, [now], key)
+
+
+def _as_asked(value: Any, asked: Schema, now: list[Schema], place: str) -> Any:
+    if isinstance(value, enum.Enum):
+        return value
+    if choices := asked.get("anyOf") or asked.get("oneOf"):
+        in_order = sorted(choices, key=lambda choice: "x-names" not in choice)
+        fitting = (choice for choice in in_order if not any(_problems(plain(value), choice, "")))
+        chosen = next(fitting, None)
+        return value if chosen is None else _as_asked(value, chosen, now, place)
+    now = [part for each in now for part in _alternatives(each)]
+    if "x-names" in asked:
+        return _member_as_asked(value, asked, [each for each in now if "x-names" in each], place)
+    if isinstance(value, Mapping):
+        made = {
+            _key_as_asked(name, asked, now, place): _as_asked(
+                *(part, _field_of(asked, name), [_field_of(each, name) for each in now], f"{place}.{name}")
+            )
+            for name, part in value.items()
+        }
+        pairs = zip(made.items(), value.items(), strict=False)
+        is_same = len(made) == len(value) and all(a is c and b is d for (a, b), (c, d) in pairs)
+        return value if is_same else made
+    if isinstance(value, _LISTS):
+        parts = [
+            _as_asked(part, _item_of(asked, at), [_item_of(each, at) for each in now], f"{place}[{at}]")
+            for at, part in enumerate(value)
+        ]
+        return value if all(map(operator.is_, parts, value)) else parts
+    return value
+
+
+def _alternatives(schema: Schema) -> list[Schema]:
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    return [part for each in choices for part in _alternatives(each)] if choices else [schema]
+
+
+def _field_of(schema: Schema, name: Any) -> Schema:
+    more = schema.get("additionalProperties")
+    found: Schema = schema.get("properties", {}).get(name, more if isinstance(more, dict) else {})
+    return found
+
+
+def _item_of(schema: Schema, at: int) -> Schema:
+    first = schema.get("prefixItems", ())
+    found: Schema = first[at] if at < len(first) else schema.get("items") or {}
+    return found
+
+
+def _key_as_asked(name: Any, asked: Schema, now: list[Schema], place: str) -> Any:
+    """Return a key of a mapping as today's type has it; JSON has texts as keys."""
+    known = asked.get("propertyNames", {})
+    if "x-names" not in known:
+        return name
+    read = _from_text(name, known) if isinstance(name, str) else name
+    others = [each["propertyNames"] for each in now if "propertyNames" in each]
+    made = _as_asked(read, known, others, f"a key of {place}")
+    if made is read:
+        return name
+    return _text(made) if isinstance(name, str) and not isinstance(made, str) else made
+
+
+def _member_as_asked(value: Any, asked: Schema, now: list[Schema], place: str) -> Any:
+    """Return what stands today for the member that a value stood for."""
+    was = _members_in(asked)
+    names = [name for name, one in was.items() if _listed(value, [one])]
+    if not (names and now):
+        return value
+    today = _members_in(next((each for each in now if each.get("title") == asked.get("title")), now[0]))
+    for name in names:
+        if name in today:
+            return value if _listed(value, [today[name]]) else today[name]
+    is_new = any(name not in was and _listed(value, [one]) for name, one in today.items())
+    if is_new and all(_listed(today[name], [one]) for name, one in was.items() if name in today):
+        return value
+    raise InvalidAnswerError(
+        f"{place!r} was given as {preview(value)}, which stood for {names[0]} when it was asked for, and "
+        "there is no such member now",
+        key=place,
+        field=place,
+    )
+
+
+def _members_in(schema: Schema) -> dict[str, Any]:
+    """Return what stands for each member of an Enum, by all of its names."""
+    known = schema["enum"] if "enum" in schema else [schema.get("const")]
+    found = dict(zip(schema["x-names"], known, strict=False))
+    others = schema.get("x-aliases", {})
+    return found | {name: found[other] for name, other in others.items() if other in found}
 
 
 def converted(key: str, value: Any, declared: Any) -> Any:

@@ -7,6 +7,7 @@ the code of functions count.
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import hmac
 import itertools
@@ -25,7 +26,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from hypergraph.display import did_you_mean
 from hypergraph.nodes.signature import plain_globals
+from hypergraph.values.classes import form_of, kind_of
 from hypergraph.values.content import parts_of
+from hypergraph.values.pickles import dumped, loaded
 
 if TYPE_CHECKING:
     from hypergraph.engine.plan import Step
@@ -41,6 +44,7 @@ _KEY_BYTES = 32
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _SUPER = bytes.fromhex("d9d505f920a163d7")  # the end of such a journal
 _FILE_NAME = "[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{28}[.]val"  # that diskcache gives
+_FORMAT = b"2"  # of entries, in their signatures: entries of another one count as not ours
 _SIGNATURE_BYTES = hashlib.sha256().digest_size
 # Without a memo, values that share parts are walked once per path: exponential in the worst case.
 _MAX_VISITS = 1_000_000
@@ -126,7 +130,10 @@ class DiskCache:
         self._secret = load_secret(secret)
 
     def get(self, key: str) -> tuple[bool, Any]:
-        """Return (True, value); (False, None) if it is absent, not signed by us or not loadable."""
+        """Return (True, value); (False, None) if it is absent, not signed by us or not loadable.
+
+        So it is for an object of a class that has another version, or other fields, than when it was set.
+        """
         try:
             entry = self._store.get(key, default=_ABSENT, retry=True)
             if entry is _ABSENT:
@@ -138,16 +145,16 @@ class DiskCache:
             _log.warning("Reading the cache failed; the node runs: %r", error)
             return _MISS
         try:
-            return True, pickle.loads(memoryview(entry)[_SIGNATURE_BYTES:])  # noqa: S301 - its signature was checked
+            return True, loaded(memoryview(entry)[_SIGNATURE_BYTES:])  # its signature was checked
         except Exception as error:
-            # Not evicted: the class that is missing here may exist in another process.
-            _log.debug("A cached value can no longer be unpickled: %r", error)
+            # Not evicted: a class that is missing here, or is another one, may be there in another process.
+            _log.debug("A cached value cannot be used: %r", error)
             return _MISS
 
     def set(self, key: str, value: Any) -> None:
         """Store the value; skip one that cannot be pickled or written, with a warning in the log."""
         try:
-            payload = pickle.dumps(value, _PROTOCOL)
+            payload = dumped(value)
         except Exception as error:
             _log.warning(
                 "A value of type %s is not cached because it cannot be pickled: %r", type(value), error
@@ -170,7 +177,7 @@ class DiskCache:
 
     def _sign(self, key: str, payload: bytes | memoryview) -> bytes:
         # The key has a fixed length in the message, so key and payload cannot trade bytes.
-        signature = hmac.new(self._secret, hashlib.sha256(key.encode()).digest(), "sha256")
+        signature = hmac.new(self._secret, _FORMAT + hashlib.sha256(key.encode()).digest(), "sha256")
         signature.update(payload)
         return signature.digest()
 
@@ -254,11 +261,23 @@ class _CanonicalPickler(pickle.Pickler):
             return pickle.dumps(value), value.__code__, value.__defaults__, value.__kwdefaults__, cells
         if kind is CodeType:
             return value.co_code, value.co_names, value.co_consts, value.co_varnames, value.co_freevars
+        if isinstance(value, type):  # pickled by its name, and its objects by the places of their fields
+            return ("class", pickle.dumps(value), form) if (form := form_of(value)) else None
+        if isinstance(value, enum.Enum):  # pickled by its value, which may be that of another member by now
+            return _member(value)
         return parts_of(value)
 
     def digest_of(self, element: Any) -> bytes:
         """Return the digest of an element of a set."""
         return _dumped(_CanonicalPickler(_HashSink(), self._visits), element)
+
+
+def _member(value: enum.Enum) -> Any:
+    kind = kind_of(type(value))
+    try:
+        return None if kind is None else (type(value), kind.to_parts(value), value._value_)
+    except TypeError:  # not a member of its class
+        return None
 
 
 class _PartsPickler(_CanonicalPickler):

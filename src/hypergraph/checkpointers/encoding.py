@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 from zlib import crc32
 
 from hypergraph import values  # a serializer is loaded on first access
-from hypergraph.answers import stored_schema
+from hypergraph.answers import Schema, stored_schema
 from hypergraph.checkpointers.artifacts import ArtifactRef, ArtifactStore
 from hypergraph.checkpointers.deltas import LEAST, Added, Grown, Growth, Stands, applied, stands
 from hypergraph.checkpointers.records import (
@@ -825,11 +825,26 @@ class Encoding:
                 raise _unstorable(what, name, value, error) from error
         return EncodedAnswer(record, self._answer(record, kept, by, now().isoformat()))
 
-    def signal(self, workflow_id: str, name: str, value: Any, by: str | None, place: int) -> Payload:
-        """Return a value that is sent to a workflow, encoded. Raises InvalidAnswerError if it cannot be."""
+    def signal(
+        self,
+        workflow_id: str,
+        name: str,
+        value: Any,
+        by: str | None,
+        place: int,
+        *,
+        schema: Schema | None = None,
+    ) -> Payload:
+        """Return a value that is sent to a workflow, encoded. Raises InvalidAnswerError if it cannot be.
+
+        `schema` is kept with it: the type of which the value was, where other code could take it for another
+        value.
+        """
         redact = self.redact
         kept = value if redact is None else redact(name, name, value)
         parts = dict(zip(_SIGNAL_PARTS, (kept, by, now().isoformat()), strict=True))
+        if schema is not None:
+            parts["schema"] = schema
         try:
             raw = self.serializer_of(name).serialize(parts)  # it must not look like one that is stored
         except TypeError as error:
@@ -845,12 +860,13 @@ class Encoding:
             if not isinstance(parts, dict):
                 raise TypeError(type(parts).__name__)
             by, at = parts["by"], datetime.fromisoformat(parts["at"]).astimezone(UTC)
-            if not isinstance(by, str | None) or len(parts) != len(_SIGNAL_PARTS):
+            schema = stored_schema(parts.get("schema"))
+            if not isinstance(by, str | None) or len(parts) != len(_SIGNAL_PARTS) + ("schema" in parts):
                 raise ValueError("a signal with other parts")
             value = parts["value"]
             if isinstance(found, Undecodable) and not isinstance(value, Undecodable):
                 value = Undecodable(found.reason, value)
-            return Signal(payload.name, value, by, at)
+            return Signal(payload.name, value, by, at, schema=schema)
         except (KeyError, TypeError, ValueError, OverflowError):  # a row may hold anything
             is_read = not isinstance(found, Undecodable)
             return Signal(payload.name, Undecodable("what is stored is not a signal") if is_read else found)

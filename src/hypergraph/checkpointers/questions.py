@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from hypergraph.answers import check, checked_signal, converted, plain, stored_schema
+from hypergraph.answers import (
+    Schema,
+    as_asked,
+    check,
+    checked_signal,
+    converted,
+    has_members,
+    plain,
+    stored_schema,
+)
 from hypergraph.checkpointers.history import added_by
 from hypergraph.checkpointers.names import moved
 from hypergraph.checkpointers.query import Query
@@ -138,19 +147,23 @@ def send_signal(store: "Checkpointer", workflow_id: str, name: str, value: Any, 
             "receive it as well.",
             workflow_id=workflow_id,
         )
-    _check_signal(workflow, name, value)
+    schema = _check_signal(workflow, name, value)
+    kept = schema if has_members(schema) else None  # what the value means, whatever the code is by then
     while True:
         sent = (each.payload for each in store.backend.read_signals(workflow_id))
         last = max((payload.idx for payload in sent if payload.name == name), default=0)
-        payload = store.encoding.signal(workflow_id, name, value, by, last + 1)
+        payload = store.encoding.signal(workflow_id, name, value, by, last + 1, schema=kept)
         if store.backend.put_signal(workflow_id, payload):
             return
 
 
-def _check_signal(workflow: Workflow, name: str, value: Any) -> None:
-    """Raise for a signal that no node of the stored graph receives, or of another type than all of them."""
+def _check_signal(workflow: Workflow, name: str, value: Any) -> Schema | None:
+    """Return the schema of a signal, None if there is none.
+
+    Raises for one that no node of the stored graph receives, or of another type than all of them.
+    """
     if workflow.graph is None:
-        return
+        return None
     found = signals_in(workflow.graph)
     if name not in found:
         known = f"It receives: {', '.join(map(repr, found))}." if found else "It receives nothing."
@@ -158,7 +171,9 @@ def _check_signal(workflow: Workflow, name: str, value: Any) -> None:
             f"Workflow {workflow.id!r} does not receive {name!r}. {did_you_mean(name, list(found)) or known}",
             workflow_id=workflow.id,
         )
-    check(name, value, stored_schema(found[name]))
+    schema = stored_schema(found[name])
+    check(name, value, schema)
+    return schema
 
 
 def due_runs(store: "Checkpointer", graph: str | None = None) -> list[Workflow]:
@@ -354,7 +369,7 @@ def _checked(value: Any, key: str, schema: Any, declared: Any) -> Any:
     Raises InvalidAnswerError for one that does not fit that type, or the one recorded with the question.
     """
     if declared is not None:  # the code may ask for another type than when the question was asked
-        return converted(key, value, declared)
+        return converted(key, as_asked(key, value, schema, declared), declared)
     check(key, value, schema)
     return value
 
@@ -402,12 +417,15 @@ def _refuse_unasked(
         raise answered(store, workflow_id, key)
 
 
-def misfit_of(key: str, value: Any, declared: Any) -> InvalidAnswerError | None:
-    """Return why a stored answer is not what the code asks for, None if it is."""
+def misfit_of(key: str, value: Any, declared: Any, asked: Schema | None = None) -> InvalidAnswerError | None:
+    """Return why a stored answer, given to a question of some schema, is not what the code asks for.
+
+    None if it is.
+    """
     if isinstance(value, Undecodable):
         return InvalidAnswerError(f"{key!r} cannot be read: {value.reason}", key=key, field=key)
     try:
-        converted(key, value, declared)
+        converted(key, as_asked(key, value, asked, declared), declared)
     except InvalidAnswerError as error:
         return error
     return None

@@ -683,6 +683,7 @@ class Signal:
     by: str | None = None  # who sent it
     sent_at: datetime | None = None  # when
     received_by: str | None = None  # the workflow and the node that received it; None while it is kept
+    schema: dict[str, Any] | None = None  # its type when it was sent, if that has members of an Enum in it
 
 
 class EncodedSignal(NamedTuple):

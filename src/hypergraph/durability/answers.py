@@ -13,7 +13,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
 
-from hypergraph.answers import stored_schema
+from hypergraph.answers import Schema, stored_schema
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.questions import (
     UNKNOWN,
@@ -609,12 +609,11 @@ def refuse_outworn(
         if asks_for_others(node, question.step):
             _refuse_unused(store, workflow_id, question, node, given)
         for name, key in question.pause.response_keys.items():
-            value = _kept_for(store, question, name)
+            value, asked_for = _kept_for(store, question, name)
             declared = node.answer_types.get(name)
-            if value is UNKNOWN or (wrong := misfit_of(key, value, declared)) is None:
+            if value is UNKNOWN or (wrong := misfit_of(key, value, declared, asked_for)) is None:
                 continue
             if key not in given:
-                asked_for = (question.pause.schemas or {}).get(name)
                 is_changed = asked_for != stored_schema(asked_schemas(node).get(name))
                 raise _outworn(workflow_id, question, value, declared, wrong, is_changed=is_changed)
             if question.step.answer is not None:
@@ -649,13 +648,19 @@ def _refuse_unused(
     )
 
 
-def _kept_for(store: Checkpointer, question: Question, name: str) -> Any:
-    """Return what a run would take as the answer to a question: an answer, else a signal; else UNKNOWN."""
+def _kept_for(store: Checkpointer, question: Question, name: str) -> tuple[Any, Schema | None]:
+    """Return what a run would take as the answer to a question, and the type of which it was given.
+
+    That is an answer, else a signal, else UNKNOWN.
+    """
+    schema = (question.pause.schemas or {}).get(name)
     if question.step.answer is not None:
-        return question.step.answer.get(name, UNKNOWN)
+        return question.step.answer.get(name, UNKNOWN), schema
     sent = next_signal(store, question.step)
     # The step says of an unreadable signal why that is, and whether it was forged.
-    return UNKNOWN if sent is None or isinstance(sent.value, Undecodable) else sent.value
+    if sent is None or isinstance(sent.value, Undecodable):
+        return UNKNOWN, None
+    return sent.value, sent.schema or schema
 
 
 def asking_node(graph: Graph, question: Question) -> InterruptNode | None:

@@ -7,9 +7,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hypergraph.answers import Schema, as_asked
 from hypergraph.checkpointers.base import Checkpointer
 from hypergraph.checkpointers.questions import Question, began_by
-from hypergraph.checkpointers.records import EncodedStep, NewWorkflow, StepRecord, Workflow, outermost
+from hypergraph.checkpointers.records import (
+    EncodedStep,
+    NewWorkflow,
+    Signal,
+    StepRecord,
+    Workflow,
+    outermost,
+)
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.display import preview
 from hypergraph.durability.code_hashes import RULES, code_hash, node_hashes, recorded_structure
@@ -29,6 +37,7 @@ from hypergraph.exceptions import (
     GraphChangedError,
     GraphVersionError,
     HypergraphError,
+    InvalidAnswerError,
     ValueUnreadableError,
     WorkflowError,
     warn_caller,
@@ -887,21 +896,42 @@ def _versions_in(declared: Any) -> dict[str, str]:
     return {name: fields.get("", "1") for name, fields in fields_of([declared], versions=True).items()}
 
 
-def refuse_older_answer(workflow: Workflow, record: StepRecord, name: str, declared: Any) -> None:
-    """Raise ValueUnreadableError for a stored answer in the fields of an older version of its class."""
+def answer_of_today(workflow: Workflow, record: StepRecord, name: str, declared: Any) -> Any:
+    """Return a stored answer as it is meant, in terms of today's type.
+
+    Raises ValueUnreadableError for one in the fields of an older version of its class, or one that stands for
+    a member of an Enum which is not there any more.
+    """
     asked = ((record.pause and record.pause.schemas) or {}).get(name, {})
     way = f"pass {name!r} to this call, with a value of today's type"
     value, before = (record.answer or {})[name], asked.get("x-versions", {})
     _refuse_older_fields(workflow, name, value, declared, before=before, way=way)
+    return _as_asked(workflow, name, value, asked, declared=declared, way=way)
 
 
-def refuse_older_signal(workflow: Workflow, name: str, value: Any, declared: Any) -> None:
-    """Raise ValueUnreadableError for a signal in the fields of an older version of its class."""
+def signal_of_today(workflow: Workflow, sent: Signal, declared: Any) -> Signal:
+    """Return a signal as it is meant, in terms of today's type. Raises what `answer_of_today` raises."""
     recorded = (workflow.graph or {}).get("classes")
     known = recorded if isinstance(recorded, dict) else {}
     before = {cls: fields[""] for cls, fields in known.items() if "" in fields}
     way = "run the graph under another workflow_id, and send it again"
-    _refuse_older_fields(workflow, name, value, declared, before=before, way=way)
+    _refuse_older_fields(workflow, sent.name, sent.value, declared, before=before, way=way)
+    value = _as_asked(workflow, sent.name, sent.value, sent.schema, declared=declared, way=way)
+    return replace(sent, value=value)
+
+
+def _as_asked(
+    workflow: Workflow, key: str, value: Any, asked: Schema | None, *, declared: Any, way: str
+) -> Any:
+    try:
+        return as_asked(key, value, asked, declared)
+    except InvalidAnswerError as error:
+        raise ValueUnreadableError(
+            f"Workflow {workflow.id!r}: {error}.\n"
+            f"How to fix: {way}, or finish the run with the code that recorded it.",
+            workflow_id=workflow.id,
+            name=key,
+        ) from error
 
 
 def _refuse_older_fields(

@@ -61,7 +61,6 @@ from hypergraph.durability.code_changes import (
     has_grown,
     not_to_rerun,
     refuse_changes,
-    refuse_older_signal,
     refuse_other_graph,
     refuse_other_rules,
     refuse_other_types,
@@ -70,6 +69,7 @@ from hypergraph.durability.code_changes import (
     refuse_unanswered,
     reopened_nodes,
     repeated_in,
+    signal_of_today,
     warn_of_kept,
     warn_of_replaced,
     why_no_rerun_inside,
@@ -1206,7 +1206,7 @@ class WorkflowRecorder:
             raise ValueUnreadableError(text + sent.value.reason, workflow_id=found[0])
         if (past := holder.resumed) is not None and past.stored is not None:
             declared = step.node.answer_types.get(step.outputs[0])
-            refuse_older_signal(past.stored.workflow, step.node.signal, sent.value, declared)
+            return signal_of_today(past.stored.workflow, sent, declared)
         return sent
 
     def stream(self, run: Run, name: str, chunk: Any) -> None:

@@ -21,8 +21,8 @@ from hypergraph.checkpointers.questions import (
 from hypergraph.checkpointers.records import DROPPED, NewWorkflow, Payload, StepRecord, Turn, Workflow
 from hypergraph.checkpointers.status import UNFINISHED, StepStatus, WorkflowStatus
 from hypergraph.durability.code_changes import (
+    answer_of_today,
     has_grown,
-    refuse_older_answer,
     refuse_other_types,
 )
 from hypergraph.durability.code_hashes import node_hashes, recorded_structure
@@ -769,16 +769,17 @@ def _ask_again(run: Run, latest: Collection[StepRecord], store: Checkpointer, wo
         if index is not None and run.plan.steps[index].kind == "interrupt":
             step = run.plan.steps[index]
             types = step.node.answer_types
+            answer = dict(record.answer or {})
             for name, value in (record.answer or {}).items():
                 if name in types and name not in run.answers:
-                    refuse_older_answer(workflow, record, name, types[name])
+                    answer[name] = answer_of_today(workflow, record, name, types[name])
                 elif name not in step.outputs or (
                     name in types and misfit_of(name, value, types[name]) is not None
                 ):
                     # The answer of this call is in its place, and has another giver.
                     unanswered = replace(record, answer=None, answered_by=None, answered_at=None)
                     run.resumed.waiting[record.node_name] = unanswered
-            kept = {name: value for name, value in (record.answer or {}).items() if name in step.outputs}
+            kept = {name: value for name, value in answer.items() if name in step.outputs}
             run.answers = {**kept, **run.answers}
     ahead = standing.due | standing.asking | standing.pending
     for record in latest:

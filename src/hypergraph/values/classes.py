@@ -12,6 +12,7 @@ import dataclasses
 import enum
 import functools
 import inspect
+import operator
 import sys
 import types
 import typing
@@ -185,22 +186,69 @@ def _model_kind(cls: type[Any]) -> Kind:
 
 
 def _enum_kind(cls: type[Any]) -> Kind:
-    flags = issubclass(cls, enum.Flag)
+    if issubclass(cls, enum.Flag):
+        return _flag_kind(cls)
 
     def to_parts(value: Any) -> dict[str, Any]:
-        if not flags and cls.__members__.get(value._name_) is not value:
+        if cls.__members__.get(value._name_) is not value:
             raise refusal("it is not a member of its enum")
-        return {"v": value._value_ if flags else value._name_}
+        return {"v": value._name_}
 
     def from_parts(v: object) -> Any:
-        if flags and type(v) is int and v.bit_length() <= _FLAG_BITS:  # Python looks at each bit
-            return cls(v)
-        if flags or type(v) is not str or v not in cls.__members__:
-            problem = ValueError if flags else OtherFieldsError
-            raise problem(f"the enum has no member {str(v)[:100]!r}")
+        if type(v) is not str or v not in cls.__members__:
+            raise OtherFieldsError(f"the enum has no member {str(v)[:100]!r}")
         return cls.__members__[v]
 
     return Kind(to_parts, from_parts, "member")
+
+
+def _flag_kind(cls: type[Any]) -> Kind:
+    """Return the conversion for flags: the names of the bits, and those without a name as a number."""
+    named: dict[int, str] = {}  # the first name of each value; bits of their own come first
+    for name, member in sorted(cls.__members__.items(), key=lambda one: not _is_one_bit(one[1]._value_)):
+        named.setdefault(member._value_, name)
+    single = sum(filter(_is_one_bit, named))
+
+    def to_parts(value: Any) -> dict[str, Any]:
+        rest = value._value_
+        if type(rest) is not int or cls._value2member_map_.get(rest) is not value:
+            raise refusal("it is not a member of its enum")
+        if rest in named and (rest & ~single or not rest):  # the names of its bits would not tell it
+            return {"v": [named[rest]]}
+        names = []
+        for bits, name in named.items():
+            if 0 < bits == bits & value._value_ and bits & rest:
+                names.append(name)
+                rest &= ~bits
+        if not 0 <= rest < 2**_FLAG_BITS:
+            raise refusal(f"it has bits without a name beyond the first {_FLAG_BITS}")
+        return {"v": [*names, rest] if rest else names}
+
+    def from_parts(v: object) -> Any:
+        if type(v) is not list:  # a number would not say which bit had which name
+            raise OtherFieldsError(f"the flags {str(v)[:100]!r} are not a list of names")
+        names, rest = (v[:-1], v[-1]) if v and type(v[-1]) is int else (v, 0)
+        for name in names:
+            if type(name) is not str or name not in cls.__members__:
+                raise OtherFieldsError(f"the enum has no member {str(name)[:100]!r}")
+        if len(names) == 1 and not rest:
+            return cls.__members__[names[0]]
+        if not 0 <= rest < 2**_FLAG_BITS:  # Python looks at each bit
+            raise ValueError("its bits without a name are not a number that flags can have")
+        if rest & single:
+            taken = next(name for bits, name in named.items() if bits & rest)
+            raise OtherFieldsError(f"a bit that had no name is {taken!r} now")
+        value = functools.reduce(operator.or_, (cls.__members__[name]._value_ for name in names), rest)
+        found = cls(value)
+        if type(found) is not cls or found._value_ != value:
+            raise OtherFieldsError(f"the enum does not take the bits {rest:#x}, which have no name")
+        return found
+
+    return Kind(to_parts, from_parts, "member")
+
+
+def _is_one_bit(value: int) -> bool:
+    return value > 0 and not value & (value - 1)
 
 
 def _kind_of(cls: type[Any]) -> Kind | None:
@@ -312,6 +360,28 @@ def fields_of(annotations: Iterable[Any], *, versions: bool = False) -> dict[str
     return joined
 
 
+def form_of(cls: type[Any]) -> str:
+    """Return the version of a class and its fields in order, as a text; empty for a class without fields.
+
+    Where it differs, the same parts may mean something else. Members of an Enum are known by their names.
+    """
+    return f"{version_of(cls)} {_fields_text(cls)}" if kind_of(cls) is not None else ""
+
+
+def _fields_as_text(cls: type[Any]) -> str:
+    if issubclass(cls, enum.Enum):
+        return ""
+    written: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        written |= inspect.get_annotations(base)
+    # As written: what a text in an annotation means may not be known yet.
+    hints = {name: hint if isinstance(hint, str) else hint_text(hint) for name, hint in written.items()}
+    return ", ".join(f"{name}: {'' if ' at 0x' in hint else hint}" for name, hint in hints.items())
+
+
+_fields_text = cast(Callable[[type[Any]], str], functools.lru_cache(maxsize=1024)(_fields_as_text))
+
+
 def _value_text(value: Any) -> str:
     """Return the value of a member of an enum as a text, empty if it may differ between processes."""
     is_plain = type(value) in _PLAIN or (type(value) is tuple and all(map(_value_text, value)))
@@ -363,7 +433,10 @@ def line_for(name: str, classes: Iterable[Classes] = ()) -> str:
 def upgrade_line(cls: type[Any], stored: Any = None) -> str:
     """Return the line of code that leads stored objects of a class to its fields of today."""
     version = version_of(cls)
-    takes = "name" if issubclass(cls, enum.Enum) and type(stored) is str else "fields"
+    is_member = issubclass(cls, enum.Enum)
+    takes = "fields"
+    if is_member and type(stored) in (str, list):
+        takes = "name" if type(stored) is str else "names"
     return f"register({cls.__qualname__}, version={version + 1}, upgrade={{{version}: function_of_{takes}}})"
 
 
@@ -771,10 +844,10 @@ def register(
     ...     cents: int
     >>> _ = register(Price, version=2, upgrade={1: lambda fields: {"cents": round(fields["euros"] * 100)}})
 
-    A step gets the fields as a dict (of an Enum the name of the member), and returns those of the next
-    version, or an object of the class. Where a step raises, loops or returns another type, the value is an
-    `Undecodable` that says so, and a run that needs it is refused with ValueUnreadableError. The same holds
-    for an object of a version from which no step leads on.
+    A step gets the fields as a dict (of an Enum the name of the member, of a Flag a list of names), and
+    returns those of the next version, or an object of the class. Where a step raises, loops or returns
+    another type, the value is an `Undecodable` that says so, and a run that needs it is refused with
+    ValueUnreadableError. The same holds for an object of a version from which no step leads on.
 
     Args:
         cls: the class; leave it out to write `@register(version=2, upgrade=...)`

@@ -18,6 +18,7 @@ import msgspec
 
 from hypergraph.values.classes import REGISTERED, Classes, register
 from hypergraph.values.limits import LONGEST_TEXT, SMALL, check_json, check_msgpack
+from hypergraph.values.pickles import pickled
 from hypergraph.values.trees import PLAIN, SHORT, Reader, Writer, is_plain
 from hypergraph.values.undecodable import Undecodable, with_public_text
 
@@ -210,7 +211,8 @@ class MsgpackSerializer(_TreeSerializer):
 class PickleSerializer(Serializer):
     """Store values with pickle, which supports almost any object, and runs arbitrary code when it is read.
 
-    Use it only for a store that no one else can write to. Raises ValueError unless `allow_pickle=True`.
+    Members of an Enum are stored by name. Use it only for a store that no one else can write to. Raises
+    ValueError unless `allow_pickle=True`.
     """
 
     id = "pickle"
@@ -226,7 +228,7 @@ class PickleSerializer(Serializer):
     def serialize(self, value: Any) -> bytes:
         """Return the value as bytes. Raises TypeError if it cannot be pickled."""
         try:
-            return pickle.dumps(value, protocol=5)
+            return pickled(value)[0]
         except Exception as error:  # __reduce__ can raise anything
             text = f"PickleSerializer cannot store {type(value).__qualname__}"
             raise with_public_text(TypeError(f"{text}: {error}"), text) from error
