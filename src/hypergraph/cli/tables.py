@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -283,11 +284,24 @@ def unresolved_lines(nodes: Sequence[UnresolvedNode]) -> list[str]:
 
 
 def trace_lines(traceback: str | None, most: int | None = None) -> list[str]:
-    """Return the last `most` lines of a traceback, indented."""
+    """Return the last `most` lines of a traceback, indented, and the last frame that is not of a library."""
     lines = traceback.rstrip("\n").split("\n") if traceback else []
     if most is not None and len(lines) > most:
-        lines = [f"... {plural(len(lines) - most, 'line')} before", *lines[-most:]]
+        last = len(lines) - most
+        frames = [at for at, line in enumerate(lines) if line.startswith(_FRAME)]
+        own = next((at for at in reversed(frames) if _LIBRARY.search(lines[at]) is None), last)
+        end = min((at for at in frames if at > own), default=last)
+        if own < end <= last:
+            between = [f"... {plural(last - end, 'line')} of libraries"] if last > end else []
+            lines = [f"... {plural(own, 'line')} before", *lines[own:end], *between, *lines[last:]]
+        else:
+            lines = [f"... {plural(last, 'line')} before", *lines[last:]]
     return [f"  {line}" for line in lines]
+
+
+_FRAME = '  File "'
+_OURS = r"hypergraph[\\/](?:engine|runners|nodes|durability|executors)"
+_LIBRARY = re.compile(rf'[\\/](?:site-packages|dist-packages|lib[\\/]python[\d.]+|{_OURS})[\\/]|"<frozen')
 
 
 def _waits(question: QuestionView) -> str:
