@@ -2083,8 +2083,8 @@ class Past:
     def _put_back(self, index: int) -> None:
         """Take back that nodes had started for which a step that has run would have waited.
 
-        They are new to the graph, or came later in it. Left as they are they would run for what they took then,
-        and again for what a later round has brought them.
+        They are new to the graph, or came later in it. Left as they are they would run for what they took
+        then, and again for what a later round has brought them.
         """
         standing, layout = self.standing, self.standing.layout
         ahead = layout.before[index] | standing.returning(index)

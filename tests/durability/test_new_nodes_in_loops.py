@@ -70,7 +70,7 @@ class Program:
 
 
 def program(rnd: Random) -> Program:
-    """Return a loop `model -> nodes, questions, choices -> tool -> gate -> model`, and what comes after it."""
+    """Return a loop `model -> nodes, questions, choices -> tool -> gate -> model`, and what follows it."""
     parts = [Part("model", ("n", "done"), made="call", optional=frozenset(["done"]))]
     values = ["call"]
     kinds = ["node"] * rnd.randint(0, 3) + rnd.choice([["ask"], ["ask"], ["timer"], ["ask", "ask"], []])
