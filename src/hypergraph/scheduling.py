@@ -1687,6 +1687,26 @@ class Standing:
                 self._begin_round(loop, self.held[loop.index] & (self.due | 1 << index))
         self.start(index)
 
+    def put_back(self, before: Standing, index: int) -> None:
+        """Note that a node which is pending had not started; `before` is how things stood when it was ready.
+
+        Its gates may have decided since: then their last decision counts.
+        """
+        bit, layout = 1 << index, self.layout
+        self.pending &= ~bit
+        self.running &= ~bit
+        for name in ("fresh", "idle", "entered", "placed", "arrived"):
+            setattr(self, name, getattr(self, name) | getattr(before, name) & bit)
+        self.round = self.round & ~bit | before.round & bit
+        for gate in layout.controllers[index]:
+            if gate in self.decisions and self.said.get(gate) == before.said.get(gate):
+                self.decisions[gate] |= before.decisions.get(gate, 0) & bit
+        for k in layout.home[index]:
+            self.unrun[k] |= before.unrun[k] & bit
+        self.have |= before.have & layout.awaited[index]
+        self._reopen(bit)
+        self._look_at(bit)
+
     def land(self, done: Done) -> None:
         """Note how a node that has started came out."""
         if done.chosen is not None:
@@ -1978,6 +1998,7 @@ class Past:
         self.standing = standing
         self.supersteps = Supersteps()
         self.withheld: dict[int, tuple[Done, int]] = {}  # by node: what it came to, and what it waits for
+        self.begun: dict[int, tuple[Standing, int | None]] = {}  # by pending node: how things stood before
 
     def turn(self, layout: Layout, reached: int) -> None:
         """Begin a turn: what is reached begins anew."""
@@ -2016,6 +2037,10 @@ class Past:
     def _superstep(self, batch: Sequence[int], found: Sequence[Done], first: int, asked: int) -> None:
         standing, known = self.standing, _mask(done.index for done in found)
         numbers = {i: self.supersteps.of(standing, i, first) for i in batch}
+        unknown = [i for i in batch if not (known | asked | standing.pending) >> i & 1]
+        if unknown:
+            before = standing.copy()
+            self.begun.update({i: (before, self.supersteps.get(i)) for i in unknown})
         self.supersteps.update(numbers)
         missing = 0
         for i in batch:
@@ -2047,12 +2072,34 @@ class Past:
 
     def _force(self, done: Done, first: int) -> None:
         """Let a step have run that is not ready: the graph is another one by now."""
+        self._put_back(done.index)
         number = self.supersteps.of(self.standing, done.index, first)
         self.supersteps[done.index] = max(number, done.round)
         before = self.standing.have
         self.standing.replay(done)
         self.supersteps.begin(self.standing)
         self.supersteps.landed(self.standing, done.index, before)
+
+    def _put_back(self, index: int) -> None:
+        """Take back that nodes had started for which a step that has run would have waited.
+
+        They are new to the graph, or came later in it. Left as they are they would run for what they took
+        then, and again for what a later round has brought them.
+        """
+        standing, layout = self.standing, self.standing.layout
+        ahead = layout.before[index] | standing.returning(index)
+        for loop in layout.loops:
+            if standing.held[loop.index] >> index & 1:  # its next round begins with the step
+                ahead |= loop.inside | loop.ahead
+        for i in bits(standing.pending & ahead & ~(1 << index)):
+            if i not in self.begun:
+                continue
+            before, superstep = self.begun.pop(i)
+            standing.put_back(before, i)
+            if superstep is None:
+                del self.supersteps[i]
+            else:
+                self.supersteps[i] = superstep
 
     def _land(self, done: Done) -> None:
         before = self.standing.have

@@ -444,9 +444,10 @@ def _new_inputs(graph: Graph, stored: Stored, node: HyperNode, within: Stored) -
         return []
     found = []
     for outer, inner in zip(node.inputs, node.inner_inputs, strict=True):
-        feeders = graph.wiring.feeders(node.name, outer)
+        feeders = [name for name in graph.wiring.feeders(node.name, outer) if name != node.name]
         adders = [name for name in feeders if name not in before and outer in graph.nodes[name].append]
-        is_given = bool(feeders) or not node.has_default_for(outer)
+        # What a loop inside makes for itself may be given, too, and is not asked for.
+        is_given = bool(feeders) or (inner in node.graph.inputs.required and not node.has_default_for(outer))
         if adders or (is_given and inner not in known) or (feeders and inner not in within.inputs):
             found.append(inner)
     new = [each for each in node.graph.iter_nodes() if each.name not in within.workflow.node_hashes]

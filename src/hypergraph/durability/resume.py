@@ -415,7 +415,8 @@ def _asks_anew(run: Run, stored: Stored, asked: StepRecord, store: Checkpointer)
     if index is None or not (asked.answer or run.answers.keys() & run.plan.steps[index].outputs):
         return False
     new = [i for name, i in run.plan.index.items() if name not in known and run.standing.due >> i & 1]
-    if known and run.admission.layout.reached_from((), new) >> index & 1:
+    ahead = run.standing.layout.before[index] | run.standing.returning(index)
+    if known and any(ahead >> i & 1 for i in new):
         return True
     now = inputs_of(run.plan.steps[index], run.values)
     redacts = store.encoding.redact is not None
