@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hypergraph import Graph, SyncRunner, interrupt, node, pause_for, receive
+from hypergraph import Graph, InterruptNode, SyncRunner, interrupt, node, pause_for, receive
 from hypergraph.checkpointers import MemoryCheckpointer
 from hypergraph.exceptions import GraphChangedError
 from hypergraph.migration import migrate
@@ -114,3 +114,28 @@ def test_a_signal_that_no_node_receives_any_more_is_named(before: str) -> None:
     store.send("w", SENT[before], "yes")
     with pytest.warns(UserWarning, match=f"the signal '{SENT[before]}', which was sent, is not received"):
         assert runner.run(graph("node"), workflow_id="w")["end"] == "used decided"
+
+
+def test_migrate_says_that_a_question_behind_a_new_node_is_asked_again() -> None:
+    @node(output_name="draft")
+    def write(x: int) -> int:
+        return x
+
+    @node(output_name="fixed")
+    def fix(draft: int) -> int:
+        return draft * 1000
+
+    def approve(draft: int) -> bool | None:
+        return None
+
+    old = Graph([write, InterruptNode(approve, "approve", "approved")], name="press", version="1")
+    asking = InterruptNode(approve, "approve", "approved", rename_inputs={"draft": "fixed"})
+    new = Graph([write, fix, asking], name="press", version="2")
+    store = MemoryCheckpointer()
+    runner = SyncRunner(checkpointer=store)
+    runner.run(old, x=1, workflow_id="w")
+    store.answer("w", "approved", True)
+    (moved,) = migrate(store, new, accept=True).runs
+    assert (moved.outcome, moved.asks, moved.runs_next) == ("moves", ("approve",), ("fix",))
+    with pytest.warns(UserWarning, match="the answer to 'approve' was not used"):
+        assert runner.run(new, workflow_id="w").paused

@@ -470,7 +470,12 @@ class Walk:
             asked = {record.node_name for record in stored.waiting}
             self.known["next"] = tuple(path + name for name in coming if name not in asked)
             first = [plan.index[name] for name in coming if before and name not in before]
-            self.known["again"] = tuple(names[i] for i in bits(admission.layout.reached_from((), first)))
+            layout = standing.layout
+            self.known["again"] = tuple(  # as a resume decides it
+                name
+                for name in asked & plan.index.keys()
+                if any((layout.before[i := plan.index[name]] | standing.returning(i)) >> j & 1 for j in first)
+            )
         yield from self._of_steps(admission, stored, done, path)
 
     def _of_steps(
