@@ -113,7 +113,7 @@ def lost_results(run: Run, stored: Stored) -> list[str]:
         name
         for name in run.admission.returns
         if name in made
-        and isinstance(stored.state.get(name, _LOST), Undecodable)
+        and (name not in stored.state or isinstance(stored.state[name], Undecodable))
         and (inside or _is_to_make(made[name].lost.get(name), is_item=is_item and name not in unkept))
     ]
 
@@ -298,7 +298,6 @@ def _map_of(store: Checkpointer, run: Run, step: Step, workflow: Workflow) -> Ma
 
 _UNKNOWN = object()
 _AS_IT_WAS = "let it be a node, or a nested graph, as it was"
-_LOST = Undecodable("not stored")
 _IS_DROPPED = DROPPED[1:]  # why a value is not there
 _TRIED = (StepStatus.FAILED, StepStatus.STOPPED)  # what runs again after these has a superstep of its own
 _BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from zlib import crc32
 
 from hypergraph.display import preview
@@ -83,6 +83,12 @@ class Undecodable:
         *("_checksum", "_form", "_is_same", "classes", "data", "is_foreign", "is_unstorable", "of"),
         *("reason", "rows"),
     )
+    exist: ClassVar[bool] = False  # whether this process has any: else no input need be searched for one
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Note that there is one; also when it comes from another process, and `__init__` is not called."""
+        Undecodable.exist = True
+        return super().__new__(cls)
 
     def __init__(self, reason: str, data: Any = None, of: str | None = None) -> None:
         self.reason = reason  # the cause and its remedy
