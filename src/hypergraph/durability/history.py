@@ -16,11 +16,12 @@ from hypergraph.checkpointers.history import edits_of
 from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow, turns_of
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.code_hashes import is_recorded
+from hypergraph.durability.sameness import holds_other
 from hypergraph.engine.admission import Admission
 from hypergraph.engine.lists import Lists
 from hypergraph.engine.plan import ABSENT, Plan, Step, answer_names
 from hypergraph.engine.run import Run, StepOutcome
-from hypergraph.engine.scheduler import differs, is_other_moment, write
+from hypergraph.engine.scheduler import differs, write
 from hypergraph.exceptions import warn_caller
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import scope_of
@@ -888,16 +889,16 @@ def is_other(stored: Any, given: Any) -> bool:
         # Code that has read a value may give it back as it is.
         return not (isinstance(given, Undecodable) or stored.is_form_of(given))
     if not differs(stored, given):
-        return _has_other_moment(stored, given)
+        return _holds_other(stored, given)
     try:
         return _as_stored(stored) != _as_stored(given)
     except Exception:  # it has no such form
         return True
 
 
-def _has_other_moment(stored: Any, given: Any) -> bool:
+def _holds_other(stored: Any, given: Any) -> bool:
     try:
-        return is_other_moment(stored, given)
+        return holds_other(stored, given)
     except Exception:  # a container or time zone of the user's own may do anything; a list may hold itself
         return False
 
