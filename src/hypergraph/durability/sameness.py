@@ -75,7 +75,7 @@ def _compared(kind: type[Any]) -> tuple[str, ...]:
         return tuple(a.name for a in attributes if a.eq) if is_made else ()
     if hasattr(kind, "__struct_fields__"):
         return tuple(kind.__struct_fields__) if not written else ()
-    if hasattr(kind, "__pydantic_fields__"):
+    if hasattr(kind, "model_fields"):
         is_made = kind.__eq__.__module__.partition(".")[0] == "pydantic"
-        return tuple(kind.__pydantic_fields__) if is_made else ()
+        return tuple(kind.model_fields) if is_made else ()
     return ()
