@@ -81,7 +81,7 @@ from hypergraph.graph.graph import Graph
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.records import RunStatus
-from hypergraph.values.undecodable import Undecodable, public_text
+from hypergraph.values.undecodable import Undecodable, may_exist, public_text
 
 _LONG, _MANY = 256, 4  # characters of a text and items of a collection that nested runs do not copy
 _KEPT = frozenset((WorkflowStatus.COMPLETED, WorkflowStatus.PAUSED))  # by a list with a key that lacks them
@@ -246,7 +246,7 @@ class MapRecorder:
             failed = self._failed(map_run, items)
             left = {item.id for item in failed}
             items = [item for item in items if item.id not in left]
-        if Undecodable.exist:
+        if may_exist():
             self._refuse_undecodable(map_run, items)
         unlike: Sequence[Workflow] = items  # those that may have begun with what could not be stored
         if self.options.key is None or parent is not None:

@@ -58,7 +58,7 @@ from hypergraph.runners.options import (
 )
 from hypergraph.runs.build import map_result_of, result_of
 from hypergraph.runs.results import MapResult, RunResult
-from hypergraph.values.undecodable import OPEN_OTHERWISE, Undecodable
+from hypergraph.values.undecodable import OPEN_OTHERWISE, Undecodable, may_exist
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
@@ -373,7 +373,7 @@ class BaseRunner(ABC):
         recorder = self._recorder(graph, options)
         if recorder is not None:
             given = recorder.inputs_for(graph, options.workflow_id, given)
-        if Undecodable.exist:
+        if may_exist():
             refuse_undecodable(given, inside_only=recorder is not None and recorder.has_history)
         return graph, options, given, recorder
 
@@ -417,7 +417,7 @@ class BaseRunner(ABC):
             return None
         if admission.answers:
             check_answers(graph, given)
-        if Undecodable.exist:
+        if may_exist():
             refuse_undecodable(given)
         context = CallContext(kernel, self._cache, self._logger, self._max_iterations)
         run = context.root = Run(context, admission, given)
@@ -453,7 +453,7 @@ class BaseRunner(ABC):
                 raise
             admission, refusal = admit_nothing(graph), error  # F11: every item reports it
         recorder = self._recorder(graph, options)
-        if Undecodable.exist:
+        if may_exist():
             is_new = recorder is None  # else a stored item may be given back as it was read
             refuse_undecodable({n: v for n, v in given.items() if n not in names}, inside_only=not is_new)
             for item in items:
@@ -551,7 +551,7 @@ class BaseRunner(ABC):
         return result
 
     def _conclude_map(self, map_run: MapRun, error_handling: str) -> MapResult:
-        if Undecodable.exist:
+        if may_exist():
             _tell_unreadable(map_run)
         result = map_result_of(map_run)
         if map_run.context.budget is not None:
