@@ -9,8 +9,10 @@ from contextlib import closing
 from dataclasses import make_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
+import pydantic
 import pytest
 from support.running import On, OnAsync, OnSync
 
@@ -29,6 +31,7 @@ from hypergraph import (
 )
 from hypergraph.checkpointers import MemoryCheckpointer, SqliteCheckpointer, WorkflowStatus
 from hypergraph.checkpointers.records import NewWorkflow
+from hypergraph.durability.code_hashes import node_hashes
 from hypergraph.exceptions import GraphChangedError, ItemChangedError, WorkflowError, WorkflowLockedError
 from hypergraph.migration import migrate
 
@@ -165,6 +168,69 @@ def test_another_value_of_an_enum_is_a_change(runner: SyncRunner) -> None:
     for change in ({"RED": 2}, {"RED": "1"}, {"BOTH": (1, "y")}, {"GREEN": 3}):
         with pytest.raises(GraphChangedError, match="a class it names"):
             runner.run(graph(**first | change), workflow_id="w", code_change="error")
+
+
+def taking(cls: Any) -> Graph:
+    def describe(x):  # type: ignore[no-untyped-def]
+        return repr(x)
+
+    describe.__annotations__ = {"x": cls, "return": str}
+    return Graph([FunctionNode(describe, "describe", "text")], name="g")
+
+
+def rules_of(kind: str, default: Any) -> Any:
+    """Return a class that has a field with this default."""
+    if kind == "dataclass":
+        return make_dataclass("Rules", [("b", Any, default)], frozen=True)
+    if kind == "struct":
+        return msgspec.defstruct("Rules", [("a", int), ("b", Any, default)])
+    if kind == "pydantic":
+        return pydantic.create_model("Rules", b=(Any, default))
+
+    class Rules(NamedTuple):
+        a: int
+        b: Any = default
+
+    return Rules
+
+
+class Level(enum.Enum):
+    LOW = 1
+    HIGH = 2
+
+
+@pytest.mark.parametrize("kind", ["dataclass", "struct", "pydantic", "namedtuple"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(2, 3), (2, 2.0), ("a", "b"), (None, False), (Level.LOW, Level.HIGH), ((1, ("a",)), (1, ("b",)))],
+    ids=["number", "type", "text", "nothing", "enum", "tuple"],
+)
+def test_another_default_of_a_field_is_a_change(kind: str, old: Any, new: Any) -> None:
+    known = node_hashes(taking(rules_of(kind, old)))
+    assert node_hashes(taking(rules_of(kind, old))) == known
+    assert node_hashes(taking(rules_of(kind, new))) != known
+
+
+@pytest.mark.parametrize("kind", ["dataclass", "struct", "pydantic", "namedtuple"])
+def test_a_default_that_is_no_plain_data_does_not_count(kind: str) -> None:
+    known = node_hashes(taking(rules_of(kind, object)))
+    for other in (print, (1, print)):
+        assert node_hashes(taking(rules_of(kind, other))) == known
+
+
+def test_a_value_that_was_stored_without_a_field_counts_with_the_default_of_today(runner: SyncRunner) -> None:
+    def call(*fields: Any, **options: Any) -> Any:
+        cls = make_dataclass("Rules", [("a", int, 1), *fields], frozen=True)
+        return runner.run(taking(cls), x=cls(), workflow_id="w", **options)["text"]
+
+    assert call() == "Rules(a=1)"
+    assert call(("b", int, 2), code_change="rerun") == "Rules(a=1, b=2)"
+    with pytest.warns(UserWarning, match="of 'describe' has changed"):
+        call(("b", int, 3))
+    assert call(("b", int, 3), code_change="rerun") == "Rules(a=1, b=3)"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert call(("b", int, 3)) == "Rules(a=1, b=3)"
 
 
 def one_more(n: int) -> int:

@@ -316,6 +316,86 @@ def test_a_redacted_item_in_memory_is_compared(on: On, store: Any) -> None:
         assert len(COUNT) == calls
 
 
+def cleaning(broken: set[int]) -> Graph:
+    @node(output_name="raw")
+    def read_raw(x: int) -> int:
+        return x
+
+    @node(output_name="y")
+    def clean(raw: int, secret: str) -> str:
+        if raw in broken:
+            raise ValueError("broken")
+        return f"{raw} {secret}"
+
+    return Graph([read_raw, clean], name="cleaning")
+
+
+def begun(on: On, graph: Graph, broken: set[int], **inputs: Any) -> None:
+    """Leave a run behind that has failed."""
+    broken.add(2)
+    options: dict[str, Any] = {"error_handling": "continue", "workflow_id": "w"}
+    if "map_over" in inputs:
+        on.map(graph, {"x": inputs["x"], "secret": "s"}, map_over="x", **options)
+    else:
+        on.run(graph, {**inputs, "secret": "s"}, **options)
+    broken.clear()
+
+
+@pytest.mark.parametrize("kind", [OnSync, OnAsync], ids=RUNNERS)
+def test_a_redacted_input_that_is_passed_again_is_used(kind: Any, redacting: Any) -> None:
+    broken: set[int] = set()
+    graph, on = cleaning(broken), kind(checkpointer=redacting())
+    begun(on, graph, broken, x=2)
+    fork = on.run(graph, {"secret": "s"}, workflow_id="f", fork_from=("w", None))
+    assert fork["y"] == "2 s", "a fork"
+    assert on.run(graph, {"secret": "s"}, workflow_id="w")["y"] == "2 s", "the run"
+    assert len(redacting().steps("w")) == 3, "it counts as unchanged"
+    assert on.run(graph, {"x": 3, "secret": "s"}, workflow_id="w")["y"] == "3 s", "a turn by another input"
+    assert redacting().inputs("w") == {"x": 3, "secret": "***"}
+
+
+def test_a_store_without_the_redaction_takes_what_is_passed_again(on: On, store: Any) -> None:
+    broken: set[int] = set()
+    graph = cleaning(broken)
+    store.encoding.redact = hidden
+    begun(on, graph, broken, x=2)
+    store.encoding.redact = None
+    assert on.run(graph, {"secret": "s"}, workflow_id="w")["y"] == "2 s"
+    assert len(store.steps("w")) == 3
+
+
+def test_items_take_a_redacted_input_that_is_passed_again(redacting: Any) -> None:
+    broken: set[int] = set()
+    graph, on = cleaning(broken), OnSync(checkpointer=redacting())
+    begun(on, graph, broken, x=[1, 2], map_over="x")
+    done = on.map(graph, {"x": [1, 2], "secret": "s"}, map_over="x", workflow_id="w")
+    assert [item["y"] for item in done] == ["1 s", "2 s"]
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_nested_graph_takes_a_redacted_input_that_is_passed_again(redacting: Any, mapped: bool) -> None:
+    broken: set[int] = set()
+    inner = cleaning(broken).as_node()
+    graph, on = (
+        Graph([inner.map_over("x") if mapped else inner], name="outer"),
+        OnSync(checkpointer=redacting()),
+    )
+    begun(on, graph, broken, x=[1, 2] if mapped else 2)
+    made = on.run(graph, {"secret": "s"}, workflow_id="w")["y"]
+    assert made == (["1 s", "2 s"] if mapped else "2 s")
+
+
+def test_a_redacted_input_that_is_not_passed_again_is_named_once(redacting: Any) -> None:
+    broken: set[int] = set()
+    inner = cleaning(broken).as_node()
+    graph, on = Graph([inner.map_over("x")], name="outer"), OnSync(checkpointer=redacting())
+    begun(on, graph, broken, x=[1, 2, 2])
+    with pytest.warns(UserWarning, match="what redact= has left of 'secret'.*pass it again") as heard:
+        assert on.run(graph, workflow_id="w")["y"] == ["1 s", "2 ***", "2 ***"]
+    assert len(heard) == 1
+    assert on.run(graph, workflow_id="w")["y"] == ["1 s", "2 ***", "2 ***"], "nothing runs: no warning"
+
+
 def test_the_order_of_sets_and_dicts_and_the_process_do_not_matter(tmp_path: Path) -> None:
     program = """
 import sys

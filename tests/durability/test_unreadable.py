@@ -6,7 +6,9 @@ later process could find is not stored as durable, and says so at once.
 
 from __future__ import annotations
 
+import shutil
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NewType, TypedDict
@@ -534,3 +536,86 @@ def test_json_and_msgpack_go_on_with_each_other(kinds: Any, tmp_path: Path) -> N
     assert reader.run(graph, workflow_id="w")["b"] == 3
     assert writer.run(graph, workflow_id="w")["b"] == 3
     assert calls == ["first", "second", "second"]
+
+
+# -- unreadable results of items, and unreadable inputs -----------------------------------------------
+
+
+def lost_tables(tmp_path: Path) -> tuple[SqliteCheckpointer, Graph, list[int]]:
+    """Return a store with a completed map whose results are artifacts that are gone."""
+    calls: list[int] = []
+
+    @node(output_name="table")
+    def clean(x: int) -> str:
+        calls.append(x)
+        return str(x) * 200
+
+    graph = Graph([clean], name="cleaning")
+    store = SqliteCheckpointer(tmp_path / "lost.db", artifact_threshold=100)
+    SyncRunner(checkpointer=store).map(graph, x=[1, 2, 3], map_over="x", workflow_id="m")
+    shutil.rmtree(tmp_path / "lost.db-artifacts")
+    calls.clear()
+    return store, graph, calls
+
+
+def test_a_map_names_results_that_cannot_be_read_once_and_how_to_make_them_again(tmp_path: Path) -> None:
+    store, graph, calls = lost_tables(tmp_path)
+    runner = SyncRunner(checkpointer=store)
+    with pytest.warns(UserWarning, match=r"Results of 3 of 3 items of 'm' cannot be read") as heard:
+        found = runner.map(graph, x=[1, 2, 3], map_over="x", workflow_id="m")
+    assert len(heard) == 1
+    assert "hypergraph rm m/item-0, and map again" in str(heard[0].message)
+    assert [type(value) for value in found["table"]] == [Undecodable] * 3
+    for item in range(3):
+        store.delete(f"m/item-{item}")
+    found = runner.map(graph, x=[1, 2, 3], map_over="x", workflow_id="m")
+    assert (found["table"], calls) == ([str(x) * 200 for x in (1, 2, 3)], [1, 2, 3])
+
+
+HELD: dict[str, Callable[[Any], Any]] = {
+    "itself": lambda lost: lost,
+    "in a list": lambda lost: [1, lost],
+    "in a tuple": lambda lost: (lost,),
+    "in a set": lambda lost: {lost},
+    "in a dict": lambda lost: {"a": lost},
+}
+
+
+@pytest.mark.parametrize("form", HELD)
+@pytest.mark.parametrize("kept", [False, True])
+def test_an_undecodable_input_is_refused_before_anything_runs(tmp_path: Path, form: str, kept: bool) -> None:
+    ran: list[Any] = []
+
+    @node(output_name="n")
+    def report(table: Any, other: int = 0) -> int:
+        ran.append(table)
+        return 1
+
+    graph = Graph([report], name="report")
+    store = SqliteCheckpointer(tmp_path / "w.db") if kept else None
+    runner, held = SyncRunner(checkpointer=store), HELD[form](Undecodable("its artifact is gone"))
+    options: dict[str, Any] = {"workflow_id": "w"} if kept else {}
+    with pytest.raises(ValueUnreadableError, match="an Undecodable, in place of a stored value") as error:
+        runner.run(graph, table=held, **options)
+    assert error.value.name == "table"
+    with pytest.raises(ValueUnreadableError):
+        runner.map(graph, table=[1, held], map_over="table", **options)
+    with pytest.raises(ValueUnreadableError):
+        runner.map(graph, table=held, other=[1, 2], map_over="other", **options)
+    assert runner.run(graph, table=2)["n"] == 1
+    with pytest.raises(ValueUnreadableError):  # as a call that was admitted before
+        runner.run(graph, table=held)
+    assert ran == [2]
+    assert store is None or "w" not in [workflow.id for workflow in store.workflows()]
+
+
+def test_a_new_item_of_a_stored_map_is_not_given_an_undecodable(tmp_path: Path) -> None:
+    @node(output_name="n")
+    def report(table: Any) -> int:
+        return 1
+
+    runner = SyncRunner(checkpointer=SqliteCheckpointer(tmp_path / "w.db"))
+    graph = Graph([report], name="report")
+    runner.map(graph, table=[1], map_over="table", workflow_id="m")
+    with pytest.raises(ValueUnreadableError, match="'table' is an Undecodable"):
+        runner.map(graph, table=[1, Undecodable("gone")], map_over="table", workflow_id="m")

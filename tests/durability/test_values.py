@@ -8,12 +8,15 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -294,3 +297,85 @@ def test_a_map_compares_moments_too() -> None:
 def test_a_loop_takes_the_other_moment_as_another_value() -> None:
     assert differs(TWICE, TWICE.replace(fold=1))
     assert not differs(TWICE, TWICE.replace())
+
+
+@dataclass(frozen=True)
+class Window:
+    start: Any
+    note: Any = field(default=None, compare=False)
+
+
+class Slot(msgspec.Struct, frozen=True):
+    start: Any
+
+
+class Pair(NamedTuple):
+    start: Any
+
+
+@dataclass(frozen=True)
+class ByName:
+    """Objects that its author compares by name."""
+
+    name: str
+    start: Any = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByName) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+HOLDERS: dict[str, Callable[[Any], Any]] = {
+    "itself": lambda value: value,
+    "in a list": lambda value: [1, value],
+    "in a tuple": lambda value: (value,),
+    "in a dict": lambda value: {"a": value},
+    "in a dataclass": Window,
+    "in a Struct": Slot,
+    "in a NamedTuple": Pair,
+    "deep inside": lambda value: {"a": [Window((value,))]},
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_moments_are_compared_wherever_they_are(holder: str) -> None:
+    made = HOLDERS[holder]
+    assert asked_twice(made(TWICE), made(TWICE.replace(fold=1))) == 2
+    assert asked_twice(made(TWICE), made(TWICE.replace())) == 1
+
+
+@pytest.mark.parametrize(
+    "made", [lambda t: {t: 1}, lambda t: {t}, lambda t: frozenset((1, t)), lambda t: {(t, 1)}]
+)
+def test_moments_in_sets_and_keys_are_compared(made: Callable[[Any], Any]) -> None:
+    assert asked_twice(made(TWICE), made(TWICE.replace(fold=1))) == 2
+    assert asked_twice(made(TWICE), made(TWICE.replace())) == 1
+
+
+def test_what_a_class_does_not_compare_is_not_compared() -> None:
+    assert asked_twice(Window(1, TWICE), Window(1, TWICE.replace(fold=1))) == 1
+    assert asked_twice(Window(1, "a"), Window(1, "b")) == 1
+    assert asked_twice(ByName("a", TWICE), ByName("a", TWICE.replace(fold=1))) == 1
+    berlin = datetime(2026, 7, 1, 12, tzinfo=ZoneInfo("Europe/Berlin"))
+    assert asked_twice(berlin, berlin.astimezone(ZoneInfo("Asia/Tokyo"))) == 1
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (np.array([1]), np.array([1.0])),
+        (np.array([1]), np.array([[1]])),
+        (np.array([1], "int32"), np.array([1], "int64")),
+        (np.array([1]), 1),
+        (np.array(1), np.array(True)),
+        (np.array(1), 1),
+    ],
+    ids=["dtype", "shape", "width", "number", "no axis", "no axis, number"],
+)
+def test_arrays_of_one_element_are_compared_by_content(holder: str, first: Any, second: Any) -> None:
+    made = HOLDERS[holder]
+    assert asked_twice(made(first), made(second)) == 2
+    assert asked_twice(made(first), made(first.copy())) == 1

@@ -377,7 +377,8 @@ def test_redacted_values_are_nowhere_and_a_resumed_run_sees_what_is_left(tmp_pat
     pause = store.steps("w")[-1].pause
     assert (pause.value, pause.values) == ("***", {"secret": "***", "topic": "a topic", "large": "***"})
     assert store.checkpoint("w").values == {"large": "***", "secret": "***", "topic": "a topic"}
-    result = asyncio.run(runner.run(graph, answer=CANARY, workflow_id="w"))
+    with pytest.warns(UserWarning, match="what redact= has left of 'secret'"):
+        result = asyncio.run(runner.run(graph, answer=CANARY, workflow_id="w"))
     assert result["seen"] == [False, False, True, False]
     assert store.state("w")["answer"] == "***"
     store.close()

@@ -713,7 +713,7 @@ class Checkpointer:
                 _last_turn(inputs),
                 LazyState([], encoding, workflow_id, partial(self.backend.linked, workflow_id)),
                 fence=0,
-                given={payload.name: payload for payload in inputs} if encoding.redact else {},
+                redacted=encoding.redacted(inputs),
             )
 
         def read(view: Self) -> StoredHistory | None:
@@ -763,7 +763,7 @@ class Checkpointer:
                 first=first,
                 fence=backend.read_fences([workflow_id]).get(workflow_id),
                 versions={payload.name: payload.version for payload in outputs},
-                given={payload.name: payload for payload in inputs} if self.encoding.redact else {},
+                redacted=self.encoding.redacted(inputs),
                 summary=summary,
             )
 

@@ -215,8 +215,13 @@ class Encoding:
 
     def is_redacted(self, payload: Payload, value: Any) -> bool:
         """Say whether a stored input is the redacted form of a value."""
-        _, _, mark = payload.format.partition("+")[0].rstrip("@").partition(_PRINT)
+        mark = _mark_of(payload)
         return bool(mark) and payload.data is not None and mark == self.fingerprint(payload.name, value)
+
+    @staticmethod
+    def redacted(payloads: Iterable[Payload]) -> dict[str, Payload]:
+        """Return by name the stored inputs that are the redacted form of values."""
+        return {payload.name: payload for payload in payloads if _mark_of(payload)}
 
     def serializer_of(self, name: str) -> Serializer:
         """Return the serializer of the value with this name."""
@@ -1153,6 +1158,13 @@ class LazyState(Mapping[str, Any]):
 
 
 Redact = Callable[[str | None, str, Any], Any]  # node (None for inputs), name and value -> what is stored
+
+
+def _mark_of(payload: Payload) -> str:
+    """Return the fingerprint of the value in whose place a redacted input is stored; empty if it is none."""
+    if _PRINT not in payload.format:
+        return ""
+    return payload.format.partition("+")[0].rstrip("@").partition(_PRINT)[2]
 
 
 def redacted_pause(redact: Redact, record: StepRecord, pause: PauseInfo) -> PauseInfo:

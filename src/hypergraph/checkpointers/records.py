@@ -432,7 +432,7 @@ class StoredHistory(NamedTuple):
     first: int = 0  # the superstep from which on `steps` has all steps
     fence: int | None = None  # of the newest claim; None while that is held
     versions: Mapping[str, int] = {}  # the latest version of every output
-    given: Mapping[str, Payload] = {}  # the latest inputs as they are stored
+    redacted: Mapping[str, Payload] = {}  # of the latest inputs those in whose place a redaction is stored
     summary: Mapping[str, Any] | None = None  # of earlier steps; `steps` has those it names, and later ones
 
 

@@ -35,8 +35,10 @@ def code_hash(node: HyperNode, outputs: Sequence[str] | None = None) -> str:
     if isinstance(node, CallableNode):
         rules = map(str, getattr(node, "targets", ()))
         hints = declared_types(node, made)
+        # A value that was stored without a field is read with the default of today, and equals one of today.
         forms = [
-            f"{name}({', '.join(map(': '.join, has.items()))})" for name, has in fields_of(hints).items()
+            f"{name}({', '.join(map(': '.join, has.items()))})"
+            for name, has in fields_of(hints, defaults=True).items()
         ]
         types = map(hint_text, node.signature.declared.values())  # an alias may mean another type by now
         return sha256(*node.code_shape, *wiring, *rules, *forms, "types", *types)

@@ -16,11 +16,12 @@ from hypergraph.checkpointers.history import edits_of
 from hypergraph.checkpointers.records import Payload, StepRecord, Turn, Workflow, turns_of
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.durability.code_hashes import is_recorded
+from hypergraph.durability.sameness import holds_other
 from hypergraph.engine.admission import Admission
 from hypergraph.engine.lists import Lists
 from hypergraph.engine.plan import ABSENT, Plan, Step, answer_names
 from hypergraph.engine.run import Run, StepOutcome
-from hypergraph.engine.scheduler import differs, is_other_moment, write
+from hypergraph.engine.scheduler import differs, write
 from hypergraph.exceptions import warn_caller
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import scope_of
@@ -109,6 +110,7 @@ class ResumeState:
     look_up: LookUp | None = None  # how to find the run of a child
     begins: dict[str, int] = field(default_factory=dict)  # by list: from which superstep on it is stored
     continuing: int = 0  # nodes that began in an earlier call and have not ended
+    redacted: list[str] = field(default_factory=list)  # inputs of which a step gets what a redaction left
     unlisted: set[str] = field(default_factory=set)  # lists of which nothing is stored that could be extended
     _rows: list[_Row] | None = None
     _raw: list[Any] | None = None
@@ -589,7 +591,8 @@ class Stored:
     fence: int | None = None  # of the newest claim when it was read; None if that was held
     versions: Mapping[str, int] = field(default_factory=dict)  # the latest version of every output
     edited_at: frozenset[int] = frozenset()  # supersteps before which a fork was given values
-    is_hidden: Callable[[str, Any], bool] | None = None  # whether a stored input is a value, redacted
+    redacted: Mapping[str, Payload] = field(default_factory=dict)  # inputs in whose place something is stored
+    is_redacted: Callable[[Payload, Any], bool] | None = None  # whether one of them is this value
     unseen: Collection[str] = ()  # nodes that are new, and make what finished ones have taken without them
     # Of earlier steps: `records` has those that still matter, and all later ones; `turns` has the later ones.
     summary: Mapping[str, Any] | None = None
@@ -665,6 +668,16 @@ class Stored:
         """Return the steps and turns as they are stored now; what changes here does not change there."""
         return replace(self, records=list(self.records), inputs={})
 
+    def take(self, news: Mapping[str, tuple[int, Any]]) -> None:
+        """Let new values take the place of stored inputs."""
+        self.inputs |= news
+        self.redacted = {name: kept for name, kept in self.redacted.items() if name not in news}
+
+    def is_hidden(self, name: str, value: Any) -> bool:
+        """Say whether a value is the input in whose place the store has what a redaction left."""
+        payload = self.redacted.get(name)
+        return payload is not None and self.is_redacted is not None and self.is_redacted(payload, value)
+
     def has_remade(self, name: str, value: Any) -> bool:
         """Say whether steps have made another value of an input since it was given."""
         return name in self.inputs and name in self.state and is_other(self.state[name], value)
@@ -695,7 +708,7 @@ class Stored:
 
     def _is_kept(self, name: str, before: Any, value: Any, *, is_sure: bool) -> bool:
         """Say whether an input is given as it is stored; what cannot be compared is, unless `is_sure`."""
-        if self.is_hidden is not None and self.is_hidden(name, value):
+        if self.is_hidden(name, value):
             return True
         if not is_other(before, value):
             return True
@@ -718,7 +731,6 @@ def stored_in(
     if found is None:
         return None
     facts = found._asdict()
-    hidden = _hidden(store, facts.pop("given"))
     after = -1 if found.summary is None else found.summary["last"]
     again = [(r.rerun_at, r.node_name) for r in found.steps if r.rerun_at is not None and r.rerun_at > after]
     if again:
@@ -726,7 +738,11 @@ def stored_in(
         facts["turns"] = turns_of(given, after, again)
     is_same = graph is not None and is_recorded(graph, found.workflow)
     return Stored(
-        records=facts.pop("steps"), edited_at=edited, is_hidden=hidden, is_same_code=is_same, **facts
+        records=facts.pop("steps"),
+        edited_at=edited,
+        is_redacted=store.encoding.is_redacted,
+        is_same_code=is_same,
+        **facts,
     )
 
 
@@ -740,14 +756,8 @@ def inputs_in(store: Checkpointer, workflow: Workflow, given: Mapping[str, Any] 
         if name in found and type(value) not in PLAIN:
             store.encoding.recognise(workflow.id, found[name], value)
     inputs = store.encoding.versioned(workflow.id, found.values())
-    return Stored(workflow, [], inputs, is_hidden=_hidden(store, found))
-
-
-def _hidden(store: Checkpointer, given: Mapping[str, Payload]) -> Callable[[str, Any], bool] | None:
-    """Return what compares redacted inputs with values, None without a redaction."""
-    if store.encoding.redact is None:
-        return None
-    return lambda name, value: name in given and store.encoding.is_redacted(given[name], value)
+    redacted = store.encoding.redacted(found.values())
+    return Stored(workflow, [], inputs, redacted=redacted, is_redacted=store.encoding.is_redacted)
 
 
 def _since(graph: Graph, edited: Collection[int], turns: Sequence[Turn]) -> int:
@@ -884,16 +894,16 @@ def is_other(stored: Any, given: Any) -> bool:
         # Code that has read a value may give it back as it is.
         return not (isinstance(given, Undecodable) or stored.is_form_of(given))
     if not differs(stored, given):
-        return _has_other_moment(stored, given)
+        return _holds_other(stored, given)
     try:
         return _as_stored(stored) != _as_stored(given)
     except Exception:  # it has no such form
         return True
 
 
-def _has_other_moment(stored: Any, given: Any) -> bool:
+def _holds_other(stored: Any, given: Any) -> bool:
     try:
-        return is_other_moment(stored, given)
+        return holds_other(stored, given)
     except Exception:  # a container or time zone of the user's own may do anything; a list may hold itself
         return False
 

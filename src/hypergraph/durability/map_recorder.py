@@ -65,7 +65,7 @@ from hypergraph.durability.once_only import (
 from hypergraph.durability.resume import (
     refuse_unreadable,
 )
-from hypergraph.engine.admission import names_to_give
+from hypergraph.engine.admission import names_to_give, refuse_undecodable
 from hypergraph.engine.inner_steps import added
 from hypergraph.engine.nested import MapRun
 from hypergraph.engine.options import RunOptions
@@ -81,7 +81,7 @@ from hypergraph.graph.graph import Graph
 from hypergraph.nodes.base import HyperNode
 from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.records import RunStatus
-from hypergraph.values.undecodable import Undecodable, public_text
+from hypergraph.values.undecodable import Undecodable, may_exist, public_text
 
 _LONG, _MANY = 256, 4  # characters of a text and items of a collection that nested runs do not copy
 _KEPT = frozenset((WorkflowStatus.COMPLETED, WorkflowStatus.PAUSED))  # by a list with a key that lacks them
@@ -246,6 +246,8 @@ class MapRecorder:
             failed = self._failed(map_run, items)
             left = {item.id for item in failed}
             items = [item for item in items if item.id not in left]
+        if may_exist():
+            self._refuse_undecodable(map_run, items)
         unlike: Sequence[Workflow] = items  # those that may have begun with what could not be stored
         if self.options.key is None or parent is not None:
             unlike = self._refuse_changes(map_run, items)
@@ -265,12 +267,23 @@ class MapRecorder:
                     if type(value) not in PLAIN:
                         known.form_of(value, serializer)
                 except Exception as error:
+                    refuse_undecodable(item)
                     reason = public_text(error)
                     raise ValueError(
                         f"Item {index} of {map_run.workflow_id!r} cannot be stored, so that a later call "
                         f"could not compare it: {name!r}: {reason}. Pass key=..., a function that returns a "
                         "text or an int for each item, or leave out workflow_id."
                     ) from error
+
+    @staticmethod
+    def _refuse_undecodable(map_run: MapRun, items: Iterable[Workflow]) -> None:
+        """Raise ValueUnreadableError for an Undecodable in a new item; stored ones may get it back."""
+        if map_run.parent is not None:
+            return
+        known = {item.item for item in items}
+        for index, item in enumerate(map_run.items):
+            if map_run.number_of(index) not in known:
+                refuse_undecodable(item)
 
     def _failed(self, map_run: MapRun, items: Sequence[Workflow]) -> list[Workflow]:
         """Return the failed items, which begin anew. Raises ValueError if one must not repeat."""

@@ -648,7 +648,11 @@ class WorkflowRecorder:
             stored = self._stored(run)
             if stored is not None and continues(run):
                 known = {name: value for name, (_, value) in stored.inputs.items() if name in run.values}
-                run.values.update((n, v) for n, v in known.items() if not isinstance(v, Undecodable))
+                run.values.update(
+                    (name, value)
+                    for name, value in known.items()
+                    if not isinstance(value, Undecodable) and not stored.is_hidden(name, run.values[name])
+                )
             return stored
         stored = self.seen if self.has_seen else self._stored(run)
         if stored is not None:
@@ -846,6 +850,17 @@ class WorkflowRecorder:
                 f"({reasons}). To compute it again, use another workflow_id."
             )
 
+    def _warn_of_redacted(self, run: Run, stored: Stored) -> None:
+        """Say once that steps take what a redaction has left of inputs, which the call does not give."""
+        names = ", ".join(map(repr, run.resumed.redacted if not is_inside(run) else ()))
+        if names and (mark := f"redacted {names}") not in self.warned:
+            self.warned.add(mark)
+            again = ", ".join(f"{name}=..." for name in run.resumed.redacted)
+            warn_caller(
+                f"Workflow {stored.workflow.id!r} continues with what redact= has left of {names}: the value "
+                f"is not stored. If a node needs it, pass it again: {again}."
+            )
+
     def _ran_inside(self, run: Run, stored: Stored) -> list[str]:
         """Return the nested graphs whose step runs again: something in them ran by itself after it ended.
 
@@ -1022,6 +1037,7 @@ class WorkflowRecorder:
             asked_last = self.questions if is_same else self.store.questions(stored.workflow.id)
             warn_of_given_up(run, stored, asked_last, work.news, work.again)
         past, changing, given = self._restore(run, stored, work)
+        self._warn_of_redacted(run, stored)
         code = None if changing is None else changing.at_first()
         left = given_up(run, stored, self.store) if not is_detached and (past.given_up or waiting) else []
         has_nested = any(step.kind == "graph" for step in run.plan.steps)

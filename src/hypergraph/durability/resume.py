@@ -113,7 +113,7 @@ def lost_results(run: Run, stored: Stored) -> list[str]:
         name
         for name in run.admission.returns
         if name in made
-        and isinstance(stored.state.get(name, _LOST), Undecodable)
+        and (name not in stored.state or isinstance(stored.state[name], Undecodable))
         and (inside or _is_to_make(made[name].lost.get(name), is_item=is_item and name not in unkept))
     ]
 
@@ -298,7 +298,6 @@ def _map_of(store: Checkpointer, run: Run, step: Step, workflow: Workflow) -> Ma
 
 _UNKNOWN = object()
 _AS_IT_WAS = "let it be a node, or a nested graph, as it was"
-_LOST = Undecodable("not stored")
 _IS_DROPPED = DROPPED[1:]  # why a value is not there
 _TRIED = (StepStatus.FAILED, StepStatus.STOPPED)  # what runs again after these has a superstep of its own
 _BADLY = {WorkflowStatus.FAILED: RunStatus.FAILED, WorkflowStatus.STOPPED: RunStatus.STOPPED}
@@ -322,7 +321,7 @@ def take_up(  # noqa: PLR0915 - where a run stands, put together in one place
         _read_whole(stored, store, run.admission.graph)
     stored.unseen = () if stored.is_same_code else unseen_nodes(run.admission.graph, stored)
     before = stored.recorded()
-    stored.inputs |= news
+    stored.take(news)
     stored.records = grown(stored, run.admission.graph)
     replay = Replay(run.admission, stored)
     replay.run(stored.turns)
@@ -833,6 +832,8 @@ def _restore_values(
     for name, record in replay.sources.items():
         if record is None:
             value = stored.inputs[name][1] if name in stored.inputs else _UNKNOWN
+            if name in run.values and stored.is_hidden(name, run.values[name]):
+                value = run.values[name]  # the call gives it, and the store has something in its place
         elif record is EARLIER and name in needed:
             value = before.get(name, state).get(name, _UNKNOWN)
         elif record is not EARLIER and name in needed:
@@ -854,12 +855,26 @@ def _restore_values(
     wanted += [(step, name) for step in takers for name in _names_taken(step)]
     remaking = _Remaking(run, stored, replay, lost, store)
     run.resumed.remade = remaking.steps(wanted)
+    run.resumed.redacted = _left_by_redaction(run, stored, replay, (*takers, *run.resumed.remade))
     run.resumed.kept = {step.index: remaking.kept(step, store) for step in run.resumed.remade}
     results = {*run.admission.returns} if run.parent is None else set()
     run.resumed.unreadable = {
         name: each.found for name, each in lost.items() if each.found and name in results
     }
     run.resumed.lost = {found.record.node_name: found.reason for found in lost.values() if found.record}
+
+
+def _left_by_redaction(run: Run, stored: Stored, replay: Replay, takers: Iterable[Step]) -> list[str]:
+    """Return the inputs of which steps take what a redaction has left: the call does not give them."""
+    taken = {name for step in takers for name in step.node.inputs} if stored.redacted else ()
+    return [
+        name
+        for name in stored.redacted
+        if name in taken
+        and name in run.values
+        and replay.sources.get(name, EARLIER) is None
+        and not stored.is_hidden(name, run.values[name])
+    ]
 
 
 def _before_withheld(

@@ -12,7 +12,7 @@ from typing import Any
 from hypergraph.answers import converted
 from hypergraph.display import closest, did_you_mean, finding
 from hypergraph.engine.plan import Plan, Step, answer_names, graph_inside, lifts_answers, plan_of
-from hypergraph.exceptions import GraphConfigError, MissingInputError, warn_caller
+from hypergraph.exceptions import GraphConfigError, MissingInputError, ValueUnreadableError, warn_caller
 from hypergraph.graph.graph import Graph
 from hypergraph.graph.inputs import (
     InputSpec,
@@ -32,6 +32,7 @@ from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.interrupt import InterruptNode
 from hypergraph.nodes.names import got
 from hypergraph.scheduling import Ambiguity, Layout, Part, bits
+from hypergraph.values.undecodable import Undecodable
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,36 @@ def _unused(wiring: Wiring, layout: Layout, given: Collection[str]) -> tuple[str
         if maker is not None and not chosen and any(loop.gated for loop in loops):
             return name, maker
     return None
+
+
+_SCALARS = frozenset((int, float, bool, str, bytes, type(None)))
+
+
+def refuse_undecodable(given: Mapping[str, Any], *, inside_only: bool = False) -> None:
+    """Raise ValueUnreadableError for an Undecodable among the inputs of a call, or in one of its containers.
+
+    With `inside_only`, one that is given itself is let through: a resume gives back what it has read.
+    """
+    for name, value in given.items():
+        if type(value) in _SCALARS:
+            continue
+        found = value if isinstance(value, Undecodable) and not inside_only else _first_undecodable(value)
+        if found is not None:
+            there = "is" if found is value else "holds"
+            raise ValueUnreadableError(
+                f"The value that is given for {name!r} {there} an Undecodable, in place of a stored value "
+                f"that cannot be read: {found.reason.rstrip('.')}.\nNothing ran. How to fix: pass the value "
+                "itself, or leave it out.",
+                name=name,
+            )
+
+
+def _first_undecodable(value: Any) -> Undecodable | None:
+    """Return an Undecodable that is a member of a list, tuple, set or dict."""
+    members = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, (dict, list, tuple, set, frozenset)) or Undecodable not in map(type, members):
+        return None
+    return next(member for member in members if type(member) is Undecodable)
 
 
 POLICIES = ("warn", "ignore", "error")

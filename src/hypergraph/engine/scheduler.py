@@ -12,8 +12,7 @@ from hypergraph.engine.plan import ABSENT, Step, is_immutable
 from hypergraph.nodes.gate import END
 from hypergraph.scheduling import Layout, Standing
 
-_CLOCKS = (datetime, time)
-_TIMELESS = frozenset({int, float, bool, str, bytes, type(None)})
+CLOCKS = (datetime, time)
 TRUTH = ("bool", "bool_")  # numpy calls its truth value bool_ or, since version 2, bool
 
 
@@ -29,30 +28,20 @@ def differs(old: Any, new: Any) -> bool:
         unequal = old != new
         if type(unequal).__name__ not in TRUTH or unequal:
             return True
-        return isinstance(new, _CLOCKS) and is_other_moment(old, new)
+        return isinstance(new, CLOCKS) and isinstance(old, CLOCKS) and is_other_moment(old, new)
     except Exception:  # an __eq__ of the user's own may do anything
         return True
 
 
-def is_other_moment(old: Any, new: Any) -> bool:
-    """Say whether two equal times are different moments, or two equal lists, tuples or dicts have such times.
+def is_other_moment(old: datetime | time, new: datetime | time) -> bool:
+    """Say whether two equal times are different moments.
 
     Where clocks are put back, an hour comes twice, and Python compares the two by what the clock shows.
     """
-    if isinstance(old, _CLOCKS) and isinstance(new, _CLOCKS):
-        if old.tzinfo is not new.tzinfo:  # Python has compared the moments
-            return False
-        offsets = old.utcoffset(), new.utcoffset()
-        return old.fold != new.fold if None in offsets else offsets[0] != offsets[1]
-    if isinstance(old, dict) and isinstance(new, dict):
-        if _TIMELESS.issuperset(map(type, old.values())):  # of large data the types say it quickly
-            return False
-        return any(is_other_moment(value, new[key]) for key, value in old.items() if key in new)
-    if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):
-        if _TIMELESS.issuperset(map(type, old)):
-            return False
-        return any(is_other_moment(*pair) for pair in zip(old, new, strict=False) if pair[0] is not pair[1])
-    return False
+    if old.tzinfo is not new.tzinfo:  # Python has compared the moments
+        return False
+    offsets = old.utcoffset(), new.utcoffset()
+    return old.fold != new.fold if None in offsets else offsets[0] != offsets[1]
 
 
 @dataclass

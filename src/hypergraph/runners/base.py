@@ -21,6 +21,7 @@ from hypergraph.engine.admission import (
     admit,
     admit_nothing,
     check_answers,
+    refuse_undecodable,
     split_answers,
     transactional_node,
 )
@@ -40,6 +41,7 @@ from hypergraph.exceptions import (
     annotate,
     attach_evidence,
     reraise,
+    warn_caller,
 )
 from hypergraph.graph.formerly import has_former_names, recorded_as
 from hypergraph.graph.graph import Graph
@@ -56,6 +58,7 @@ from hypergraph.runners.options import (
 )
 from hypergraph.runs.build import map_result_of, result_of
 from hypergraph.runs.results import MapResult, RunResult
+from hypergraph.values.undecodable import OPEN_OTHERWISE, Undecodable, may_exist
 
 if TYPE_CHECKING:
     from hypergraph.checkpointers.base import Checkpointer
@@ -370,6 +373,8 @@ class BaseRunner(ABC):
         recorder = self._recorder(graph, options)
         if recorder is not None:
             given = recorder.inputs_for(graph, options.workflow_id, given)
+        if may_exist():
+            refuse_undecodable(given, inside_only=recorder is not None and recorder.has_history)
         return graph, options, given, recorder
 
     def _as_recorded(
@@ -412,6 +417,8 @@ class BaseRunner(ABC):
             return None
         if admission.answers:
             check_answers(graph, given)
+        if may_exist():
+            refuse_undecodable(given)
         context = CallContext(kernel, self._cache, self._logger, self._max_iterations)
         run = context.root = Run(context, admission, given)
         return run
@@ -446,6 +453,11 @@ class BaseRunner(ABC):
                 raise
             admission, refusal = admit_nothing(graph), error  # F11: every item reports it
         recorder = self._recorder(graph, options)
+        if may_exist():
+            is_new = recorder is None  # else a stored item may be given back as it was read
+            refuse_undecodable({n: v for n, v in given.items() if n not in names}, inside_only=not is_new)
+            for item in items:
+                refuse_undecodable({name: item[name] for name in names}, inside_only=not is_new)
         context = self._context(self._kernel(graph, options), options, observer, recorder)
         map_run = context.root = MapRun(
             context,
@@ -539,6 +551,8 @@ class BaseRunner(ABC):
         return result
 
     def _conclude_map(self, map_run: MapRun, error_handling: str) -> MapResult:
+        if may_exist():
+            _tell_unreadable(map_run)
         result = map_result_of(map_run)
         if map_run.context.budget is not None:
             map_run.context.check_budget()
@@ -556,6 +570,35 @@ class BaseRunner(ABC):
         for index, error in lacking.items():  # with "continue" every item has a result
             result[index].status, result[index].error = RunStatus.FAILED, error
         return result
+
+
+def _tell_unreadable(map_run: MapRun) -> None:
+    """Warn once of items whose results cannot be read: their results have an Undecodable in place of each."""
+    found: dict[int, dict[str, Undecodable]] = {}
+    for index, run in enumerate(map_run.runs):
+        if run is None or run.resumed is None or run.status is not RunStatus.COMPLETED:
+            continue
+        run.values |= {n: why for n, why in run.resumed.unreadable.items() if n not in run.values}
+        results = {name: run.values.get(name) for name in run.admission.returns}
+        unread = {name: value for name, value in results.items() if isinstance(value, Undecodable)}
+        if unread:
+            found[index] = unread
+    if not found:
+        return
+    index, unread = next(iter(found.items()))
+    name, value = next(iter(unread.items()))
+    place = f"{map_run.workflow_id}/item-{map_run.number_of(index)}"
+    if value.is_foreign:
+        remedy = OPEN_OTHERWISE
+    elif value.classes:
+        remedy = "make the class known"
+    else:
+        remedy = f"delete these items, as with hypergraph rm {place}, and map again: that runs them again"
+    warn_caller(
+        f"Results of {len(found)} of {len(map_run.items)} items of {map_run.workflow_id!r} cannot be read, "
+        f"and an Undecodable is in their place: {name!r} of {place!r}: {value.reason.rstrip('.')}.\n"
+        f"How to fix: {remedy}."
+    )
 
 
 def _renamed(given: Any, rename: Callable[[str], str]) -> Any:

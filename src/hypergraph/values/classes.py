@@ -322,13 +322,16 @@ def hints_of(cls: type[Any]) -> dict[str, Any]:
         return {}
 
 
-def fields_of(annotations: Iterable[Any], *, versions: bool = False) -> dict[str, dict[str, str]]:
+def fields_of(
+    annotations: Iterable[Any], *, versions: bool = False, defaults: bool = False
+) -> dict[str, dict[str, str]]:
     """Return the fields and their types of the classes in annotations, and of the classes of their fields.
 
     Inherited fields are among them, the keys of TypedDicts, the members of an Enum with their values, and
     what a NewType stands for. Classes have their names without the module: that of a script differs between
     processes. Of classes with one name, the fields are joined. With `versions`, the version of a class is
-    under "", if it was registered with one, and what a TypedDict requires under "{}".
+    under "", if it was registered with one, and what a TypedDict requires under "{}". With `defaults`, the
+    default of a field follows its type, where it is plain data.
     """
     waiting = [cls for annotation in annotations for cls in classes_in(annotation, dicts=True)]
     found: dict[type[Any], dict[str, str]] = {}
@@ -346,6 +349,10 @@ def fields_of(annotations: Iterable[Any], *, versions: bool = False) -> dict[str
                 for base in reversed(cls.__mro__):
                     written |= inspect.get_annotations(base)
                 found[cls] = {name: hint_text(hints.get(name, hint)) for name, hint in written.items()}
+            if defaults:
+                for name in found[cls].keys() & (default_of := _defaults_of(cls)).keys():
+                    text = _default_text(default_of[name])
+                    found[cls][name] += f" = {text}" if text else ""
             if versions and version_of(cls) > 1:
                 found[cls][""] = str(version_of(cls))
             if versions and typing.is_typeddict(cls):  # with the same fields, a class is another type
@@ -380,6 +387,31 @@ def _fields_as_text(cls: type[Any]) -> str:
 
 
 _fields_text = cast(Callable[[type[Any]], str], functools.lru_cache(maxsize=1024)(_fields_as_text))
+
+
+def _defaults_of(cls: Any) -> Mapping[str, Any]:
+    """Return the defaults of the fields of a class, those that a function makes left out."""
+    if hasattr(cls, "__struct_defaults__"):
+        values = cls.__struct_defaults__
+        return dict(
+            zip(cls.__struct_fields__[len(cls.__struct_fields__) - len(values) :], values, strict=True)
+        )
+    if hasattr(cls, "model_fields"):
+        return {name: field.default for name, field in cls.model_fields.items()}
+    if dataclasses.is_dataclass(cls):
+        return {field.name: field.default for field in dataclasses.fields(cls)}
+    found: Mapping[str, Any] = getattr(cls, "_field_defaults", {})
+    return found
+
+
+def _default_text(value: Any) -> str:
+    """Return a default as a text, empty if it is not plain data and may differ between processes."""
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__qualname__}.{value.name}"
+    if type(value) is tuple:
+        parts = list(map(_default_text, value))
+        return f"({', '.join(parts)})" if all(parts) else ""
+    return _value_text(value)
 
 
 def _value_text(value: Any) -> str:

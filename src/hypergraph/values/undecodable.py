@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from zlib import crc32
 
 from hypergraph.display import preview
@@ -83,6 +83,7 @@ class Undecodable:
         *("_checksum", "_form", "_is_same", "classes", "data", "is_foreign", "is_unstorable", "of"),
         *("reason", "rows"),
     )
+    _exist: ClassVar[bool] = False
 
     def __init__(self, reason: str, data: Any = None, of: str | None = None) -> None:
         self.reason = reason  # the cause and its remedy
@@ -96,6 +97,7 @@ class Undecodable:
         self._form: tuple[bytes, Serializer] | None = None
         self._is_same: Callable[[Any], bool | None] | None = None
         self._checksum = 0  # of a value that was not stored, if it has one
+        Undecodable._exist = True
 
     def stored_as(self, raw: bytes, serializer: Serializer) -> Undecodable:
         """Keep the stored bytes, for a comparison with another value."""
@@ -115,6 +117,12 @@ class Undecodable:
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """Return all but what compares it: that belongs to the store, which is not copied along."""
         return None, {name: getattr(self, name) for name in self.__slots__} | {"_is_same": None}
+
+    def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
+        """Take up one that another process has made."""
+        for name, value in state[1].items():
+            setattr(self, name, value)
+        Undecodable._exist = True
 
     @property
     def raw(self) -> bytes | None:
@@ -153,6 +161,11 @@ class Undecodable:
     def __repr__(self) -> str:
         known = "" if self.data is None else f", {preview(self.data, _LEVELS, _readable)}"
         return f"Undecodable({self.reason!r}{known})"
+
+
+def may_exist() -> bool:
+    """Say whether this process has met an Undecodable: else no input need be searched for one."""
+    return Undecodable._exist
 
 
 class _Sum:
