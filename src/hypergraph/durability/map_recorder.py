@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -241,7 +241,7 @@ class MapRecorder:
                 refuse_other_graph(map_run.admission.graph, stored, self.options)
         if self.options.key is not None and parent is None:
             map_run.numbers = self._numbers(map_run, items)
-        failed: list[Workflow] = []
+        recorded, failed = items, list[Workflow]()
         if self.options.restart == "item" and (parent is None) is (self.options.map_over != ()):
             failed = self._failed(map_run, items)
             left = {item.id for item in failed}
@@ -251,6 +251,7 @@ class MapRecorder:
             unlike = self._refuse_changes(map_run, items)
         if parent is None:
             self._refuse_replaced(map_run, stored, unlike)
+            self._refuse_left_out(map_run, recorded, items)
         self.tell_missing(map_run, items)
         return items, failed
 
@@ -453,6 +454,25 @@ class MapRecorder:
                     workflow_id=item.id,
                 )
         return incomplete
+
+    def _refuse_left_out(
+        self, map_run: MapRun, recorded: Sequence[Workflow], items: Sequence[Workflow]
+    ) -> None:
+        """Refuse a call that leaves out an input of recorded items if other items begin.
+
+        These would take its default, or what nodes make. Raises WorkflowError before anything is written.
+        """
+        admission = map_run.admission
+        begun, numbers = {item.item for item in items}, [*map(map_run.number_of, range(len(map_run.items)))]
+        if map_run.refusal is None and not begun.issuperset(numbers):
+            known = admission.given.union(admission.base, map_run.map_over)
+            wanted = [item for item in recorded if item.item in {*numbers}]
+            refuse_left_out(
+                self.store,
+                map_run.workflow_id or "",
+                wanted or sorted(recorded, key=lambda item: item.item or 0)[-1:],
+                lambda name: name not in known and bool(admission.layout.reached_from([name])),
+            )
 
     def _refuse_replaced(self, map_run: MapRun, stored: Workflow | None, items: Sequence[Workflow]) -> None:
         """Refuse another value of what was not stored, where a completed item would return its old result.
@@ -675,6 +695,33 @@ class MapRecorder:
                     f"what key=... is computed from. {_BY_POSITION}",
                     workflow_id=map_run.workflow_id,
                 )
+
+
+def refuse_left_out(
+    store: Checkpointer, workflow_id: str, items: Sequence[Workflow], is_left_out: Callable[[str], bool]
+) -> None:
+    """Raise WorkflowError if recorded items of a map were given an input that is left out now.
+
+    What single items were given later is theirs, as a correction is; what all of them have is the map's.
+    """
+    having: dict[str, list[Workflow]] = {}
+    for item in items:
+        for payload in store.backend.read_inputs(item.id):
+            if is_left_out(payload.name):
+                having.setdefault(payload.name, []).append(item)
+    left_out = []
+    for name, holders in having.items():
+        first = (item for item in holders if name in store.backend.read_turns(item.id)[0].names)
+        if len(holders) == len(items) or next(first, None) is not None:
+            left_out.append(name)
+    if left_out:
+        names = ", ".join(map(repr, sorted(left_out)))
+        raise WorkflowError(
+            f"Workflow {workflow_id!r}: recorded items were given {names}, and this call leaves that out. "
+            "Items that begin now would run without it, beside results that were made with it. Pass it "
+            "again, or use another workflow_id.",
+            workflow_id=workflow_id,
+        )
 
 
 def refuse_restart(graph: Graph) -> None:
