@@ -246,11 +246,11 @@ class MapRecorder:
             failed = self._failed(map_run, items)
             left = {item.id for item in failed}
             items = [item for item in items if item.id not in left]
-        unlike: Sequence[Workflow] = items  # those that may have begun with what could not be stored
+        is_incomplete = True  # items may have begun with what could not be stored
         if self.options.key is None or parent is not None:
-            unlike = self._refuse_changes(map_run, items)
+            is_incomplete = self._refuse_changes(map_run, items)
         if parent is None:
-            self._refuse_replaced(map_run, stored, unlike)
+            self._refuse_replaced(map_run, stored, items if is_incomplete else ())
             self._refuse_left_out(map_run, recorded, items)
         self.tell_missing(map_run, items)
         return items, failed
@@ -425,12 +425,12 @@ class MapRecorder:
         keys = self.keys.get(run.map_run)
         return keys[run.item_index or 0] if keys is not None else None
 
-    def _refuse_changes(self, map_run: MapRun, items: Sequence[Workflow]) -> list[Workflow]:
-        """Return the items of whose inputs some could not be stored.
+    def _refuse_changes(self, map_run: MapRun, items: Sequence[Workflow]) -> bool:
+        """Say whether there are items of whose inputs some could not be stored.
 
         Raises ItemChangedError for one that was recorded with other values; nothing is written yet.
         """
-        incomplete = []
+        is_incomplete = False
         for item in items:
             if item.item is None or item.item >= len(map_run.items):
                 continue
@@ -438,7 +438,7 @@ class MapRecorder:
             given = {name: value for name, value in map_run.items[item.item].items() if name in known}
             stored = inputs_in(self.store, item, given)
             if any(isinstance(value, Undecodable) for _, value in stored.inputs.values()):
-                incomplete.append(item)
+                is_incomplete = True
             changed = stored.news(given)
             self._refuse_unknown(map_run, item, stored, given)
             if map_run.parent is not None:  # an item that was corrected by itself keeps its inputs, too
@@ -453,7 +453,7 @@ class MapRecorder:
                     f"{', '.join(map(repr, changed))}. {_remedy(map_run, item)}",
                     workflow_id=item.id,
                 )
-        return incomplete
+        return is_incomplete
 
     def _refuse_left_out(
         self, map_run: MapRun, recorded: Sequence[Workflow], items: Sequence[Workflow]
@@ -477,21 +477,27 @@ class MapRecorder:
     def _refuse_replaced(self, map_run: MapRun, stored: Workflow | None, items: Sequence[Workflow]) -> None:
         """Refuse another value of what was not stored, where a completed item would return its old result.
 
-        A run has the same rule. It goes by the item for what is mapped, by the map for what all items take.
-        What is not complete takes the value, with one warning. Raises ItemChangedError before anything is
-        written.
+        A run has the same rule. It goes by the item for what is mapped, by the map for what all items take:
+        items may have completed with several values of that, so each of these is accepted. What is not
+        complete takes the value, with one warning. Raises ItemChangedError before anything is written.
         """
         indices = {map_run.number_of(index): index for index in range(len(map_run.items))}
         is_complete = stored is not None and stored.status is WorkflowStatus.COMPLETED
-        taken: dict[str, list[str]] = {}  # by the number of the item
+        unlike: dict[int, list[str]] = {}  # by the number of the item
+        known: set[str] = set()  # what at least one item has run with
         for item in items:
-            if item.item not in indices:
+            if item.item is None or item.item not in indices:
                 continue
             given = map_run.items[indices[item.item]]
             given = {name: value for name, value in given.items() if name in map_run.admission.given}
-            names = unlike_unstored(inputs_in(self.store, item, given).inputs, given)
+            inputs = inputs_in(self.store, item, given).inputs
+            unlike[item.item] = unlike_unstored(inputs, given)
+            known.update(name for name in given.keys() & inputs.keys() if name not in unlike[item.item])
+        taken: dict[str, list[str]] = {}
+        for item in items:
+            names = unlike.get(-1 if item.item is None else item.item, [])
             mapped = [name for name in names if name in map_run.map_over]
-            refused = names if is_complete else mapped
+            refused = mapped or [name for name in names if is_complete and name not in known]
             if refused and item.status is WorkflowStatus.COMPLETED:
                 remedy = (
                     f"run the item by itself: run(graph, ..., workflow_id={item.id!r}, new_turn=True)"
