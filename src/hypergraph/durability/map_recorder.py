@@ -242,10 +242,11 @@ class MapRecorder:
         if self.options.key is not None and parent is None:
             map_run.numbers = self._numbers(map_run, items)
         recorded, failed = items, list[Workflow]()
-        if self.options.restart == "item" and (parent is None) is (self.options.map_over != ()):
+        if self.options.restart == "item":
             failed = self._failed(map_run, items)
             left = {item.id for item in failed}
             items = [item for item in items if item.id not in left]
+            self._refuse_inside(map_run, items)
         is_incomplete = True  # items may have begun with what could not be stored
         if self.options.key is None or parent is not None:
             is_incomplete = self._refuse_changes(map_run, items)
@@ -281,6 +282,18 @@ class MapRecorder:
             refuse_restart(map_run.admission.graph)
         refuse_restart_of(self.store, map_run.admission.graph, failed)
         return failed
+
+    def _refuse_inside(self, map_run: MapRun, items: Sequence[Workflow]) -> None:
+        """Refuse a restart of what has failed inside of items of the outermost map: nothing is written yet.
+
+        Raises ValueError.
+        """
+        graph = map_run.admission.graph
+        if map_run.parent is None and any(node.nested_graph is not None for node in graph.iter_nodes()):
+            numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
+            for item in items:
+                if item.item in numbers:
+                    refuse_restart_inside(self.store, graph, item)
 
     def _changes(self, map_run: MapRun, items: Sequence[Workflow]) -> dict[int, Changes]:
         """Return what has changed in the code of items that are mapped now; inside of a run that is known."""

@@ -650,6 +650,8 @@ class WorkflowRecorder:
             if stored is not None and continues(run):
                 known = {name: value for name, (_, value) in stored.inputs.items() if name in run.values}
                 run.values.update((n, v) for n, v in known.items() if not isinstance(v, Undecodable))
+            if stored is not None and self._restarts and run.parent is None:
+                self._tell_not_restarted(run, stored.workflow.id)
             return stored
         stored = self.seen if self.has_seen else self._stored(run)
         if stored is not None:
@@ -876,8 +878,8 @@ class WorkflowRecorder:
 
     @property
     def _restarts(self) -> bool:
-        """Whether the call asks that failed items of maps inside of its run begin again."""
-        return self.options.restart is not None and self.options.map_over == ()
+        """Whether the call asks that failed items of maps inside of its runs begin again."""
+        return self.options.restart is not None
 
     def _again(self, run: Run, stored: Stored, changes: Changes) -> Changes | None:
         """Return what runs again: changed code, if the caller says so, and graphs in which something ran."""
