@@ -61,6 +61,7 @@ from hypergraph.durability.history import (
 from hypergraph.durability.once_only import (
     once_only,
     refuse_restart_of,
+    why_not_anew,
 )
 from hypergraph.durability.resume import (
     refuse_unreadable,
@@ -249,7 +250,11 @@ class MapRecorder:
             self._refuse_inside(map_run, items)
         is_incomplete = True  # items may have begun with what could not be stored
         if self.options.key is None or parent is not None:
-            is_incomplete = self._refuse_changes(map_run, items)
+            found = self._refuse_changes(map_run, items)
+            if found is None:
+                self._begin_anew(map_run, items)
+                return [], [*failed, *items]
+            is_incomplete = found
         if parent is None:
             self._refuse_replaced(map_run, stored, items if is_incomplete else ())
             self._refuse_left_out(map_run, recorded, items)
@@ -282,6 +287,25 @@ class MapRecorder:
             refuse_restart(map_run.admission.graph)
         refuse_restart_of(self.store, map_run.admission.graph, failed)
         return failed
+
+    def _begin_anew(self, map_run: MapRun, items: Sequence[Workflow]) -> None:
+        """Have all items of a nested map begin anew: nodes of today have made another list for it.
+
+        The caller cannot give the list that it began with. Raises ItemChangedError if an item must not run
+        again; nothing is written yet.
+        """
+        why = why_not_anew(self.store, map_run.admission.graph, items)
+        if why is not None:
+            raise ItemChangedError(
+                f"Node {map_run.step_name!r} takes another list than {map_run.workflow_id!r} began with, and "
+                f"its items cannot begin anew: {why}. Run it with the code that it began with, or use "
+                "another workflow_id.",
+                workflow_id=map_run.workflow_id,
+            )
+        warn_caller(
+            f"Node {map_run.step_name!r} takes another list than {map_run.workflow_id!r} began with: all its "
+            f"items begin anew, in place of {plural(len(items), 'recorded item')}."
+        )
 
     def _refuse_inside(self, map_run: MapRun, items: Sequence[Workflow]) -> None:
         """Refuse a restart of what has failed inside of items of the outermost map: nothing is written yet.
@@ -438,12 +462,14 @@ class MapRecorder:
         keys = self.keys.get(run.map_run)
         return keys[run.item_index or 0] if keys is not None else None
 
-    def _refuse_changes(self, map_run: MapRun, items: Sequence[Workflow]) -> bool:
+    def _refuse_changes(self, map_run: MapRun, items: Sequence[Workflow]) -> bool | None:
         """Say whether there are items of whose inputs some could not be stored.
+
+        None says that a nested map is given another list than it began with.
 
         Raises ItemChangedError for one that was recorded with other values; nothing is written yet.
         """
-        is_incomplete = False
+        is_incomplete, keeping = False, dict[int, dict[str, Any]]()
         for item in items:
             if item.item is None or item.item >= len(map_run.items):
                 continue
@@ -458,14 +484,18 @@ class MapRecorder:
                 shared = changed.keys() - set(map_run.map_over) if continues(map_run) else set()
                 kept = {n: stored.inputs[n][1] for n in changed if stored.given.get(n, 0) > 1 or n in shared}
                 kept = {name: value for name, value in kept.items() if not isinstance(value, Undecodable)}
-                map_run.items[item.item] |= kept
                 changed = {name: version for name, version in changed.items() if name not in kept}
+                keeping[item.item] = kept
             if changed and stored.inputs:
+                if map_run.parent is not None:
+                    return None
                 raise ItemChangedError(
                     f"Item {item.item} of {map_run.workflow_id!r} was recorded with other values of "
                     f"{', '.join(map(repr, changed))}. {_remedy(map_run, item)}",
                     workflow_id=item.id,
                 )
+        for number, kept in keeping.items():
+            map_run.items[number] |= kept
         return is_incomplete
 
     def _refuse_left_out(
