@@ -487,7 +487,7 @@ class MapRecorder:
                 changed = {name: version for name, version in changed.items() if name not in kept}
                 keeping[item.item] = kept
             if changed and stored.inputs:
-                if map_run.parent is not None:
+                if map_run.parent is not None and not _is_bound(map_run.parent, map_run.step_name):
                     return None
                 raise ItemChangedError(
                     f"Item {item.item} of {map_run.workflow_id!r} was recorded with other values of "
@@ -811,6 +811,14 @@ def _refuse_to_repeat(node: HyperNode) -> None:
             f"Node {node.name!r} must not be repeated, and restart='item' runs failed items from their first "
             "node. Leave out restart to continue them at the node that failed."
         )
+
+
+def _is_bound(parent: Run, name: str) -> bool:
+    """Say whether a node maps over nothing but lists that are bound: whoever binds them can bind the same."""
+    admission, config = parent.admission, parent.step_of(name).node.map_config
+    names = () if config is None else config[0]
+    made = admission.given.union(admission.graph.wiring.producers)
+    return all(each in admission.base and each not in made for each in names)
 
 
 def _refuse_run(stored: Workflow) -> None:
