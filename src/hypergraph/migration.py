@@ -26,9 +26,9 @@ from hypergraph.durability.code_changes import (
     with_version,
 )
 from hypergraph.durability.code_hashes import node_hashes
-from hypergraph.durability.history import stored_in
+from hypergraph.durability.history import Stored, stored_in
 from hypergraph.durability.moved_outputs import refuse_moved_outputs
-from hypergraph.durability.once_only import open_effects_in, refuse_repetition
+from hypergraph.durability.once_only import open_effects_in, refuse_repetition, why_not_anew
 from hypergraph.durability.recorder import names_of_today
 from hypergraph.durability.resume import refuse_defaults, refuse_other_takes, refuse_remaking_inside, take_up
 from hypergraph.engine.admission import admit
@@ -45,6 +45,8 @@ from hypergraph.exceptions import (
 )
 from hypergraph.graph.formerly import Renaming, recorded_as
 from hypergraph.graph.graph import Graph
+from hypergraph.nodes.base import HyperNode
+from hypergraph.nodes.graph_node import GraphNode
 from hypergraph.nodes.names import got
 from hypergraph.testing.replaying import Walk, given_names
 from hypergraph.values.classes import noticing_upgrades
@@ -437,10 +439,34 @@ class _Move:
             if node is None or node.nested_graph is None:
                 continue
             if child.status in _UNFINISHED:
+                self._refuse_list(graph, node, stored, child)
                 self._restore(graph_inside(graph, node), child, is_inside=True)
             elif child.item is not None and child.node_name not in stored.finished:
                 self._read(graph_inside(graph, node), child)
         return tuple(step.name for step in past.remade)
+
+    def _refuse_list(self, graph: Graph, node: HyperNode, stored: Stored, child: Workflow) -> None:
+        """Refuse a map that may take another list than it began with, if its items cannot begin anew."""
+        if not isinstance(node, GraphNode) or node.map_config is None or self.accept:
+            return
+        names, mode, _ = node.map_config
+        recorded = {each["name"]: each for each in (stored.workflow.graph or {}).get("nodes", ())}
+        what, done = None, stored.finished
+        for name in names:
+            makers = graph.wiring.feeders(node.name, name)
+            is_there = name in stored.inputs or not done.isdisjoint(makers)
+            anew = [n for n in makers if n not in done and not (is_there and n in recorded)]
+            what = f"node {anew[0]!r} makes the list of {node.name!r} anew" if anew else what
+        if recorded.get(node.name, {}).get("map_mode", mode) != mode:
+            what = f"the items of {node.name!r} are others with map_mode {mode!r}"
+        items = self.store.backend.children(child.id)
+        why = None if what is None else why_not_anew(self.store, graph_inside(graph, node), items)
+        if why is not None:
+            raise _Refusal(
+                f"{what}, and its items cannot begin anew if that is another one: {why}. "
+                "Finish it with the code that it began with (accept moves it nevertheless)",
+                node.name,
+            )
 
     def _read(self, graph: Graph, item: Workflow) -> None:
         """Read the results of an item, for the list of all, as a resume does. Raises what that raises."""

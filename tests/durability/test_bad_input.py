@@ -634,6 +634,34 @@ def test_an_unfinished_run_takes_another_value_with_a_warning() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The value of 'ledger' cannot be stored")
+def test_a_run_is_compared_with_the_value_that_it_took_last(durable: On) -> None:
+    graph = adding([1])
+    durable.run(graph, ledger=Ledger(1, 2), workflow_id="w", error_handling="continue")
+    with pytest.warns(UserWarning, match="another value than the run began with"):
+        durable.run(graph, ledger=Ledger(7), workflow_id="w")
+    assert durable.run(graph, ledger=Ledger(7), workflow_id="w")["report"] == "3 of 1"  # it begins no turn
+    with pytest.raises(WorkflowError, match="another value than the workflow has completed with"):
+        durable.run(graph, ledger=Ledger(1, 2), workflow_id="w")
+    assert durable.run(graph, ledger=Ledger(1, 2), workflow_id="w", new_turn=True)["report"] == "3 of 2"
+
+
+@pytest.mark.filterwarnings("ignore:The value of 'ledger' cannot be stored")
+def test_a_value_that_can_be_stored_takes_the_place_of_one_that_could_not(durable: On) -> None:
+    @node(output_name="total")
+    def add(ledger: Any) -> int:
+        if failures:
+            raise RuntimeError(failures.pop())
+        return sum(ledger if isinstance(ledger, list) else ledger.amounts)
+
+    failures, graph = [1], Graph([add], name="adding")
+    durable.run(graph, ledger=Ledger(1, 2), workflow_id="w", error_handling="continue")
+    with pytest.warns(UserWarning, match="another value than the run began with"):
+        durable.run(graph, ledger=[7], workflow_id="w")
+    for given in ({}, {"ledger": [7]}, {"ledger": [8]}):
+        assert durable.run(graph, given, workflow_id="w")["total"] == given.get("ledger", [7])[0]
+
+
+@pytest.mark.filterwarnings("ignore:The value of 'ledger' cannot be stored")
 def test_what_cannot_be_compared_counts_as_unchanged() -> None:
     runner, graph = SyncRunner(checkpointer=MemoryCheckpointer()), adding([])
     locks = [Ledger(), Ledger()]
@@ -725,3 +753,7 @@ def test_what_all_items_take_and_is_not_stored_is_compared_too(durable: On, key:
         ItemChangedError, match=r"another value than .* bind it to the graph if it is the same"
     ):
         total(6)
+    with pytest.warns(UserWarning, match=r"'rate' could not be stored, .* than 1 item began with \(0\)"):
+        assert total(1) == [5, 1]
+    with pytest.warns(UserWarning, match=r"'rate' could not be stored, .* than 1 item began with \(1\)"):
+        assert total(5) == [5, 1]

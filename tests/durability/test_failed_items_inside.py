@@ -381,3 +381,96 @@ def test_a_rerun_that_an_item_refuses_is_not_recommended(durable: On) -> None:
         durable.run(second, workflow_id="w")
     with pytest.warns(UserWarning, match="A rerun is not possible: in 'm/item-0' node 'send' has completed"):
         durable.map(changed, n=[2, 6], map_over="n", workflow_id="m")
+
+
+# -- the items of a map ----------------------------------------------------------------------------------
+
+
+def map_shops(durable: On, shop: Shop, **options: Any) -> Any:
+    return durable.map(
+        shop.graph,
+        {"n": [[2, 4], [6, 8]]},
+        map_over="n",
+        workflow_id="m",
+        error_handling="continue",
+        **options,
+    )
+
+
+@pytest.mark.parametrize("key", [None, lambda given: given["n"][0]])
+@pytest.mark.parametrize(
+    ("restart", "called"), [("node", ["halve 8", "add"]), ("item", ["look 8", "halve 8", "add"])]
+)
+def test_a_map_restarts_what_failed_inside_of_its_items(
+    either: On, store: Checkpointer, restart: Any, called: list[str], key: Any
+) -> None:
+    shop = Shop({8})
+    assert map_shops(either, shop, key=key)["total"] == [3, 3]
+    shop.called()
+    shop.bad.clear()
+    assert map_shops(either, shop, key=key)["total"] == [3, 3]  # what has completed stays without it
+    assert shop.called() == []
+    result = map_shops(either, shop, restart=restart, key=key)
+    assert (result["total"], shop.called()) == ([3, 7], called)
+    assert store.workflow("m").status is WorkflowStatus.COMPLETED
+    assert store.backend.count_failed(["m"]).get("m", 0) == 0
+    assert map_shops(either, shop, restart=restart, key=key)["total"] == [3, 7]
+    assert shop.called() == []
+
+
+def test_items_of_a_map_that_fail_inside_of_it_again_stay_as_they_were(durable: On) -> None:
+    shop = Shop({8})
+    map_shops(durable, shop)
+    shop.called()
+    assert map_shops(durable, shop, restart="node")["total"] == [3, 3]
+    assert shop.called() == ["halve 8", "add"]
+
+
+@pytest.mark.parametrize("restart", ["node", "item"])
+def test_a_map_refuses_a_restart_inside_before_anything_runs(
+    either: On, store: Checkpointer, restart: Any
+) -> None:
+    def once(n: int) -> int:
+        called.append(n)
+        if n == 8:
+            raise ValueError("bad")
+        return n
+
+    called: list[int] = []
+    inner = Graph([FunctionNode(once, output_name="half", repeatable=False)], name="one")
+    each = inner.as_node(name="each").map_over("n", error_handling="continue")
+    graph = Graph([each], name="shop")
+    options: Any = {"map_over": "n", "workflow_id": "m", "error_handling": "continue"}
+    either.map(graph, {"n": [[2, 4], [8, 8]]}, **options)
+    called.clear()
+    if restart == "item":
+        with pytest.raises(ValueError, match="must not be repeated"):
+            either.map(graph, {"n": [[2, 4], [8, 8]]}, restart=restart, **options)
+    else:
+        either.map(graph, {"n": [[2, 4], [8, 8]]}, restart=restart, **options)
+    assert called == ([] if restart == "item" else [8, 8])
+
+
+def test_a_map_says_what_it_does_not_restart_in_earlier_rounds(durable: On) -> None:
+    @node(output_name="count")
+    def count(got: list[int | None], count: int = 0) -> int:
+        return count + 1
+
+    @route(targets=["each", END])
+    def more(count: int) -> str:
+        return "each" if count < 2 else END
+
+    def get(n: int, count: int) -> int:
+        if count == 0 and bad:
+            raise ValueError("bad")
+        return n
+
+    bad = [True]
+    one = Graph([FunctionNode(get, output_name="got")], name="one")
+    each = one.as_node(name="each").map_over("n", error_handling="continue")
+    graph = Graph([each, count, more], name="loop").with_entrypoint("each")
+    options: Any = {"map_over": "n", "workflow_id": "m", "error_handling": "continue"}
+    durable.map(graph, {"n": [[1]], "count": 0}, **options)
+    bad.clear()
+    with pytest.warns(UserWarning, match="does not run the failed items of earlier rounds again"):
+        durable.map(graph, {"n": [[1]], "count": 0}, restart="node", **options)

@@ -13,7 +13,7 @@ from support.running import RUNNERS, On, OnAsync, OnSync
 
 from hypergraph import Graph, interrupt, node
 from hypergraph.checkpointers import Checkpointer, SqliteCheckpointer, WorkflowStatus
-from hypergraph.exceptions import InvalidWorkflowIdError, ItemChangedError
+from hypergraph.exceptions import InvalidWorkflowIdError, ItemChangedError, WorkflowError
 from hypergraph.views.state import raw_value
 
 __all__ = ["bodies", "durable", "store"]  # fixtures
@@ -581,3 +581,50 @@ def test_a_path_of_bytes_is_no_key(durable: On, path: object) -> None:
 
     with pytest.raises(ValueError, match="for item 0; it must be a text, an int or a path that is a text"):
         durable.map(Graph([read]), path=[path], map_over="path", workflow_id="files", key="path")
+
+
+# -- inputs of all items ---------------------------------------------------------------------------------
+
+LEFT_OUT = r"recorded items were given 'rate', and this call leaves that out"
+
+
+@pytest.mark.parametrize("key", [None, by_id])
+def test_new_items_do_not_take_the_default_of_what_recorded_ones_were_given(
+    durable: On, store: Checkpointer, pricing: Graph, bodies: Bodies, key: Any
+) -> None:
+    price(durable, pricing, rows(2), rate=3.0, key=key)
+    bodies.take()
+    with pytest.raises(WorkflowError, match=LEFT_OUT):
+        price(durable, pricing, rows(3), key=key)
+    assert ids(store) == {"prices/item-0", "prices/item-1"}
+    assert price(durable, pricing, rows(2), key=key)["total"] == [2.0, 6.0]  # nothing begins
+    assert bodies.take() == []
+    assert price(durable, pricing, rows(3), rate=3.0, key=key)["total"] == [2.0, 6.0, 10.0]
+
+
+def test_a_list_of_other_items_does_not_take_the_default_either(durable: On, pricing: Graph) -> None:
+    price(durable, pricing, rows(2), rate=3.0, key=by_id)
+    with pytest.raises(WorkflowError, match=LEFT_OUT):
+        price(durable, pricing, rows(4)[2:], key=by_id)
+    found = price(durable, pricing.bind(rate=1.0), rows(4)[2:], key=by_id)  # it is not left out
+    assert found["total"] == [5.0, 7.0]
+
+
+def test_what_a_key_gave_to_completed_items_later_counts_too(durable: On, pricing: Graph) -> None:
+    price(durable, pricing, rows(2), key=by_id)
+    assert price(durable, pricing, rows(2), key=by_id, rate=3.0)["total"] == [2.0, 6.0]
+    with pytest.raises(WorkflowError, match=LEFT_OUT):
+        price(durable, pricing, rows(3), key=by_id)
+
+
+def test_what_one_item_was_given_by_itself_is_its_own(durable: On, pricing: Graph) -> None:
+    price(durable, pricing, rows(2))
+    durable.run(pricing, {"rate": 3.0}, workflow_id="prices/item-1")
+    assert price(durable, pricing, rows(3))["total"] == [0.75, 6.0, 3.75]
+
+
+def test_failed_items_that_start_over_do_not_lose_what_they_were_given(durable: On, pricing: Graph) -> None:
+    price(durable, pricing, rows(2, {1}), rate=3.0)
+    with pytest.raises(WorkflowError, match=LEFT_OUT):
+        price(durable, pricing, rows(2, {1}), restart="item")
+    assert price(durable, pricing, rows(2, {1}))["total"] == [2.0, None]

@@ -249,6 +249,20 @@ def chat() -> MemoryCheckpointer:
     return store
 
 
+def test_the_items_of_a_map() -> None:
+    store, long = MemoryCheckpointer(), "m" * 512
+    SyncRunner(checkpointer=store).map(GRAPH, url=["a", "b"], map_over="url", workflow_id=long)
+    SyncRunner(checkpointer=store).run(GRAPH, url="c", workflow_id=long.replace("m", "n"))
+    SyncRunner(checkpointer=store).run(GRAPH, url="bb", workflow_id=f"{long}/item-1")  # its second turn
+    called.clear()
+    ids = [f"{long}/item-0", f"{long}/item-1", long.replace("m", "n")]
+    variants: dict[str, dict[str, Any]] = {"as it was": {}, "long": {"length": 6}}
+    found = compare_variants(store, ids, "summarize", variants, lambda result: result["summary"], graph=GRAPH)
+    assert [run.problem for run in found.runs] == [None] * 6
+    assert [run.score for run in found.runs] == ["pag2", "page a2", "pag2", "page b2", "pag2", "page c2"]
+    assert called == ["summarize", "grade"] * 6
+
+
 @pytest.mark.parametrize("start", [0, 6, 12, "listen"])
 def test_the_first_node_of_a_turn_runs_with_the_values_of_that_turn(start: int | str) -> None:
     number = 2 if isinstance(start, str) else start // 6

@@ -461,6 +461,15 @@ class Encoding:
             for name, value in given.items()
         ]
 
+    def renewed(self, workflow_id: str, before: Payload, value: Any) -> Payload:
+        """Return another value in place of an input that could not be stored; a gap of it is told no more."""
+        place = Place(workflow_id, before.superstep, before.idx)
+        try:
+            self.serializer_of(before.name).serialize(value)
+        except Exception as error:  # it cannot be stored either
+            return gap(before.name, before.version, public_text(error), place, checksum_of(value))
+        return self.payload(before.name, before.version, value, place)
+
     def _reference(self, name: str, reference: Reference, place: Place) -> Payload:
         """Return a reference as bytes, in an encrypted store with a seal: another one is not accepted."""
         data = reference.data()

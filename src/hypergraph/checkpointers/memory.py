@@ -148,7 +148,10 @@ class MemoryBackend(Backend):
                     raise recorded_already(step.record)
                 steps[place(step)] = bare(step)
             row.steps.update(steps)  # none of them before all are checked
-            row.inputs += [(commit.at, payload) for payload in commit.inputs]
+            if commit.inputs:  # one of the same version is replaced
+                given = {(commit.at, payload.name, payload.version) for payload in commit.inputs}
+                row.inputs = [(at, p) for at, p in row.inputs if (at, p.name, p.version) not in given]
+                row.inputs += [(commit.at, payload) for payload in commit.inputs]
             row.add_inner(commit.inner)
             row.usage |= {usage[:4]: usage for usage in commit.usage}
             row.summary = commit.summary or row.summary

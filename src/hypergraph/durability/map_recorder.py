@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -61,6 +61,7 @@ from hypergraph.durability.history import (
 from hypergraph.durability.once_only import (
     once_only,
     refuse_restart_of,
+    why_not_anew,
 )
 from hypergraph.durability.resume import (
     refuse_unreadable,
@@ -241,18 +242,24 @@ class MapRecorder:
                 refuse_other_graph(map_run.admission.graph, stored, self.options)
         if self.options.key is not None and parent is None:
             map_run.numbers = self._numbers(map_run, items)
-        failed: list[Workflow] = []
-        if self.options.restart == "item" and (parent is None) is (self.options.map_over != ()):
+        recorded, failed = items, list[Workflow]()
+        if self.options.restart == "item":
             failed = self._failed(map_run, items)
             left = {item.id for item in failed}
             items = [item for item in items if item.id not in left]
+            self._refuse_inside(map_run, items)
         if may_exist():
             self._refuse_undecodable(map_run, items)
-        unlike: Sequence[Workflow] = items  # those that may have begun with what could not be stored
+        is_incomplete = True  # items may have begun with what could not be stored
         if self.options.key is None or parent is not None:
-            unlike = self._refuse_changes(map_run, items)
+            found = self._refuse_changes(map_run, items)
+            if found is None:
+                self._begin_anew(map_run, items)
+                return [], [*failed, *items]
+            is_incomplete = found
         if parent is None:
-            self._refuse_replaced(map_run, stored, unlike)
+            self._refuse_replaced(map_run, stored, items if is_incomplete else ())
+            self._refuse_left_out(map_run, recorded, items)
         self.tell_missing(map_run, items)
         return items, failed
 
@@ -293,6 +300,37 @@ class MapRecorder:
             refuse_restart(map_run.admission.graph)
         refuse_restart_of(self.store, map_run.admission.graph, failed)
         return failed
+
+    def _begin_anew(self, map_run: MapRun, items: Sequence[Workflow]) -> None:
+        """Have all items of a nested map begin anew: nodes of today have made another list for it.
+
+        The caller cannot give the list that it began with. Raises ItemChangedError if an item must not run
+        again; nothing is written yet.
+        """
+        why = why_not_anew(self.store, map_run.admission.graph, items)
+        if why is not None:
+            raise ItemChangedError(
+                f"Node {map_run.step_name!r} takes another list than {map_run.workflow_id!r} began with, and "
+                f"its items cannot begin anew: {why}. Run it with the code that it began with, or use "
+                "another workflow_id.",
+                workflow_id=map_run.workflow_id,
+            )
+        warn_caller(
+            f"Node {map_run.step_name!r} takes another list than {map_run.workflow_id!r} began with: all its "
+            f"items begin anew, in place of {plural(len(items), 'recorded item')}."
+        )
+
+    def _refuse_inside(self, map_run: MapRun, items: Sequence[Workflow]) -> None:
+        """Refuse a restart of what has failed inside of items of the outermost map: nothing is written yet.
+
+        Raises ValueError.
+        """
+        graph = map_run.admission.graph
+        if map_run.parent is None and any(node.nested_graph is not None for node in graph.iter_nodes()):
+            numbers = {map_run.number_of(index) for index in range(len(map_run.items))}
+            for item in items:
+                if item.item in numbers:
+                    refuse_restart_inside(self.store, graph, item)
 
     def _changes(self, map_run: MapRun, items: Sequence[Workflow]) -> dict[int, Changes]:
         """Return what has changed in the code of items that are mapped now; inside of a run that is known."""
@@ -437,12 +475,14 @@ class MapRecorder:
         keys = self.keys.get(run.map_run)
         return keys[run.item_index or 0] if keys is not None else None
 
-    def _refuse_changes(self, map_run: MapRun, items: Sequence[Workflow]) -> list[Workflow]:
-        """Return the items of whose inputs some could not be stored.
+    def _refuse_changes(self, map_run: MapRun, items: Sequence[Workflow]) -> bool | None:
+        """Say whether there are items of whose inputs some could not be stored.
+
+        None says that a nested map is given another list than it began with.
 
         Raises ItemChangedError for one that was recorded with other values; nothing is written yet.
         """
-        incomplete = []
+        is_incomplete, keeping = False, dict[int, dict[str, Any]]()
         for item in items:
             if item.item is None or item.item >= len(map_run.items):
                 continue
@@ -450,41 +490,70 @@ class MapRecorder:
             given = {name: value for name, value in map_run.items[item.item].items() if name in known}
             stored = inputs_in(self.store, item, given)
             if any(isinstance(value, Undecodable) for _, value in stored.inputs.values()):
-                incomplete.append(item)
+                is_incomplete = True
             changed = stored.news(given)
             self._refuse_unknown(map_run, item, stored, given)
             if map_run.parent is not None:  # an item that was corrected by itself keeps its inputs, too
                 shared = changed.keys() - set(map_run.map_over) if continues(map_run) else set()
                 kept = {n: stored.inputs[n][1] for n in changed if stored.given.get(n, 0) > 1 or n in shared}
                 kept = {name: value for name, value in kept.items() if not isinstance(value, Undecodable)}
-                map_run.items[item.item] |= kept
                 changed = {name: version for name, version in changed.items() if name not in kept}
+                keeping[item.item] = kept
             if changed and stored.inputs:
+                if map_run.parent is not None and not _is_bound(map_run.parent, map_run.step_name):
+                    return None
                 raise ItemChangedError(
                     f"Item {item.item} of {map_run.workflow_id!r} was recorded with other values of "
                     f"{', '.join(map(repr, changed))}. {_remedy(map_run, item)}",
                     workflow_id=item.id,
                 )
-        return incomplete
+        for number, kept in keeping.items():
+            map_run.items[number] |= kept
+        return is_incomplete
+
+    def _refuse_left_out(
+        self, map_run: MapRun, recorded: Sequence[Workflow], items: Sequence[Workflow]
+    ) -> None:
+        """Refuse a call that leaves out an input of recorded items if other items begin.
+
+        These would take its default, or what nodes make. Raises WorkflowError before anything is written.
+        """
+        admission = map_run.admission
+        begun, numbers = {item.item for item in items}, [*map(map_run.number_of, range(len(map_run.items)))]
+        if map_run.refusal is None and not begun.issuperset(numbers):
+            known = admission.given.union(admission.base, map_run.map_over)
+            wanted = [item for item in recorded if item.item in {*numbers}]
+            refuse_left_out(
+                self.store,
+                map_run.workflow_id or "",
+                wanted or sorted(recorded, key=lambda item: item.item or 0)[-1:],
+                lambda name: name not in known and bool(admission.layout.reached_from([name])),
+            )
 
     def _refuse_replaced(self, map_run: MapRun, stored: Workflow | None, items: Sequence[Workflow]) -> None:
         """Refuse another value of what was not stored, where a completed item would return its old result.
 
-        A run has the same rule. It goes by the item for what is mapped, by the map for what all items take.
-        What is not complete takes the value, with one warning. Raises ItemChangedError before anything is
-        written.
+        A run has the same rule. It goes by the item for what is mapped, by the map for what all items take:
+        items may have completed with several values of that, so each of these is accepted. What is not
+        complete takes the value, with one warning. Raises ItemChangedError before anything is written.
         """
         indices = {map_run.number_of(index): index for index in range(len(map_run.items))}
         is_complete = stored is not None and stored.status is WorkflowStatus.COMPLETED
-        taken: dict[str, list[str]] = {}  # by the number of the item
+        unlike: dict[int, list[str]] = {}  # by the number of the item
+        known: set[str] = set()  # what at least one item has run with
         for item in items:
-            if item.item not in indices:
+            if item.item is None or item.item not in indices:
                 continue
             given = map_run.items[indices[item.item]]
             given = {name: value for name, value in given.items() if name in map_run.admission.given}
-            names = unlike_unstored(inputs_in(self.store, item, given).inputs, given)
+            inputs = inputs_in(self.store, item, given).inputs
+            unlike[item.item] = unlike_unstored(inputs, given)
+            known.update(name for name in given.keys() & inputs.keys() if name not in unlike[item.item])
+        taken: dict[str, list[str]] = {}
+        for item in items:
+            names = unlike.get(-1 if item.item is None else item.item, [])
             mapped = [name for name in names if name in map_run.map_over]
-            refused = names if is_complete else mapped
+            refused = mapped or [name for name in names if is_complete and name not in known]
             if refused and item.status is WorkflowStatus.COMPLETED:
                 remedy = (
                     f"run the item by itself: run(graph, ..., workflow_id={item.id!r}, new_turn=True)"
@@ -690,6 +759,33 @@ class MapRecorder:
                 )
 
 
+def refuse_left_out(
+    store: Checkpointer, workflow_id: str, items: Sequence[Workflow], is_left_out: Callable[[str], bool]
+) -> None:
+    """Raise WorkflowError if recorded items of a map were given an input that is left out now.
+
+    What single items were given later is theirs, as a correction is; what all of them have is the map's.
+    """
+    having: dict[str, list[Workflow]] = {}
+    for item in items:
+        for payload in store.backend.read_inputs(item.id):
+            if is_left_out(payload.name):
+                having.setdefault(payload.name, []).append(item)
+    left_out = []
+    for name, holders in having.items():
+        first = (item for item in holders if name in store.backend.read_turns(item.id)[0].names)
+        if len(holders) == len(items) or next(first, None) is not None:
+            left_out.append(name)
+    if left_out:
+        names = ", ".join(map(repr, sorted(left_out)))
+        raise WorkflowError(
+            f"Workflow {workflow_id!r}: recorded items were given {names}, and this call leaves that out. "
+            "Items that begin now would run without it, beside results that were made with it. Pass it "
+            "again, or use another workflow_id.",
+            workflow_id=workflow_id,
+        )
+
+
 def refuse_restart(graph: Graph) -> None:
     """Raise ValueError if items of a graph cannot begin anew: a node must not be repeated."""
     for node in graph.iter_nodes():
@@ -728,6 +824,14 @@ def _refuse_to_repeat(node: HyperNode) -> None:
             f"Node {node.name!r} must not be repeated, and restart='item' runs failed items from their first "
             "node. Leave out restart to continue them at the node that failed."
         )
+
+
+def _is_bound(parent: Run, name: str) -> bool:
+    """Say whether a node maps over nothing but lists that are bound: whoever binds them can bind the same."""
+    admission, config = parent.admission, parent.step_of(name).node.map_config
+    names = () if config is None else config[0]
+    made = admission.given.union(admission.graph.wiring.producers)
+    return all(each in admission.base and each not in made for each in names)
 
 
 def _refuse_run(stored: Workflow) -> None:

@@ -619,6 +619,34 @@ def refuse_restart_of(store: Checkpointer, graph: Graph, items: Iterable[Workflo
                 )
 
 
+def why_not_anew(store: Checkpointer, graph: Graph, items: Iterable[Workflow]) -> str | None:
+    """Return why items cannot begin anew, None if they can: a call in them must not be repeated.
+
+    That may be what their history says, or the code of today.
+    """
+    for item in items:
+        for effect in _kept_effects_in(store, item):
+            if not is_repeatable(graph, effect):
+                return f"in {item.id!r} {effect.title} {effect.ended}, and must not be repeated"
+        for name in _ran_once_only(store, graph, item):
+            return f"in {item.id!r} node {name!r} has begun, and must not be repeated"
+    return None
+
+
+def _ran_once_only(store: Checkpointer, graph: Graph, workflow: Workflow, around: str = "") -> Iterator[str]:
+    """Yield the nodes that have begun in a workflow, or inside of it, and must not be repeated by now."""
+    begun = {node for _, node in store.backend.read_announced(workflow.id)}
+    for name, node in graph.nodes.items():
+        if not node.repeatable and (name in begun or store.backend.last_visit(workflow.id, name)):
+            yield f"{around}{name}"
+    for child in store.backend.children(workflow.id):
+        outer = graph.nodes.get(child.node_name or "")
+        if child.item is not None:
+            yield from _ran_once_only(store, graph, child, around)
+        elif outer is not None and outer.nested_graph is not None:
+            yield from _ran_once_only(store, outer.nested_graph, child, f"{around}{outer.name}/")
+
+
 def _may_be_repeated(graph: Graph, effect: Effect) -> bool:
     """Say whether the code of today lets the node of an effect be called again."""
     node = _node_of(graph, effect)

@@ -25,6 +25,7 @@ from hypergraph.checkpointers.questions import (
 from hypergraph.checkpointers.recognised import Recognised
 from hypergraph.checkpointers.records import (
     Claim,
+    Commit,
     NewWorkflow,
     Ownership,
     Signal,
@@ -653,6 +654,8 @@ class WorkflowRecorder:
                     for name, value in known.items()
                     if not isinstance(value, Undecodable) and not stored.is_hidden(name, run.values[name])
                 )
+            if stored is not None and self._restarts and run.parent is None:
+                self._tell_not_restarted(run, stored.workflow.id)
             return stored
         stored = self.seen if self.has_seen else self._stored(run)
         if stored is not None:
@@ -890,8 +893,8 @@ class WorkflowRecorder:
 
     @property
     def _restarts(self) -> bool:
-        """Whether the call asks that failed items of maps inside of its run begin again."""
-        return self.options.restart is not None and self.options.map_over == ()
+        """Whether the call asks that failed items of maps inside of its runs begin again."""
+        return self.options.restart is not None
 
     def _again(self, run: Run, stored: Stored, changes: Changes) -> Changes | None:
         """Return what runs again: changed code, if the caller says so, and graphs in which something ran."""
@@ -1051,6 +1054,8 @@ class WorkflowRecorder:
             is_detached=is_detached,
             code=changing,
         )
+        for commit in () if is_detached else self._taken(run, claim, stored, given):
+            run.journal.put(commit)
         if given or left or code is not None or stored.workflow.status is not WorkflowStatus.ACTIVE:
             active, encoding = WorkflowStatus.ACTIVE, self.store.encoding
             steps = [encoding.encode(record) for record in left]
@@ -1058,6 +1063,19 @@ class WorkflowRecorder:
                 encoding.commit(claim, steps, inputs=given, at=past.entry, status=active, code=code)
             )
         return True
+
+    def _taken(self, run: Run, claim: Ownership, stored: Stored, anew: Collection[str]) -> Iterator[Commit]:
+        """Yield what notes another value that a run goes on with, of an input that could not be stored.
+
+        It begins no turn. Later values are compared with the one that the run took last.
+        """
+        offered = {n: v for n, v in run.values.items() if n in run.admission.given and n not in anew}
+        names = unlike_unstored(stored.inputs, offered)
+        for before in self.store.backend.read_inputs(claim.workflow_id) if names else ():
+            if before.name in names:
+                now = self.store.encoding.renewed(claim.workflow_id, before, offered[before.name])
+                commit = self.store.encoding.commit(claim)
+                yield commit._replace(inputs=(now,), at=before.superstep)
 
     def _answerable(self, run: Run, stored: Stored, *, is_current: bool) -> list[Question]:
         """Return the open questions of a claimed workflow if the call brings answers.

@@ -285,7 +285,7 @@ class BaseRunner(ABC):
             key: how to identify a stored item: the name of an input, a list of names, or a function of the
                 item's inputs that gives a text, an int or a path; by default its position
             restart: where items that failed before begin: at the "node" that failed (default), or as new
-                "item"s
+                "item"s; if it is given, failed items of maps inside of other items run again, too
             tags: labels of the stored map
             force: take over even if another process owns the map, or after repeated crashes
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from hypergraph.checkpointers import Checkpointer, MemoryCheckpointer, SqliteCheckpointer
 from hypergraph.checkpointers.history import added_by
+from hypergraph.checkpointers.names import MAX_BYTES
 from hypergraph.checkpointers.records import NewWorkflow, StepRecord, Workflow
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.checkpointers.view import view_of
@@ -37,6 +38,7 @@ from hypergraph.values.undecodable import Undecodable
 
 _SHOWN = 20  # runs in the text; a page has all
 _DIGITS = 4  # of a mean
+_VARIANT = "-variant"  # at the end of the id of a run with a variant, which nothing keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,13 +367,19 @@ class _Past:
                 records[place] = replace(records[place], values={**(records[place].values or {}), **made})
         return records, {**inputs, **left}
 
+    @property
+    def scratch_id(self) -> str:
+        """The id of a variant: of an item, or of a nested graph, it is that of a run of its own."""
+        start = self.workflow_id.replace("/", "-").encode()[: MAX_BYTES - len(_VARIANT)]
+        return start.decode(errors="ignore") + _VARIANT
+
     def copy_to(
         self, scratch: Checkpointer, graph: Graph, records: Sequence[StepRecord], values: Mapping[str, Any]
     ) -> None:
         """Store the run, turn by turn, in another store, as one of the graph that continues it."""
         claims = [
             scratch.backend.claim(
-                found.id,
+                self.scratch_id if found is self.lineage[0] else found.id,
                 NewWorkflow(
                     graph=found.graph,
                     node_hashes=node_hashes(graph),
@@ -390,7 +398,8 @@ class _Past:
             if superstep == 0:  # in place of a default
                 inputs |= more
             scratch.backend.write(scratch.encoding.commit(claim, inputs=inputs, at=superstep))
-        steps = tuple(scratch.encoding.encode(record) for record in records)
+        own = [replace(record, workflow_id=self.scratch_id) for record in records]
+        steps = tuple(scratch.encoding.encode(record) for record in own)
         scratch.backend.write(scratch.encoding.commit(claim, steps=steps, status=WorkflowStatus.STOPPED))
         for each in claims:
             scratch.backend.release(each)
@@ -460,12 +469,12 @@ def _played(
     today = past.names.node
     gate = _UpstreamGate(past.upstream)
     records, inputs = past.changed(plan.values)
-    given: dict[str, Any] = {"workflow_id": f"{past.workflow_id}-variant", "error_handling": "continue"}
+    given: dict[str, Any] = {"workflow_id": past.scratch_id, "error_handling": "continue"}
     given |= {"on_internal_override": "ignore", **({"services": services} if services else {})}
     scratch = MemoryCheckpointer()
     if past.turns and records:
         past.copy_to(scratch, plan.graph, records, inputs)
-        given["workflow_id"], inputs = past.workflow_id, {}
+        inputs = {}
     elif records:
         given["history"] = records
     try:

@@ -84,6 +84,17 @@ def test_resume_runs_failed_items_again_if_it_is_told_to(said: Said) -> None:
     assert "failed inside" not in said("resume", "w", SHOP_HERE, "--restart", "node")
 
 
+def test_resume_of_a_map_runs_what_failed_inside_of_its_items_as_show_says(said: Said) -> None:
+    BAD.add(4)
+    said("run", SHOP_HERE, "n=[[2, 4], [6]]", "--map-over", "n", "--id", "m")
+    assert "resume m MODULE:GRAPH --restart node" in said("show", "m")
+    BAD.clear()
+    said("resume", "m", SHOP_HERE)
+    assert "completed (1 failed inside)" in said("show", "m")
+    said("resume", "m", SHOP_HERE, "--restart", "node")
+    assert "failed inside" not in said("show", "m")
+
+
 def test_a_run_that_waits_or_failed_names_its_failed_items_too(said: Said) -> None:
     BAD.add(4)
     desk = f"{__name__}:DESK"

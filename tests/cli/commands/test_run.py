@@ -158,10 +158,24 @@ def test_a_map_does_not_complete_without_items_that_never_began(shop: RunCli) ->
     shop.golden("resume-of-a-map-that-lacks-items", "resume", "m", code=2)
     assert shop.json("resume", "m", code=2)["error"]["code"] == "usage"
     store.tag("m", remove=["hypergraph.items"])  # as a map that no command has run
-    assert "it may have more" in shop("resume", "m", code=2).err
+    refused = shop("resume", "m", code=2).err
+    assert "it may have more" in refused
+    assert "Run the program that began it again, or run the item left by itself: hypergraph" in refused
+    assert "resume m/item-1 shop:math. Or give the whole list" in refused
     assert store.workflow("m").status is WorkflowStatus.PARTIAL
     done = shop.json("resume", "m", "n=[1, -2, 3, 4]", "--map-over", "n")
     assert [item["status"] for item in done["items"]] == ["completed"] * 4
+
+
+def test_items_of_a_map_that_a_program_began_run_by_the_command_that_is_named(shop: RunCli) -> None:
+    store = SqliteCheckpointer(shop.database)
+    mapped = ("n=[1, -2, -3]", "--map-over", "n", "--error-handling", "continue")
+    shop("run", "shop:math", *mapped, "--id", "m", code=1)
+    store.tag("m", remove=["hypergraph.items"])  # as a map that no command has run
+    assert "run each of the 2 items left by itself: hypergraph" in shop("resume", "m", code=2).err
+    (Path(shop.folder) / "fixed").touch()
+    for number in (1, 2):
+        assert shop.json("resume", f"m/item-{number}", "shop:math")["status"] == "completed"
 
 
 def test_a_map_with_a_key_is_resumed_with_a_list_in_another_order(shop: RunCli) -> None:

@@ -92,10 +92,16 @@ def _refuse_lacking(store: Checkpointer, order: Order, whole: str) -> None:
     known = stored.tags.get(ITEMS)
     of = f" of {known}" if known else ""
     lost = "the others are not stored" if known else "it may have more, which are not stored"
+    hint = f"Give the whole list again. Completed items do not run again: {whole}"
+    if not known:
+        items = sorted(store.backend.children(stored.id), key=lambda item: item.item or 0)
+        left = [item.id for item in items if item.status is not WorkflowStatus.COMPLETED]
+        alone = f", or run each of the {len(left)} items left by itself" if len(left) > 1 else ""
+        alone = ", or run the item left by itself" if len(left) == 1 else alone
+        alone = f"{alone}: {order.command('resume', left[0], order.target)}" if left else ""
+        hint = f"Run the program that began it again{alone}. Or give the whole list: {whole}"
     raise Problem(
-        USAGE,
-        f"Workflow {stored.id!r} is a map of which {begun}{of} items have begun: {lost}",
-        f"Give the whole list again. Completed items do not run again: {whole}",
+        USAGE, f"Workflow {stored.id!r} is a map of which {begun}{of} items have begun: {lost}", hint
     )
 
 

@@ -92,7 +92,8 @@ def _read(
     said, questions = conversations(store, wf, limit=_SAID), asked(store, read.workflow)
     whole, error = around(store, read.workflow), read.first_error
     may_lack = whole.status in (WorkflowStatus.COMPLETED, WorkflowStatus.PAUSED)
-    is_lacking = read.failed_inside and not read.is_map and not read.outdated
+    has_begun_all = not read.is_map or read.workflow.status is WorkflowStatus.COMPLETED  # as a map tells
+    is_lacking = read.failed_inside and has_begun_all and not read.outdated
     if whole.id != wf:
         is_lacking = read.workflow.status in (WorkflowStatus.FAILED, WorkflowStatus.PARTIAL)
     reasons = [

@@ -31,8 +31,9 @@ from hypergraph.display import did_you_mean, jsonable
 from hypergraph.durability.code_changes import pinned_to, with_version
 from hypergraph.durability.code_hashes import node_hashes, recorded_structure
 from hypergraph.durability.history import incomparable, inputs_in
-from hypergraph.durability.map_recorder import refuse_restart
+from hypergraph.durability.map_recorder import refuse_left_out, refuse_restart
 from hypergraph.durability.once_only import refuse_restart_of
+from hypergraph.engine.admission import names_to_give
 from hypergraph.engine.nested import expand
 from hypergraph.engine.plan import graph_inside
 from hypergraph.engine.run import Run
@@ -523,12 +524,16 @@ def _open_map(cluster: Cluster, store: PostgresCheckpointer, graph: Graph, call:
     )
     known, failed = store.backend.read_workflow(batch), []
     stored = {child.item: child for child in store.backend.children(batch) if child.item is not None}
+    recorded = [stored[item] for item in range(len(rows)) if item in stored]
     if call.restart == "item":
         failed = [stored.pop(item) for item in _failed_before(cluster, call, stored)]
         refuse_restart_of(store, graph, failed)
     for item, found in stored.items():
         if item < len(rows):
             _check_unchanged(store, found, rows[item])
+    if not stored.keys() >= {*range(len(rows))}:
+        left_out = names_to_give(graph).difference(values, graph.inputs.bound)
+        refuse_left_out(store, batch, recorded, left_out.__contains__)
     if known is None:
         store.backend.create(batch, replace(code, tags=call.options.get("tags") or {}), store.encoding)
     elif (other := with_version(known, graph.version)) is not None:

@@ -229,3 +229,6 @@ class ValueTests:
         assert given(store, "w") == {"q": (2, "b"), "k": (1, 5)}
         assert given(store, "w", 3) == {"q": (1, "a"), "k": (1, 5)}
         assert store.state("w") == {}
+        store.backend.write(store.encoding.commit(claim, inputs={"q": (2, "c")}, at=4))  # replaces it
+        assert given(store, "w") == {"q": (2, "c"), "k": (1, 5)}
+        assert [payload.version for payload in store.backend.read_versions("w", "q")] == [1, 2]
