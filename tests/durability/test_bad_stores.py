@@ -18,7 +18,7 @@ from support.processes import Elsewhere, elsewhere
 from support.running import RUNNERS, On, OnAsync, OnSync
 
 from durability.test_crashes import calls
-from hypergraph import Graph, node
+from hypergraph import Graph, interrupt, node
 from hypergraph.checkpointers import SqliteCheckpointer
 from hypergraph.checkpointers.sqlite.database import Database
 from hypergraph.exceptions import (
@@ -410,3 +410,30 @@ def test_a_log_that_is_taken_away_stops_the_run(over: Any, tmp_path: Path, bodie
     result = over(tmp_path / "w.db").run(big(bodies, lambda: None), {"x": 1}, workflow_id="w")
     assert result["size"] == 100_000
     assert "first" not in bodies.take()
+
+
+@pytest.mark.parametrize(
+    "nodes", ["[{}]", "[1]", "{}", "[null]", '[{"name": 1}]', '"abc"', '[{"name": "ask"}]']
+)
+@pytest.mark.parametrize("formerly", [{}, {"old_make": "make"}], ids=["as it was", "renamed"])
+def test_a_resume_names_a_stored_graph_that_makes_no_sense(
+    over: Any, tmp_path: Path, nodes: str, formerly: dict[str, str]
+) -> None:
+    @node(output_name="a")
+    def make(x: int) -> int:
+        return x
+
+    @interrupt("approved")
+    def ask(a: int) -> bool | None:
+        return None
+
+    graph, path = Graph([make, ask], name="g", formerly=formerly), tmp_path / "w.db"
+    over(path).run(graph, {"x": 1}, workflow_id="w")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE structures SET graph = ?", (f'{{"nodes": {nodes}, "edges": [{{}}]}}',))
+    connection.close()
+    for given in ({}, {"approved": True}, {"x": 2}):
+        try:
+            over(path).run(graph, given, workflow_id="w")
+        except (CheckpointError, UserWarning):
+            continue

@@ -34,6 +34,7 @@ from hypergraph.checkpointers.records import (
     taken_over,
 )
 from hypergraph.checkpointers.references import Reference
+from hypergraph.checkpointers.sql.columns import NONSENSE, corrupt
 from hypergraph.checkpointers.status import StepStatus, WorkflowStatus
 from hypergraph.checkpointers.view import view_of
 from hypergraph.clock import now
@@ -155,6 +156,7 @@ from hypergraph.exceptions import (
 )
 from hypergraph.graph.graph import Graph
 from hypergraph.records import RunStatus
+from hypergraph.structure import readable_graph
 from hypergraph.values.undecodable import OPEN_OTHERWISE, Undecodable
 
 _SLOW = 0.002  # seconds for one commit; a hop to another thread takes a twentieth of it
@@ -537,13 +539,20 @@ class WorkflowRecorder:
     def open(self, run: Run) -> bool | None:
         """Start or resume the history of a run; return whether there is anything left to do.
 
-        None says that another process runs it, and that the call waits for that.
+        None says that another process runs it, and that the call waits for that. Raises StoreCorruptError for
+        a history whose graph cannot be read.
         """
-        if run.admission.graph.renaming is None:  # as of most runs
-            found = self._open(run)
-        else:
-            with names_of_today(run.admission.graph):
+        try:
+            if run.admission.graph.renaming is None:  # as of most runs
                 found = self._open(run)
+            else:
+                with names_of_today(run.admission.graph):
+                    found = self._open(run)
+        except NONSENSE as error:  # what is stored as a graph may be anything
+            stored = None if run.workflow_id is None else self.store.backend.read_workflow(run.workflow_id)
+            if stored is None or stored.graph is None or readable_graph(stored.graph) is not None:
+                raise
+            raise corrupt(error) from error
         if found is not None and run.context.begun is not None and _is_outermost(run):
             self._mark_streams(run)
         return found
