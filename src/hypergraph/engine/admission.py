@@ -134,7 +134,8 @@ def refuse_undecodable(given: Mapping[str, Any], *, inside_only: bool = False) -
     for name, value in given.items():
         if type(value) in _SCALARS:
             continue
-        found = value if isinstance(value, Undecodable) and not inside_only else _first_undecodable(value)
+        is_one = type(value) is Undecodable and not inside_only  # an object may refuse to be looked at
+        found = value if is_one else _first_undecodable(value)
         if found is not None:
             there = "is" if found is value else "holds"
             raise ValueUnreadableError(
@@ -147,8 +148,11 @@ def refuse_undecodable(given: Mapping[str, Any], *, inside_only: bool = False) -
 
 def _first_undecodable(value: Any) -> Undecodable | None:
     """Return an Undecodable that is a member of a list, tuple, set or dict."""
-    members = value.values() if isinstance(value, dict) else value
-    if not isinstance(value, (dict, list, tuple, set, frozenset)) or Undecodable not in map(type, members):
+    kind = type(value)
+    if not issubclass(kind, (dict, list, tuple, set, frozenset)):
+        return None
+    members = value.values() if issubclass(kind, dict) else value
+    if Undecodable not in map(type, members):
         return None
     return next(member for member in members if type(member) is Undecodable)
 
