@@ -827,7 +827,7 @@ def _refuse_to_repeat(node: HyperNode) -> None:
 
 
 def _is_bound(parent: Run, name: str) -> bool:
-    """Say whether a node maps over nothing but lists that are bound: whoever binds them can bind the same."""
+    """Say whether a node maps over nothing but lists that are bound: the same can be bound again."""
     admission, config = parent.admission, parent.step_of(name).node.map_config
     names = () if config is None else config[0]
     made = admission.given.union(admission.graph.wiring.producers)

@@ -1074,7 +1074,7 @@ class WorkflowRecorder:
         return True
 
     def _taken(self, run: Run, claim: Ownership, stored: Stored, anew: Collection[str]) -> Iterator[Commit]:
-        """Yield what notes another value that a run goes on with, of an input that could not be stored.
+        """Yield what notes another value with which a run continues, of an input that could not be stored.
 
         It begins no turn. Later values are compared with the one that the run took last.
         """
